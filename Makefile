@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0
+# Targets only: the work is in scripts/ and qemu/. "make help" lists them.
+
+export KERNEL SUITE KDIR MIRROR ACCEL TIMEOUT JOBS T HOST GUEST CLIPPY V VMLINUZ
+
+module:				## build rust_ftrace.ko (the default)
+	@scripts/build
+
+demo:				## boot a guest and show what the module does
+	@scripts/demo
+
+test:				## run all tests, on the host and in a guest
+	@scripts/test
+
+check:				## formatting, lints, checks of the object code
+	@scripts/check
+
+shell:				## a guest to try things in, with /rust_ftrace.ko
+	@scripts/shell
+
+print-release:			## the kernel release the module is built for,
+	@scripts/kernel release
+print-vmlinuz:			##   its image,
+	@scripts/kernel vmlinuz
+print-tree:			##   and its prepared tree
+	@scripts/kernel tree
+
+clean:				## remove what was built from this checkout
+	@scripts/clean
+clean-cache:			## remove all that was downloaded and set up, for every checkout
+	@scripts/clean --cache
+
+help:				## this list
+	@echo 'make [TARGET] [KERNEL=stock|rt|cloud|debug] [SUITE=trixie-backports|sid] [KDIR=tree] [ACCEL=kvm|tcg]'
+	@sed -n 's/^\([a-z-]*\):[[:space:]]*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
+		awk -F '\t' '{ printf "  %-15s %s\n", $$1, $$2 }'
+	@echo 'Of make test: T=pattern (only guest tests so named), HOST=0 or GUEST=0, TIMEOUT=seconds.'
+
+.PHONY: module demo test check shell print-release print-vmlinuz print-tree clean clean-cache help
