@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The context word of an event: where on its stack the function was entered, and in what state
+//! of interrupts and preemption.
+//!
+//! | bits  | what                                                                     |
+//! |-------|--------------------------------------------------------------------------|
+//! | 0-3   | preemption depth, 15 for more                                             |
+//! | 4-7   | migrate-disable depth, 15 for more                                        |
+//! | 8     | interrupts off                                                            |
+//! | 9     | TIF_NEED_RESCHED                                                          |
+//! | 10    | TIF_NEED_RESCHED_LAZY                                                     |
+//! | 11    | the preempt count's need-resched                                          |
+//! | 12    | bottom halves off                                                         |
+//! | 13    | in a softirq                                                              |
+//! | 14    | in a hardirq                                                              |
+//! | 15    | in an NMI                                                                 |
+//! | 16-28 | stack pointer at the entry, bits 3-15: a window of 64 KiB, 8-byte units    |
+//! | 29-31 | zero                                                                      |
+//!
+//! No stack is larger than half the window, so the order of two entries of one stack follows from
+//! the difference of their offsets modulo the window, wherever the stack begins.
+
+/// Interrupts were off.
+pub(crate) const IRQS_OFF: u32 = 1 << 8;
+/// TIF_NEED_RESCHED was set.
+pub(crate) const NEED_RESCHED: u32 = 1 << 9;
+/// TIF_NEED_RESCHED_LAZY was set.
+pub(crate) const NEED_RESCHED_LAZY: u32 = 1 << 10;
+/// The preempt count asked for rescheduling.
+pub(crate) const PREEMPT_RESCHED: u32 = 1 << 11;
+/// Bottom halves were disabled.
+pub(crate) const BH_OFF: u32 = 1 << 12;
+/// A softirq was being served.
+pub(crate) const SOFTIRQ: u32 = 1 << 13;
+/// A hardirq was being served.
+pub(crate) const HARDIRQ: u32 = 1 << 14;
+/// An NMI was being served.
+pub(crate) const NMI: u32 = 1 << 15;
+
+/// Where the stack offset begins.
+pub(crate) const STACK_SHIFT: u32 = 16;
+/// How many bits it has.
+pub(crate) const STACK_BITS: u32 = 13;
+const STACK_MASK: u32 = (1 << STACK_BITS) - 1;
+
+/// The context word of an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Context(pub(crate) u32);
+
+/// Which of a CPU's nested levels of execution an event belongs to; each has frames of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Level {
+    /// A task, on its own stack.
+    Task = 0,
+    /// A softirq on top of it.
+    Softirq = 1,
+    /// A hardirq on top of these.
+    Hardirq = 2,
+    /// An NMI on top of all.
+    Nmi = 3,
+}
+
+impl Context {
+    /// The stack offset's field for stack pointer `sp`, in place.
+    #[inline(always)]
+    pub(crate) const fn stack_field(sp: u64) -> u32 {
+        ((sp >> 3) as u32 & STACK_MASK) << STACK_SHIFT
+    }
+
+    /// The level the event belongs to.
+    pub(crate) const fn level(self) -> Level {
+        if self.0 & NMI != 0 {
+            Level::Nmi
+        } else if self.0 & HARDIRQ != 0 {
+            Level::Hardirq
+        } else if self.0 & SOFTIRQ != 0 {
+            Level::Softirq
+        } else {
+            Level::Task
+        }
+    }
+
+    /// The stack pointer within its window, in units of 8 bytes.
+    pub(crate) const fn stack_offset(self) -> u16 {
+        ((self.0 >> STACK_SHIFT) & STACK_MASK) as u16
+    }
+
+    /// Preemption depth, at most 15.
+    pub(crate) const fn preempt_depth(self) -> u32 {
+        self.0 & 0xf
+    }
+
+    /// Migrate-disable depth, at most 15.
+    pub(crate) const fn migrate_depth(self) -> u32 {
+        (self.0 >> 4) & 0xf
+    }
+
+    /// Whether any of the bits `mask` is set.
+    pub(crate) const fn has(self, mask: u32) -> bool {
+        self.0 & mask != 0
+    }
+}
+
+/// Whether stack offset `a` lies deeper in the stack (at a lower address) than `b`.
+pub(crate) const fn is_deeper(a: u16, b: u16) -> bool {
+    let difference = b.wrapping_sub(a) & STACK_MASK as u16;
+    difference != 0 && difference < 1 << (STACK_BITS - 1)
+}

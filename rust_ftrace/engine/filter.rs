@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What people write into `filter` and `notrace`: words that name functions.
+//!
+//! ```text
+//! word   = ["!"] names [":mod:" ["!"] module]
+//! names  = a function's name, or a pattern (see `glob`); empty with ":mod:" for all
+//! module = a module's name, or a pattern
+//! ```
+//!
+//! A name without wildcards also means the variants that compilers make of it, such as
+//! `name.constprop.0` and `name.isra.0`; not `name.cold`, which is never entered by a call.
+
+use super::glob;
+
+/// Which functions a word means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Selector<'a> {
+    /// Take them out of the set instead of putting them in.
+    pub(crate) remove: bool,
+    /// A name or a pattern.
+    pub(crate) names: &'a [u8],
+    /// Only those of modules that match.
+    pub(crate) module: Option<ModuleSelector<'a>>,
+}
+
+/// The part after `:mod:`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ModuleSelector<'a> {
+    /// Means the modules that do not match.
+    pub(crate) inverted: bool,
+    /// A name or a pattern.
+    pub(crate) name: &'a [u8],
+}
+
+/// Why a word is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Nothing but an exclamation mark.
+    Empty,
+    /// No function's name has such a character.
+    BadCharacter,
+    /// What follows the colon is no command that this file knows.
+    UnknownCommand,
+    /// `:mod:` without a module.
+    NoModule,
+    /// No function has such a name.
+    NoSuchFunction,
+    /// The kernel has the name, but nothing there can be traced: it is inlined, or notrace.
+    NotTraceable,
+    /// To be removed, but not in the set.
+    NotInSet,
+}
+
+impl Refusal {
+    /// A sentence for people.
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Self::Empty => "Nothing to remove after '!'",
+            Self::BadCharacter => "Not a function name or pattern",
+            Self::UnknownCommand => "Unknown command after ':'; only ':mod:' is known",
+            Self::NoModule => "No module after ':mod:'",
+            Self::NoSuchFunction => "No traceable function matches",
+            Self::NotTraceable => "The symbol exists but cannot be traced (inlined or notrace)",
+            Self::NotInSet => "Nothing that matches is in the list",
+        }
+    }
+}
+
+/// Splits a text into words and their places in bytes.
+pub(crate) fn words(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let mut rest = text;
+    core::iter::from_fn(move || {
+        let start = rest.iter().position(|byte| !is_space(*byte))?;
+        let word = rest.get(start..)?;
+        let length = word.iter().position(|byte| is_space(*byte)).unwrap_or(word.len());
+        let (word, after) = word.split_at(length);
+        rest = after;
+        Some((text.len() - after.len() - length, word))
+    })
+}
+
+/// Whether words end here; a NUL does so too, as in tracefs.
+pub(crate) const fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | 0)
+}
+
+impl<'a> Selector<'a> {
+    /// Understands one word.
+    pub(crate) fn parse(word: &'a [u8]) -> Result<Self, Refusal> {
+        let (remove, word) = match word.split_first() {
+            Some((b'!', rest)) => (true, rest),
+            _ => (false, word),
+        };
+        if word.iter().any(|byte| !byte.is_ascii_graphic()) {
+            return Err(Refusal::BadCharacter);
+        }
+        let Some(colon) = word.iter().position(|&byte| byte == b':') else {
+            return match word {
+                [] => Err(Refusal::Empty),
+                names => Ok(Self { remove, names, module: None }),
+            };
+        };
+        let (names, command) = word.split_at(colon);
+        let name = command.strip_prefix(b":mod:").ok_or(Refusal::UnknownCommand)?;
+        let (inverted, name) = match name.split_first() {
+            Some((b'!', rest)) => (true, rest),
+            _ => (false, name),
+        };
+        if name.is_empty() {
+            return Err(Refusal::NoModule);
+        }
+        let names = if names.is_empty() { b"*" } else { names };
+        let module = Some(ModuleSelector { inverted, name });
+        Ok(Self { remove, names, module })
+    }
+
+    /// Whether the word is one name, not a pattern.
+    pub(crate) fn is_name(&self) -> bool {
+        !glob::is_pattern(self.names)
+    }
+
+    /// Whether a function of this name, in this module or (`None`) in the kernel itself, is meant.
+    pub(crate) fn matches(&self, name: &[u8], module: Option<&[u8]>) -> bool {
+        self.matches_module(module) && self.matches_name(name)
+    }
+
+    fn matches_module(&self, module: Option<&[u8]>) -> bool {
+        match (self.module, module) {
+            (None, _) => true,
+            (Some(wanted), Some(module)) => {
+                glob::matches(wanted.name, module) != wanted.inverted
+            }
+            (Some(wanted), None) => wanted.inverted,
+        }
+    }
+
+    fn matches_name(&self, name: &[u8]) -> bool {
+        if !self.is_name() {
+            return glob::matches(self.names, name);
+        }
+        match name.strip_prefix(self.names) {
+            Some([]) => true,
+            Some(suffix) => is_variant(suffix),
+            None => false,
+        }
+    }
+}
+
+/// Whether a name's rest is what compilers append to the name of a function.
+fn is_variant(suffix: &[u8]) -> bool {
+    suffix.first() == Some(&b'.')
+        && suffix
+            .split(|&byte| byte == b'.')
+            .all(|part| part != b"cold")
+}

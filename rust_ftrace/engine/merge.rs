@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One stream of events, in the order of time, out of one per CPU.
+
+use super::reader::Event;
+use crate::shim::{AllocError, Vec};
+
+/// A CPU's events, in order.
+pub(crate) trait Source {
+    /// The CPU's number.
+    fn cpu(&self) -> u32;
+    /// Its next event.
+    fn next(&mut self) -> Option<Event>;
+}
+
+struct Head<S> {
+    source: S,
+    event: Event,
+}
+
+impl<S: Source> Head<S> {
+    /// Order of events: by time, and by CPU where that is equal.
+    fn key(&self) -> (u64, u32) {
+        (self.event.time, self.source.cpu())
+    }
+}
+
+/// Merges sources by a binary heap of their next events.
+///
+/// # Invariants
+///
+/// `heads` is a heap: none has a smaller key than its parent, `(index - 1) / 2`.
+pub(crate) struct Merge<S> {
+    heads: Vec<Head<S>>,
+}
+
+impl<S: Source> Merge<S> {
+    /// A merge of nothing.
+    pub(crate) fn new() -> Self {
+        Self { heads: Vec::new() }
+    }
+
+    /// Adds a source, unless it is empty.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory; the source is dropped.
+    pub(crate) fn add(&mut self, mut source: S) -> Result<(), AllocError> {
+        if let Some(event) = source.next() {
+            self.heads.push(Head { source, event })?;
+            self.sift_up(self.heads.len() - 1);
+        }
+        Ok(())
+    }
+
+    /// The next event and its CPU.
+    pub(crate) fn next(&mut self) -> Option<(u32, Event)> {
+        let first = self.heads.first_mut()?;
+        let cpu = first.source.cpu();
+        let event = first.event;
+        match first.source.next() {
+            Some(next) => first.event = next,
+            None => {
+                let last = self.heads.len() - 1;
+                self.heads.swap(0, last);
+                self.heads.pop();
+            }
+        }
+        self.sift_down(0);
+        Some((cpu, event))
+    }
+
+    fn less(&self, a: usize, b: usize) -> bool {
+        match (self.heads.get(a), self.heads.get(b)) {
+            (Some(a), Some(b)) => a.key() < b.key(),
+            _ => false,
+        }
+    }
+
+    fn sift_up(&mut self, mut index: usize) {
+        while index > 0 {
+            let parent = (index - 1) / 2;
+            if !self.less(index, parent) {
+                break;
+            }
+            self.heads.swap(index, parent);
+            index = parent;
+        }
+    }
+
+    fn sift_down(&mut self, mut index: usize) {
+        loop {
+            let left = 2 * index + 1;
+            let child = if self.less(left + 1, left) { left + 1 } else { left };
+            if !self.less(child, index) {
+                break;
+            }
+            self.heads.swap(index, child);
+            index = child;
+        }
+    }
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The pure parts: what is recorded, how, and what is made of it.
+//!
+//! Nothing here knows the kernel. The same files are compiled into the module and into a host crate
+//! (`tests/host`), where they are tested. What differs comes from `crate::shim`: [`Word`], a 64-bit
+//! memory word with the few atomic operations that the ring needs, two fences, and a vector whose
+//! growth can fail.
+//!
+//! The way of the data: [`ring`] -> [`reader`] -> [`merge`] -> [`replay`] -> [`render`].
+//!
+//! [`Word`]: crate::shim::Word
+
+pub(crate) mod clock;
+pub(crate) mod context;
+pub(crate) mod filter;
+pub(crate) mod glob;
+pub(crate) mod merge;
+pub(crate) mod reader;
+pub(crate) mod render;
+pub(crate) mod replay;
+pub(crate) mod ring;
+pub(crate) mod slot;

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The pure parts of the module (`rust_ftrace/engine`), compiled for the host: the same files, with
+//! a `shim` of the host's own.
+
+#![cfg_attr(not(test), allow(dead_code))]
+
+#[path = "../../../rust_ftrace/engine/mod.rs"]
+mod engine;
+pub(crate) mod shim;

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the engine takes from its surroundings; the module's twin is `rust_ftrace/shim.rs`.
+//!
+//! Every operation on a [`Word`] first passes a preemption point, where a test may let an interrupt
+//! happen. Under `--cfg loom` the words are loom's, so all orders of memory accesses are tried.
+
+use std::cell::RefCell;
+
+#[cfg(loom)]
+use loom::sync::atomic::{fence, AtomicU64, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{fence, AtomicU64, Ordering};
+
+/// There is no memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AllocError;
+
+/// A 64-bit word of memory that other CPUs may read.
+pub(crate) struct Word(AtomicU64);
+
+impl Word {
+    pub(crate) fn new(value: u64) -> Self {
+        Self(AtomicU64::new(value))
+    }
+
+    pub(crate) fn load_relaxed(&self) -> u64 {
+        preempt::point();
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn load_acquire(&self) -> u64 {
+        preempt::point();
+        self.0.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn store_relaxed(&self, value: u64) {
+        preempt::point();
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn store_release(&self, value: u64) {
+        preempt::point();
+        self.0.store(value, Ordering::Release);
+    }
+
+    /// Replaces `old` by `new`, atomic towards interrupts of this CPU only; whether it was `old`.
+    pub(crate) fn local_exchange(&self, old: u64, new: u64) -> bool {
+        preempt::point();
+        self.0
+            .compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Adds, atomic towards interrupts of this CPU only.
+    pub(crate) fn local_add(&self, value: u64) {
+        preempt::point();
+        self.0.fetch_add(value, Ordering::Relaxed);
+    }
+}
+
+/// Stores before it are seen no later than stores after it.
+pub(crate) fn fence_release() {
+    fence(Ordering::Release);
+}
+
+/// Loads before it are done no later than loads after it.
+pub(crate) fn fence_acquire() {
+    fence(Ordering::Acquire);
+}
+
+/// Called in loops that wait for a writer.
+pub(crate) fn spin_hint() {
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    #[cfg(not(loom))]
+    std::hint::spin_loop();
+}
+
+/// A vector whose growth can fail.
+pub(crate) struct Vec<T>(std::vec::Vec<T>);
+
+impl<T> Vec<T> {
+    pub(crate) const fn new() -> Self {
+        Self(std::vec::Vec::new())
+    }
+
+    pub(crate) fn push(&mut self, value: T) -> Result<(), AllocError> {
+        self.0.push(value);
+        Ok(())
+    }
+
+    pub(crate) fn insert(&mut self, index: usize, value: T) -> Result<(), AllocError> {
+        self.0.insert(index, value);
+        Ok(())
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        self.0.pop()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl<T> std::ops::Deref for Vec<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<T> std::ops::DerefMut for Vec<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.0
+    }
+}
+
+/// Interrupts in the middle of anything.
+pub(crate) mod preempt {
+    use super::RefCell;
+
+    type Handler = Box<dyn FnMut()>;
+
+    thread_local! {
+        static HANDLER: RefCell<Option<Handler>> = const { RefCell::new(None) };
+    }
+
+    /// Runs `body`, with `handler` called at every preemption point outside of itself.
+    pub(crate) fn with_handler<R>(handler: impl FnMut() + 'static, body: impl FnOnce() -> R) -> R {
+        let outer = HANDLER.with(|cell| cell.replace(Some(Box::new(handler))));
+        let result = body();
+        HANDLER.with(|cell| cell.replace(outer));
+        result
+    }
+
+    /// A place where an interrupt may happen.
+    pub(super) fn point() {
+        // Taken out while it runs: what it does has no preemption points but those that it makes.
+        let handler = HANDLER.with(|cell| cell.borrow_mut().take());
+        if let Some(mut handler) = handler {
+            handler();
+            HANDLER.with(|cell| *cell.borrow_mut() = Some(handler));
+        }
+    }
+}
