@@ -1,0 +1,48 @@
+# shellcheck shell=bash # sourced
+# Counting what passed and failed, for scripts that run several things.
+
+passed=0 failed=0 skipped=0
+
+# counted NAME CMD...: CMD passes or fails as one.
+counted() {
+	local name=$1
+	shift
+	printf '%s\n' "--- $name"
+	if "$@" </dev/null; then
+		passed=$((passed + 1))
+		printf '%s\n' "ok: $name"
+	else
+		failed=$((failed + 1))
+		printf '%s\n' "FAIL: $name"
+	fi
+}
+
+# summed NAME CMD...: CMD ends with a line "N passed, N failed[, N skipped]"; that is added.
+summed() {
+	local name=$1 out rc=0 p f s
+	shift
+	printf '%s\n' "--- $name"
+	out=$(mktemp)
+	"$@" </dev/null | tee "$out" || rc=1
+	read -r p f s <<<"$(sed -nE '$s/^([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?$/\1 \2 \4/p' "$out")"
+	rm -f "$out"
+	if [[ -z ${f:-} ]]; then
+		# It did not come as far as its last line.
+		p=0 f=1
+		printf '%s\n' "FAIL: $name"
+	elif ((rc && f == 0)); then
+		f=1
+		printf '%s\n' "FAIL: $name: ended with an error"
+	fi
+	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
+}
+
+# The last line, and the exit code.
+total() {
+	if ((skipped)); then
+		echo "$passed passed, $failed failed, $skipped skipped"
+	else
+		echo "$passed passed, $failed failed"
+	fi
+	((failed == 0))
+}

@@ -1,0 +1,122 @@
+#!/bin/bash
+# Does qemu/judge bite? Made-up logs, each with one thing wrong, and a clean one.
+set -euo pipefail
+judge=$(cd "$(dirname "$0")/../.." && pwd)/qemu/judge
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+passed=0 failed=0
+
+clean_console() {
+	cat <<'EOF'
+[    0.000000] Linux version 7.2.12 (builder@example) #1 SMP
+[    0.100000] x86/fpu: Supporting XSAVE feature 0x001: 'x87 floating point registers'
+[    2.286871] rust_ftrace: loading out-of-tree module taints kernel.
+[    2.287165] rust_ftrace: module verification failed: signature and/or required key missing - tainting kernel
+[    3.000000] reboot: Power down
+EOF
+}
+clean_result() {
+	cat <<'EOF'
+KTAP version 1
+# kernel: 7.2.12 #1 SMP
+# file: 01-load.sh
+1..2
+ok 1 loads
+ok 2 unloads # SKIP no reason
+# end: 01-load.sh exit=0 splats=0
+# file: 02-trace.sh
+# a comment
+ok 1 traces
+1..1
+# end: 02-trace.sh exit=0 splats=0
+# file: 03-other.sh
+1..0 # SKIP not on this kernel
+# end: 03-other.sh exit=0 splats=0
+# all done
+# guest: exit 0
+EOF
+}
+
+# expect pass|fail NAME [WORD]: what judge makes of $dir/console and $dir/result; WORD is to be
+# in what it says.
+expect() {
+	local want=$1 name=$2 word=${3:-} got=pass out
+	out=$("$judge" "$dir/console" "$dir/result" 2>&1) || got=fail
+	if [[ $got == "$want" && $out == *"$word"* ]] &&
+		grep -qE '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' <<<"$(tail -n 1 <<<"$out")"; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		printf '%s\n' "FAIL: $name: wanted $want${word:+ and \"$word\"}, got $got:" "$out"
+	fi
+}
+fresh() {
+	clean_console >"$dir/console"
+	clean_result >"$dir/result"
+}
+# on_console NAME LINE: such a line on the console is a failure
+on_console() {
+	clean_console | sed "\$i [    2.5] $2" >"$dir/console"
+	clean_result >"$dir/result"
+	expect fail "$1" "${2%%(*}"
+}
+# result_becomes NAME WORD SED: the result so edited is a failure
+result_becomes() {
+	clean_console >"$dir/console"
+	clean_result | sed "$3" >"$dir/result"
+	expect fail "$1" "$2"
+}
+
+fresh
+expect pass "a clean run" "4 passed, 0 failed, 2 skipped"
+clean_console | sed 's/$/\r/' >"$dir/console"
+clean_result | sed 's/$/\r/' >"$dir/result"
+expect pass "a clean run with the serial line's CRs" "4 passed, 0 failed, 2 skipped"
+
+on_console "an oops" "Oops: 0002 [#1] SMP"
+on_console "a bad access" "BUG: unable to handle page fault for address: ffffffff"
+on_console "a BUG" "kernel BUG at rust/helpers/bug.c:7!"
+on_console "a WARN" "WARNING: CPU: 0 PID: 1 at kernel/trace/ftrace.c:2000 x+0x1/0x2"
+on_console "a WARN of lockdep" "WARNING: possible circular locking dependency detected"
+on_console "a panic" "Kernel panic - not syncing: Fatal exception"
+on_console "a Rust panic" "rust_kernel: panicked at ring.rs:7:5:"
+on_console "a protection fault" "general protection fault, probably for non-canonical address"
+on_console "an RCU stall" "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:"
+on_console "RCU misused" "WARNING: suspicious RCU usage"
+on_console "a lock held" "WARNING: lock held when returning to user space!"
+on_console "an inconsistent lock" "inconsistent lock state"
+on_console "a wait in the wrong place" "[ BUG: Invalid wait context ]"
+on_console "sleeping while atomic" "BUG: sleeping function called from invalid context at mm.c:1"
+on_console "scheduling while atomic" "BUG: scheduling while atomic: sh/1/0x00000002"
+on_console "KASAN" "BUG: KASAN: slab-use-after-free in f+0x1/0x2"
+on_console "KCSAN" "BUG: KCSAN: data-race in f / g"
+on_console "UBSAN" "UBSAN: array-index-out-of-bounds in f.c:1:2"
+on_console "a leak" "kmemleak: 3 new suspected memory leaks (see /sys/kernel/debug/kmemleak)"
+on_console "a hung task" "INFO: task sh:1 blocked for more than 60 seconds."
+on_console "a soft lockup" "watchdog: BUG: soft lockup - CPU#0 stuck for 22s!"
+on_console "a refcount" "refcount_t: underflow; use-after-free."
+on_console "a debug object" "ODEBUG: free active (active state 0) object"
+on_console "a corrupt list" "list_del corruption. next->prev should be 0"
+
+fresh
+sed -i '/Power down/d' "$dir/console"
+expect fail "no power-off" "did not power off"
+fresh
+: >"$dir/console"
+expect fail "an empty console" "did not power off"
+fresh
+: >"$dir/result"
+expect fail "an empty result" "did not come to their end"
+
+result_becomes "a failed test" "01-load.sh: 1 loads" 's/^ok 1 loads/not ok 1 loads/'
+result_becomes "a test too few" "planned 2 tests, ran 1" '/^ok 1 loads/d'
+result_becomes "a test too many" "planned 1 tests, ran 2" 's/^ok 1 traces/&\nok 2 more/'
+result_becomes "no plan" "no plan" '/^1\.\.1/d'
+result_becomes "a file that did not end" "began and did not end" '/^# end: 02/d'
+result_becomes "the last file did not end" "did not come to their end" '/^# end: 03/,$d'
+result_becomes "a file that failed after its tests" "exit code 7" 's/^\(# end: 02.*exit=\)0/\17/'
+result_becomes "a splat that only dmesg has" "complained 2 times" 's/^\(# end: 02.*splats=\)0/\12/'
+result_becomes "an end cut off" "did not come to their end" '/^# all done/d'
+
+echo "$passed passed, $failed failed"
+((failed == 0))
