@@ -11,7 +11,7 @@ cat >"$dir/rustc" <<'EOF'
 echo "rustc 1.85.1 (4eb161250 2025-03-15) (built from a source tarball)"
 EOF
 chmod +x "$dir/rustc"
-export RUSTC=$dir/rustc
+export RUSTC=$dir/rustc BINDGEN=true
 
 # A tree with all that is needed; "tree" makes it anew, the test then takes something away.
 tree=$dir/tree
@@ -59,6 +59,14 @@ tree
 sed -i 's/^\(CONFIG_RUSTC_VERSION_TEXT="rustc \)1.85.1/\11.90.0/' "$config"
 expect fail "built by another rustc" "rustc 1.90.0"
 expect fail "and it names the one here" "rustc 1.85.1"
+tree
+sed -i 's/^\(CONFIG_RUSTC_VERSION_TEXT=\)"rustc 1.85.1\(.*\)"/\1rustc 1.90.0\2/' "$config"
+expect fail "built by another rustc, without quotes" "rustc 1.90.0"
+tree
+sed -i '/^CONFIG_RUSTC_VERSION_TEXT/s/"//g' "$config"
+expect pass "a complete tree, without quotes"
+tree
+BINDGEN=no-such-bindgen expect fail "no bindgen" "no-such-bindgen"
 tree
 RUSTC=$dir/no-such-rustc expect fail "no rustc at all" "no-such-rustc"
 tree

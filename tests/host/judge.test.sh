@@ -101,6 +101,10 @@ on_console "a corrupt list" "list_del corruption. next->prev should be 0"
 fresh
 sed -i '/Power down/d' "$dir/console"
 expect fail "no power-off" "did not power off"
+clean_console | sed 's/Power down/Power off not available: System halted instead/' >"$dir/console"
+expect fail "a halt" "did not power off"
+clean_console | sed 's/Power down/Restarting system/' >"$dir/console"
+expect pass "a kernel that cannot power off and restarts instead"
 fresh
 : >"$dir/console"
 expect fail "an empty console" "did not power off"
