@@ -48,8 +48,6 @@ pub(crate) enum Refusal {
     NoSuchFunction,
     /// The kernel has the name, but nothing there can be traced: it is inlined, or notrace.
     NotTraceable,
-    /// To be removed, but not in the set.
-    NotInSet,
 }
 
 impl Refusal {
@@ -62,7 +60,6 @@ impl Refusal {
             Self::NoModule => "No module after ':mod:'",
             Self::NoSuchFunction => "No traceable function matches",
             Self::NotTraceable => "The symbol exists but cannot be traced (inlined or notrace)",
-            Self::NotInSet => "Nothing that matches is in the list",
         }
     }
 }

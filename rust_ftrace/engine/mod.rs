@@ -14,6 +14,7 @@
 pub(crate) mod clock;
 pub(crate) mod context;
 pub(crate) mod filter;
+pub(crate) mod function_set;
 pub(crate) mod glob;
 pub(crate) mod merge;
 pub(crate) mod reader;
@@ -21,3 +22,4 @@ pub(crate) mod render;
 pub(crate) mod replay;
 pub(crate) mod ring;
 pub(crate) mod slot;
+pub(crate) mod sort;

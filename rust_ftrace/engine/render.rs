@@ -71,11 +71,6 @@ pub(crate) fn write_header(
     })
 }
 
-/// Writes the header of an empty trace without a tracer.
-pub(crate) fn write_nop_header(out: &mut dyn Write, totals: &Totals) -> Result {
-    write_header(out, "nop", totals, false)
-}
-
 /// Writes that `lost` events of `cpu` were overwritten before they could be read.
 pub(crate) fn write_lost(out: &mut dyn Write, cpu: u32, lost: u64) -> Result {
     writeln!(out, "CPU:{cpu} [LOST {lost} EVENTS]")

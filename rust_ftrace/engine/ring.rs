@@ -403,20 +403,13 @@ impl<S: Storage> Ring<S> {
         let seq = last.0.load_relaxed().wrapping_add(1);
         let events = (size as u64 - 1).wrapping_sub(head.others());
         let first_event = last.1.load_relaxed().wrapping_add(events);
+        let found = header.0.load_relaxed();
 
         let outer = self.opening.load_relaxed();
-        let ours = outer == 0;
-        if ours {
-            self.opening.store_relaxed(seq);
-        }
+        let ours = outer == 0 && self.opening.local_exchange(0, seq);
         // Nobody comes past `opening` from here on. If the head is as before, nobody wrote since it
-        // was loaded, so `seq` and `first_event` belong together.
-        if self.head() != head {
-            if ours {
-                self.opening.store_relaxed(0);
-            }
-            return Opening::Raced;
-        }
+        // was loaded, so `seq`, `first_event` and `found` belong together.
+        let raced = self.head() != head;
         let meets_outer = outer != 0 && seq != outer && {
             let distance = seq.wrapping_sub(outer);
             distance.checked_rem(self.subbufs) == Some(0)
@@ -429,16 +422,24 @@ impl<S: Storage> Ring<S> {
                 .fold(0, |mixed, slot| mixed | (slot.0.load_relaxed() ^ old_parity));
             mixed & PARITY != 0
         };
-        if meets_outer || unfinished(rest) {
+        let blocked = !raced && (meets_outer || unfinished(rest));
+        // Zero while it changes, but only as long as the head is at the boundary: an interrupt that
+        // finds the head behind it takes the next `seq` from here. Whoever has come past left `seq`
+        // here, which is not what was found.
+        let ready = !raced
+            && !blocked
+            && (found == seq || header.0.local_exchange(found, 0));
+        if !ready {
             if ours {
                 self.opening.store_relaxed(0);
             }
-            return Opening::Blocked;
+            return if blocked { Opening::Blocked } else { Opening::Raced };
         }
-        header.0.store_relaxed(0);
-        fence_release();
-        header.1.store_relaxed(first_event);
-        header.0.store_release(seq);
+        if found != seq {
+            fence_release();
+            header.1.store_relaxed(first_event);
+            header.0.store_release(seq);
+        }
         // Before any slot of the new lap: a reader that sees one sees the new `seq` too.
         fence_release();
         Opening::Ready(Head::compose(index + 1, 0, lap), ours)

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Traces kernel functions: who calls them, when, on which CPU, how deep.
+//!
+//! This file only wires the parts. Data flows one way: `tracer` (the hook) -> `engine` (ring, merge,
+//! replay, render) -> `files`. `sys` is what the `kernel` crate lacks, `instance` the state.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+#[path = "rust_ftrace/catalog.rs"]
+mod catalog;
+#[path = "rust_ftrace/engine/mod.rs"]
+mod engine;
+#[path = "rust_ftrace/files/mod.rs"]
+mod files;
+#[path = "rust_ftrace/instance/mod.rs"]
+mod instance;
+#[path = "rust_ftrace/machine.rs"]
+mod machine;
+#[path = "rust_ftrace/setup.rs"]
+mod setup;
+#[path = "rust_ftrace/shim.rs"]
+mod shim;
+#[path = "rust_ftrace/sys/mod.rs"]
+mod sys;
+#[path = "rust_ftrace/tracer/mod.rs"]
+mod tracer;
+
+use files::Directory;
+use instance::Instance;
+use machine::Machine;
+use sys::cpu::Hotplug;
+use sys::modules::Notifier;
+
+/// The version, as `status` shows it.
+const VERSION: &str = "0.1.0";
+
+/// The module's name, in the log and in debugfs.
+const NAME: &CStr = c"rftrace";
+
+/// The loaded module.
+#[pin_data]
+struct RustFtrace {
+    // Field order is teardown order: first nobody can ask for anything any more, then nobody tells
+    // us anything, and then the instance unhooks itself and frees its buffers.
+    _directory: Directory,
+    #[pin]
+    _hotplug: Hotplug<Instance>,
+    #[pin]
+    _modules: Notifier<Instance>,
+    _instance: Arc<Instance>,
+}
+
+impl kernel::InPlaceModule for RustFtrace {
+    fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        pin_init::pin_init_scope(|| {
+            setup::check_kernel()?;
+            let machine = Arc::pin_init(Machine::new(), GFP_KERNEL)?;
+            let instance = Arc::pin_init(Instance::new(machine), GFP_KERNEL)?;
+            setup::apply_parameters(&instance)?;
+            Ok(try_pin_init!(Self {
+                _hotplug <- Hotplug::new(c"rftrace:prepare", instance.clone()),
+                _modules <- Notifier::new(instance.clone()),
+                _directory: Directory::new(NAME, &instance).inspect_err(setup::explain)?,
+                _instance: instance,
+            }? Error))
+        })
+    }
+}
+
+module! {
+    type: RustFtrace,
+    name: "rust_ftrace",
+    authors: ["The rust_ftrace developers"],
+    description: "Traces kernel functions",
+    license: "GPL v2",
+    params: {
+        buffer_size_kb: u64 {
+            default: 0,
+            description: "Size of each CPU's buffer in KiB",
+        },
+    },
+}

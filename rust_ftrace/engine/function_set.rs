@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sets of functions, by the addresses of their ftrace locations.
+
+use crate::shim::{AllocError, Vec};
+
+/// A set of addresses.
+///
+/// # Invariants
+///
+/// `ips` is sorted, and no address is there twice.
+pub(crate) struct FunctionSet {
+    ips: Vec<usize>,
+}
+
+impl FunctionSet {
+    /// No function.
+    pub(crate) const fn new() -> Self {
+        Self { ips: Vec::new() }
+    }
+
+    /// A set of addresses that come in ascending order; others are left out.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub(crate) fn from_sorted(ips: impl Iterator<Item = usize>) -> Result<Self, AllocError> {
+        let mut set = Self::new();
+        for ip in ips {
+            // INVARIANT: Only what is larger than the last one is taken.
+            if set.ips.last().is_none_or(|&last| last < ip) {
+                set.ips.push(ip)?;
+            }
+        }
+        Ok(set)
+    }
+
+    /// The addresses, in ascending order.
+    pub(crate) fn as_slice(&self) -> &[usize] {
+        &self.ips
+    }
+
+    /// Number of functions.
+    pub(crate) fn len(&self) -> usize {
+        self.ips.len()
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ips.is_empty()
+    }
+
+    /// Whether `ip` is in the set.
+    pub(crate) fn contains(&self, ip: usize) -> bool {
+        self.ips.binary_search(&ip).is_ok()
+    }
+
+    /// What is in this set, or in `other`.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub(crate) fn union(&self, other: &Self) -> Result<Self, AllocError> {
+        let (mut left, mut right) = (self.as_slice(), other.as_slice());
+        let merged = core::iter::from_fn(|| match (left.split_first(), right.split_first()) {
+            (Some((&a, rest)), Some((&b, _))) if a <= b => {
+                left = rest;
+                Some(a)
+            }
+            (_, Some((&b, rest))) => {
+                right = rest;
+                Some(b)
+            }
+            (Some((&a, rest)), None) => {
+                left = rest;
+                Some(a)
+            }
+            (None, None) => None,
+        });
+        Self::from_sorted(merged)
+    }
+
+    /// What is in this set and not in `other`.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub(crate) fn difference(&self, other: &Self) -> Result<Self, AllocError> {
+        let kept = self.ips.iter().copied().filter(|&ip| !other.contains(ip));
+        Self::from_sorted(kept)
+    }
+
+    /// Takes out what lies in `range`; whether anything did.
+    pub(crate) fn remove_range(&mut self, range: &core::ops::Range<usize>) -> bool {
+        let before = self.len();
+        self.ips.retain(|ip| !range.contains(ip));
+        self.len() != before
+    }
+
+    /// The same set again.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub(crate) fn duplicate(&self) -> Result<Self, AllocError> {
+        Self::from_sorted(self.ips.iter().copied())
+    }
+}

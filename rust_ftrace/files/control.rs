@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The files of one value: tracer, switches, sizes.
+
+use core::fmt::Write;
+
+use kernel::prelude::*;
+
+use super::small::{no_memory, parse_bool, parse_number, Small};
+use super::{Context, TABLE};
+use crate::sys::text::Text;
+use crate::tracer::Tracer;
+
+/// `README`.
+pub(super) struct Readme;
+
+impl Small for Readme {
+    fn show(_context: &Context, text: &mut Text) -> Result {
+        text.write_str(concat!(
+            "rust_ftrace: traces kernel functions.\n\n",
+            "  # echo path_mount > filter     trace a function\n",
+            "  # cat trace                    see who called it\n",
+            "  # echo > filter                stop\n\n",
+            "Files:\n",
+        ))
+        .map_err(no_memory)?;
+        for spec in TABLE {
+            let alias = spec.alias.map_or("", |_| ", ");
+            write!(
+                text,
+                "  {}{alias}{}\n\t\t{}\n",
+                spec.name,
+                spec.alias.unwrap_or(""),
+                spec.help
+            )
+            .map_err(no_memory)?;
+        }
+        Ok(())
+    }
+}
+
+/// `available_tracers`.
+pub(super) struct AvailableTracers;
+
+impl Small for AvailableTracers {
+    fn show(_context: &Context, text: &mut Text) -> Result {
+        for (index, tracer) in Tracer::ALL.into_iter().enumerate() {
+            let space = if index == 0 { "" } else { " " };
+            write!(text, "{space}{}", tracer.name()).map_err(no_memory)?;
+        }
+        text.write_str("\n").map_err(no_memory)
+    }
+}
+
+/// `current_tracer`.
+pub(super) struct CurrentTracer;
+
+impl Small for CurrentTracer {
+    fn show(context: &Context, text: &mut Text) -> Result {
+        writeln!(text, "{}", context.instance.tracer().name()).map_err(no_memory)
+    }
+
+    fn store(context: &Context, value: &[u8]) -> Result {
+        let Some(tracer) = Tracer::from_name(value) else {
+            (context.instance).log_error("current_tracer", "No such tracer", value);
+            return Err(EINVAL);
+        };
+        context.instance.set_tracer(tracer)
+    }
+}
+
+/// `tracing_on`.
+pub(super) struct TracingOn;
+
+impl Small for TracingOn {
+    fn show(context: &Context, text: &mut Text) -> Result {
+        writeln!(text, "{}", u8::from(context.instance.is_on())).map_err(no_memory)
+    }
+
+    fn store(context: &Context, value: &[u8]) -> Result {
+        // As in tracefs, any number but 0 means on.
+        context.instance.set_on(parse_number::<u64>(value)? != 0);
+        Ok(())
+    }
+}
+
+/// `options/func-depth`.
+pub(super) struct FuncDepth;
+
+impl Small for FuncDepth {
+    fn show(context: &Context, text: &mut Text) -> Result {
+        writeln!(text, "{}", u8::from(context.instance.func_depth())).map_err(no_memory)
+    }
+
+    fn store(context: &Context, value: &[u8]) -> Result {
+        context.instance.set_func_depth(parse_bool(value)?);
+        Ok(())
+    }
+}
+
+/// `buffer_size_kb`.
+pub(super) struct BufferSize;
+
+impl Small for BufferSize {
+    fn show(context: &Context, text: &mut Text) -> Result {
+        writeln!(text, "{}", context.instance.size_kb()).map_err(no_memory)
+    }
+
+    fn store(context: &Context, value: &[u8]) -> Result {
+        context.instance.resize(parse_number(value)?)
+    }
+}
+
+/// `trace_clock`.
+pub(super) struct TraceClock;
+
+impl Small for TraceClock {
+    fn show(_context: &Context, text: &mut Text) -> Result {
+        text.write_str("[local]\n").map_err(no_memory)
+    }
+
+    fn store(context: &Context, value: &[u8]) -> Result {
+        if value == b"local" {
+            return Ok(());
+        }
+        (context.instance).log_error("trace_clock", "No such clock", value);
+        Err(EINVAL)
+    }
+}
+
+/// `error_log`.
+pub(super) struct Errors;
+
+impl Small for Errors {
+    fn show(context: &Context, text: &mut Text) -> Result {
+        context.instance.write_errors(text).map_err(no_memory)
+    }
+
+    fn store(context: &Context, _value: &[u8]) -> Result {
+        context.instance.clear_errors();
+        Ok(())
+    }
+}

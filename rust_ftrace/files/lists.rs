@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The files that list functions: `filter`, `notrace`, `enabled_functions`,
+//! `available_filter_functions`.
+
+use core::fmt::Write;
+
+use kernel::prelude::*;
+use kernel::sync::{new_mutex, Arc, Mutex};
+
+use super::small::no_memory;
+use super::Context;
+use crate::catalog::{Catalog, Function};
+use crate::engine::filter::is_space;
+use crate::engine::function_set::FunctionSet;
+use crate::instance::functions::List;
+use crate::sys::debugfs::{File, OpenMode, Records};
+use crate::sys::text::Text;
+use crate::tracer::Tracer;
+
+/// Which list a file is for.
+pub(super) trait Which: Send + Sync + 'static {
+    /// The list.
+    const LIST: List;
+    /// What is shown if nothing was said.
+    const EMPTY: &'static str;
+}
+
+/// `filter`.
+pub(super) struct FilterList;
+
+impl Which for FilterList {
+    const LIST: List = List::Filter;
+    const EMPTY: &'static str = "#### all functions enabled ####\n";
+}
+
+/// `notrace`.
+pub(super) struct NotraceList;
+
+impl Which for NotraceList {
+    const LIST: List = List::Notrace;
+    const EMPTY: &'static str = "#### no functions disabled ####\n";
+}
+
+/// What one writer has said so far.
+struct Writing {
+    /// The first words replace the list: it was opened with O_TRUNC.
+    replace: bool,
+    /// Something was refused, so closing the file does not clear the list.
+    refused: bool,
+    /// A word whose end did not come yet.
+    rest: KVVec<u8>,
+}
+
+/// `filter` and `notrace`.
+pub(super) struct ListFile<W> {
+    writing: Pin<KBox<Mutex<Writing>>>,
+    _which: core::marker::PhantomData<W>,
+}
+
+/// Longest word that is put together from several writes, in bytes.
+const MAX_WORD: usize = 1024;
+
+impl<W: Which> ListFile<W> {
+    fn edit(context: &Context, writing: &mut Writing, text: &[u8]) -> Result {
+        let result = context.instance.edit(W::LIST, text, writing.replace);
+        match result {
+            Ok(()) => writing.replace = false,
+            Err(_) => writing.refused = true,
+        }
+        result
+    }
+}
+
+impl<W: Which> File for ListFile<W> {
+    type Context = Context;
+    type Records = FunctionLines;
+
+    fn open(_context: &Arc<Context>, mode: OpenMode) -> Result<Self> {
+        let writing = Writing {
+            replace: mode.writable && mode.truncate,
+            refused: false,
+            rest: KVVec::new(),
+        };
+        Ok(Self {
+            writing: KBox::pin_init(new_mutex!(writing), GFP_KERNEL)?,
+            _which: core::marker::PhantomData,
+        })
+    }
+
+    fn records(&self, context: &Arc<Context>) -> FunctionLines {
+        FunctionLines::new(context, Source::List(W::LIST, W::EMPTY))
+    }
+
+    fn write(&self, context: &Context, data: &[u8]) -> Result {
+        let mut writing = self.writing.lock();
+        // Words may be cut in two by writes; a word is taken when its end is there.
+        let end = data.iter().rposition(|&byte| is_space(byte)).map_or(0, |last| last + 1);
+        let (whole, rest) = data.split_at_checked(end).unwrap_or_default();
+        if whole.is_empty() {
+            if writing.rest.len() + rest.len() > MAX_WORD {
+                writing.refused = true;
+                writing.rest.clear();
+                return Err(EINVAL);
+            }
+            writing.rest.extend_from_slice(rest, GFP_KERNEL)?;
+            return Ok(());
+        }
+        let mut next = KVVec::new();
+        next.extend_from_slice(rest, GFP_KERNEL)?;
+        let mut text = core::mem::replace(&mut writing.rest, next);
+        let result = match text.extend_from_slice(whole, GFP_KERNEL) {
+            Ok(()) => Self::edit(context, &mut writing, &text),
+            Err(error) => Err(error.into()),
+        };
+        if result.is_err() {
+            writing.rest.clear();
+        }
+        result
+    }
+
+    fn release(self, context: &Context) {
+        let mut writing = self.writing.lock();
+        let rest = core::mem::replace(&mut writing.rest, KVVec::new());
+        if !rest.is_empty() || (writing.replace && !writing.refused) {
+            // Nobody is there to be told; the error log was, if it was for a word.
+            let _ = Self::edit(context, &mut writing, &rest);
+        }
+    }
+}
+
+/// What lines are made of.
+#[derive(Clone, Copy)]
+enum Source {
+    /// A list, or this line if nothing was said.
+    List(List, &'static str),
+    /// What is hooked now.
+    Enabled,
+    /// What can be.
+    Available,
+}
+
+/// A function a line.
+pub(super) struct FunctionLines {
+    context: Arc<Context>,
+    source: Source,
+    /// What is shown, as it was when reading began; `None` for all there is.
+    functions: Option<FunctionSet>,
+    /// A line to be shown instead.
+    instead: Option<&'static str>,
+    next: usize,
+}
+
+impl FunctionLines {
+    fn new(context: &Arc<Context>, source: Source) -> Self {
+        Self {
+            context: context.clone(),
+            source,
+            functions: None,
+            instead: None,
+            next: 0,
+        }
+    }
+
+    /// Takes stock.
+    fn load(&mut self) -> Result {
+        let instance = &self.context.instance;
+        (self.functions, self.instead) = match self.source {
+            Source::Available => (None, None),
+            Source::List(list, empty) => instance.with_lists(|lists| match lists.get(list) {
+                None => Ok((Some(FunctionSet::new()), Some(empty))),
+                Some(set) if set.is_empty() => Ok((Some(set.duplicate()?), Some(NONE_LEFT))),
+                Some(set) => Ok::<_, Error>((Some(set.duplicate()?), None)),
+            })?,
+            Source::Enabled => match instance.tracer() {
+                Tracer::Nop => (Some(FunctionSet::new()), None),
+                _ => {
+                    let wanted = instance.with_lists(|lists| lists.wanted(instance.machine()))?;
+                    (wanted, None)
+                }
+            },
+        };
+        Ok(())
+    }
+
+    fn line(&self, catalog: &Catalog, text: &mut Text) -> Result<bool> {
+        let function = match &self.functions {
+            None => catalog.get(self.next),
+            Some(set) => set.as_slice().get(self.next).map(|&ip| {
+                // A function whose module has gone since then has no name any more.
+                catalog.at(ip).unwrap_or(Function {
+                    ip,
+                    name: b"",
+                    module: None,
+                })
+            }),
+        };
+        let Some(function) = function else {
+            return Ok(false);
+        };
+        let write = |text: &mut Text| {
+            if function.name.is_empty() {
+                write!(text, "{:#x}", function.ip)?;
+            }
+            text.push_bytes(function.name)?;
+            if let Some(module) = function.module {
+                text.write_str(" [")?;
+                text.push_bytes(module)?;
+                text.write_str("]")?;
+            }
+            text.write_str(match self.source {
+                Source::Enabled => " (1)\n",
+                _ => "\n",
+            })
+        };
+        write(text).map_err(no_memory)?;
+        Ok(true)
+    }
+}
+
+const NONE_LEFT: &str = "#### no functions left, their modules are gone ####\n";
+
+impl Records for FunctionLines {
+    fn rewind(&mut self) -> Result {
+        self.next = 0;
+        self.load()
+    }
+
+    fn next(&mut self, text: &mut Text) -> Result<bool> {
+        if let Some(instead) = self.instead {
+            text.write_str(instead).map_err(no_memory)?;
+            return Ok(core::mem::replace(&mut self.next, 1) == 0);
+        }
+        if self.functions.as_ref().is_some_and(|set| self.next >= set.len()) {
+            return Ok(false);
+        }
+        let machine = self.context.instance.machine();
+        let more = machine.with_catalog(|catalog| self.line(catalog, text))?;
+        self.next += 1;
+        Ok(more)
+    }
+}
+
+/// Makes a file of functions that is only read.
+macro_rules! function_file {
+    ($(#[$doc:meta])* $name:ident, $source:expr) => {
+        $(#[$doc])*
+        pub(super) struct $name;
+
+        impl File for $name {
+            type Context = Context;
+            type Records = FunctionLines;
+
+            fn open(_context: &Arc<Context>, _mode: OpenMode) -> Result<Self> {
+                Ok(Self)
+            }
+
+            fn records(&self, context: &Arc<Context>) -> FunctionLines {
+                FunctionLines::new(context, $source)
+            }
+        }
+    };
+}
+
+function_file! {
+    /// `enabled_functions`.
+    EnabledFile, Source::Enabled
+}
+
+function_file! {
+    /// `available_filter_functions`.
+    AvailableFile, Source::Available
+}

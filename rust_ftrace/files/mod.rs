@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The directory: one table says every file, its mode, its help line and what handles it.
+
+mod control;
+mod lists;
+mod small;
+mod status;
+mod trace;
+
+use kernel::cpu::CpuId;
+use kernel::prelude::*;
+use kernel::str::CString;
+use kernel::sync::Arc;
+
+use self::control::{
+    AvailableTracers, BufferSize, CurrentTracer, Errors, FuncDepth, Readme, TraceClock, TracingOn,
+};
+use self::lists::{AvailableFile, EnabledFile, FilterList, ListFile, NotraceList};
+use self::small::SmallFile;
+use self::status::{CpuStats, Status};
+use self::trace::TraceFile;
+use crate::instance::Instance;
+use crate::sys::cpu;
+use crate::sys::debugfs::{Place, Tree};
+
+/// What a file belongs to.
+pub(crate) struct Context {
+    instance: Arc<Instance>,
+    /// The CPU, for files below `per_cpu`.
+    cpu: Option<CpuId>,
+}
+
+/// Puts a file into a directory of a tree.
+type Make = fn(&mut Tree<Context>, Place, &CStr, u16, Arc<Context>) -> Result;
+
+/// A file of the directory.
+struct Spec {
+    /// Its name; files below `options/` and `per_cpu/cpuN/` with that before it.
+    name: &'static str,
+    /// tracefs's name for it, if another.
+    alias: Option<&'static str>,
+    /// Permissions.
+    mode: u16,
+    /// What `README` says of it.
+    help: &'static str,
+    make: Make,
+}
+
+const READ: u16 = 0o400;
+const WRITE: u16 = 0o600;
+
+const OPTIONS: &str = "options/";
+const PER_CPU: &str = "per_cpu/cpuN/";
+
+macro_rules! spec {
+    ($name:literal, $mode:ident, $file:ty, $help:expr) => {
+        spec!(@ $name, None, $mode, $file, $help)
+    };
+    ($name:literal = $alias:literal, $mode:ident, $file:ty, $help:expr) => {
+        spec!(@ $name, Some($alias), $mode, $file, $help)
+    };
+    (@ $name:literal, $alias:expr, $mode:ident, $file:ty, $help:expr) => {
+        Spec {
+            name: $name,
+            alias: $alias,
+            mode: $mode,
+            help: $help,
+            make: Tree::file::<$file>,
+        }
+    };
+}
+
+/// Every file, in the order of `README`.
+const TABLE: &[Spec] = &[
+    spec!("README", READ, SmallFile<Readme>, "this text"),
+    spec!("filter" = "set_ftrace_filter", WRITE, ListFile<FilterList>,
+        "the functions to trace: names or patterns (accepts: .* glob-matching-pattern), '!name' \
+         removes, 'name:mod:module'; > replaces, >> adds; the first starts the function tracer"),
+    spec!("notrace" = "set_ftrace_notrace", WRITE, ListFile<NotraceList>,
+        "the functions not to trace, whatever the filter says"),
+    spec!("trace", WRITE, TraceFile,
+        "the events as text, merged over CPUs; writing to it clears them"),
+    spec!("status", READ, SmallFile<Status>,
+        "what is armed, hit, written and lost, and the memory in use"),
+    spec!("tracing_on", WRITE, SmallFile<TracingOn>,
+        "0 stops recording at once and leaves all else as it is, 1 goes on"),
+    spec!("current_tracer", WRITE, SmallFile<CurrentTracer>,
+        "the tracer; nop for none"),
+    spec!("available_tracers", READ, SmallFile<AvailableTracers>,
+        "what can be written to current_tracer"),
+    spec!("buffer_size_kb", WRITE, SmallFile<BufferSize>,
+        "size of each CPU's buffer in KiB; changing it empties them"),
+    spec!("trace_clock", WRITE, SmallFile<TraceClock>,
+        "what events are stamped with, the current one in brackets"),
+    spec!("options/func-depth", WRITE, SmallFile<FuncDepth>,
+        "1 adds the call depth to each line of trace"),
+    spec!("available_filter_functions", READ, AvailableFile,
+        "every function that can be traced"),
+    spec!("enabled_functions", READ, EnabledFile,
+        "every function that is traced now"),
+    spec!("error_log", WRITE, SmallFile<Errors>,
+        "what was wrong with what was written; writing to it clears it"),
+    spec!("per_cpu/cpuN/trace", WRITE, TraceFile,
+        "as trace, for one CPU"),
+    spec!("per_cpu/cpuN/stats", READ, SmallFile<CpuStats>,
+        "the counts of one CPU's buffer"),
+];
+
+/// The directory of an instance.
+pub(crate) struct Directory {
+    _tree: Tree<Context>,
+}
+
+impl Directory {
+    /// Makes the directory `name` with all files for `instance`.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is left behind then; those of [`Tree::new`] and [`Tree::file`].
+    pub(crate) fn new(name: &CStr, instance: &Arc<Instance>) -> Result<Self> {
+        let mut tree = Tree::new(name)?;
+        let context = |cpu| {
+            let instance = instance.clone();
+            Arc::new(Context { instance, cpu }, GFP_KERNEL)
+        };
+        let all = context(None)?;
+        let options = tree.directory(Tree::<Context>::TOP, c"options")?;
+        for spec in TABLE {
+            if let Some(name) = spec.name.strip_prefix(OPTIONS) {
+                spec.make(&mut tree, options, name, all.clone())?;
+            } else if !spec.name.starts_with(PER_CPU) {
+                spec.make(&mut tree, Tree::<Context>::TOP, spec.name, all.clone())?;
+            }
+        }
+        let per_cpu = tree.directory(Tree::<Context>::TOP, c"per_cpu")?;
+        for cpu in cpu::possible() {
+            let name = CString::try_from_fmt(fmt!("cpu{}", cpu.as_u32()))?;
+            let place = tree.directory(per_cpu, &name)?;
+            let context = context(Some(cpu))?;
+            for spec in TABLE {
+                if let Some(name) = spec.name.strip_prefix(PER_CPU) {
+                    spec.make(&mut tree, place, name, context.clone())?;
+                }
+            }
+        }
+        Ok(Self { _tree: tree })
+    }
+}
+
+impl Spec {
+    /// Makes the file, and its other name.
+    fn make(
+        &self,
+        tree: &mut Tree<Context>,
+        place: Place,
+        name: &str,
+        context: Arc<Context>,
+    ) -> Result {
+        let name = CString::try_from_fmt(fmt!("{name}"))?;
+        (self.make)(tree, place, &name, self.mode, context)?;
+        if let Some(alias) = self.alias {
+            let alias = CString::try_from_fmt(fmt!("{alias}"))?;
+            tree.symlink(place, &alias, &name)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `status` and `per_cpu/cpuN/stats`: what is going on, in numbers.
+
+use core::fmt::Write;
+
+use kernel::prelude::*;
+
+use super::small::{no_memory, Small};
+use super::Context;
+use crate::catalog::Catalog;
+use crate::engine::filter::{words, Selector};
+use crate::engine::reader::Cursor;
+use crate::engine::slot::Words;
+use crate::instance::functions::List;
+use crate::machine::ClockSource;
+use crate::sys::{self, clock, context, kallsyms};
+use crate::sys::text::Text;
+
+/// `status`.
+pub(super) struct Status;
+
+impl Small for Status {
+    fn show(context: &Context, text: &mut Text) -> Result {
+        let instance = &context.instance;
+        let stats = instance.stats(None);
+        let (armed, filter, notrace, patterns) = instance.with_lists(|lists| {
+            let count = |list| lists.get(list).map(|set| set.len());
+            let mut patterns = KVVec::new();
+            patterns.extend_from_slice(lists.patterns(), GFP_KERNEL)?;
+            Ok::<_, Error>((lists.armed(), count(List::Filter), count(List::Notrace), patterns))
+        })?;
+        let armed = match armed {
+            Some(armed) => armed,
+            None => instance.machine().with_catalog(|catalog| Ok(catalog.len()))?,
+        };
+        let skipped = count_skipped(context, &patterns)?;
+        let clock = match instance.machine().clock_source() {
+            ClockSource::Cycles => "local (time stamp counter)",
+            ClockSource::Local => "local (kernel clock)",
+        };
+        let memory = stats.bytes + instance.machine().catalog_bytes();
+        let mut write = || {
+            writeln!(text, "version: {}", crate::VERSION)?;
+            text.write_str("kernel: ")?;
+            text.push_bytes(sys::kernel_release().to_bytes())?;
+            writeln!(text, "\ntracer: {}", instance.tracer().name())?;
+            writeln!(text, "tracing_on: {}", u8::from(instance.is_on()))?;
+            writeln!(text, "clock: {clock}")?;
+            for (name, count) in [("filter", filter), ("notrace", notrace)] {
+                match count {
+                    Some(count) => writeln!(text, "{name}: {count} functions")?,
+                    None => writeln!(text, "{name}: empty")?,
+                }
+            }
+            writeln!(text, "armed functions: {armed}")?;
+            writeln!(text, "skipped matches: {skipped}")?;
+            writeln!(text, "hits: {}", stats.written.wrapping_add(stats.commit_overrun))?;
+            writeln!(text, "events written: {}", stats.written)?;
+            writeln!(text, "events present: {}", stats.present)?;
+            writeln!(text, "events overwritten: {}", stats.overwritten)?;
+            writeln!(text, "events lost: {}", stats.commit_overrun)?;
+            writeln!(text, "memory: {} KiB", memory.div_ceil(1024))
+        };
+        write().map_err(no_memory)
+    }
+}
+
+/// Counts the functions that the patterns in the filter match, and that cannot be traced.
+fn count_skipped(context: &Context, patterns: &[u8]) -> Result<usize> {
+    if patterns.is_empty() {
+        return Ok(0);
+    }
+    let is_meant = |name: &[u8], module: Option<&[u8]>| {
+        words(patterns)
+            .filter_map(|(_, word)| Selector::parse(word).ok())
+            .any(|selector| selector.matches(name, module))
+    };
+    let mut skipped = 0;
+    context.instance.machine().with_catalog(|catalog: &Catalog| {
+        kallsyms::for_each_function(|address, name, module| {
+            if is_meant(name, module) && catalog.at_symbol(address).is_none() {
+                skipped += 1;
+            }
+        })
+    })?;
+    Ok(skipped)
+}
+
+/// `per_cpu/cpuN/stats`.
+pub(super) struct CpuStats;
+
+impl Small for CpuStats {
+    fn show(context: &Context, text: &mut Text) -> Result {
+        let instance = &context.instance;
+        let stats = instance.stats(context.cpu);
+        let timeline = instance.timeline();
+        let now = match instance.machine().clock_source() {
+            ClockSource::Cycles => context::cycles(),
+            ClockSource::Local => clock::local_ns(),
+        };
+        let (now, _) = timeline.time(now);
+        let oldest = match oldest_event(context)? {
+            Some(stamp) => timeline.time(stamp).0,
+            None => 0,
+        };
+        let mut write = || {
+            writeln!(text, "entries: {}", stats.present)?;
+            writeln!(text, "overrun: {}", stats.overwritten)?;
+            writeln!(text, "commit overrun: {}", stats.commit_overrun)?;
+            writeln!(text, "bytes: {}", stats.present * crate::engine::slot::SLOT_BYTES as u64)?;
+            for (name, ns) in [("oldest event", oldest), ("now", now)] {
+                let micros = ns / 1000;
+                let (seconds, micros) = (micros / 1_000_000, micros % 1_000_000);
+                writeln!(text, "{name} ts: {seconds:5}.{micros:06}")?;
+            }
+            writeln!(text, "dropped events: 0")?;
+            writeln!(text, "read events: 0")?;
+            writeln!(text, "written events: {}", stats.written)
+        };
+        write().map_err(no_memory)
+    }
+}
+
+/// The stamp of the oldest event that is there.
+fn oldest_event(context: &Context) -> Result<Option<u64>> {
+    let sources = context.instance.sources(context.cpu)?;
+    let Some(source) = sources.first() else {
+        return Ok(None);
+    };
+    let slots = source.ring.subbuf_slots() - 1;
+    let copy = KVVec::from_elem(Words::default(), slots, GFP_KERNEL)?;
+    let mut cursor = Cursor::new(&*source.ring, super::trace::Copy(copy), source.from);
+    Ok(cursor.next(&source.ring).map(|event| event.time))
+}

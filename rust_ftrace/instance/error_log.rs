@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What was wrong with what people wrote, as tracefs's `error_log` shows it.
+
+use core::fmt::{self, Write};
+
+use kernel::prelude::*;
+
+use crate::sys::clock;
+
+/// How many errors are kept, as in tracefs (TRACING_LOG_ERRS_MAX).
+const KEPT: usize = 8;
+
+/// Most bytes of a command that are kept, from its beginning.
+const MAX_COMMAND: usize = 4096;
+
+struct Record {
+    ns: u64,
+    file: &'static str,
+    reason: &'static str,
+    command: KVVec<u8>,
+    at: usize,
+}
+
+/// The last errors.
+pub(crate) struct ErrorLog {
+    records: KVec<Record>,
+}
+
+impl ErrorLog {
+    /// No errors.
+    pub(crate) const fn new() -> Self {
+        Self {
+            records: KVec::new(),
+        }
+    }
+
+    /// Adds an error: `reason` for refusing what stands at byte `at` of `command`, written to
+    /// `file`. Without memory it is not kept.
+    pub(crate) fn add(
+        &mut self,
+        file: &'static str,
+        reason: &'static str,
+        command: &[u8],
+        at: usize,
+    ) {
+        let mut kept = KVVec::new();
+        let (line, at) = line_at(command, at);
+        let line = line.get(..MAX_COMMAND).unwrap_or(line);
+        if kept.extend_from_slice(line, GFP_KERNEL).is_err() {
+            return;
+        }
+        if self.records.len() >= KEPT {
+            let _ = self.records.remove(0);
+        }
+        let record = Record {
+            ns: clock::local_ns(),
+            file,
+            reason,
+            command: kept,
+            at,
+        };
+        let _ = self.records.push(record, GFP_KERNEL);
+    }
+
+    /// Forgets all.
+    pub(crate) fn clear(&mut self) {
+        self.records.clear();
+    }
+
+    /// Writes them all, oldest first.
+    pub(crate) fn write(&self, out: &mut crate::sys::text::Text) -> fmt::Result {
+        for record in &self.records {
+            let micros = record.ns / 1000;
+            let (seconds, micros) = (micros / 1_000_000, micros % 1_000_000);
+            write!(
+                out,
+                "[{seconds:5}.{micros:06}] {}: error: {}\n  Command: ",
+                record.file, record.reason
+            )?;
+            out.push_bytes(&record.command)?;
+            write!(out, "\n           {:width$}^\n", "", width = record.at)?;
+        }
+        Ok(())
+    }
+}
+
+/// The line that byte `at` of `text` lies in, and the byte's place in it.
+fn line_at(text: &[u8], at: usize) -> (&[u8], usize) {
+    let (before, after) = text.split_at_checked(at).unwrap_or((text, &[]));
+    let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r' | 0);
+    let start = before.iter().rposition(is_end).map_or(0, |end| end + 1);
+    let length = after.iter().position(is_end).unwrap_or(after.len());
+    let line = text.get(start..before.len() + length).unwrap_or_default();
+    (line, before.len() - start)
+}

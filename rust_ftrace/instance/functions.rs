@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which functions an instance traces: its `filter` and `notrace` lists.
+
+use kernel::prelude::*;
+
+use super::Instance;
+use crate::catalog::Catalog;
+use crate::engine::filter::{words, Refusal, Selector};
+use crate::engine::function_set::FunctionSet;
+use crate::machine::Machine;
+use crate::shim::AllocError;
+use crate::sys::ftrace::Functions;
+use crate::sys::symbols;
+
+/// One of the two lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum List {
+    /// What is traced.
+    Filter,
+    /// What is not traced, though the filter says so.
+    Notrace,
+}
+
+impl List {
+    /// The file's name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Filter => "filter",
+            Self::Notrace => "notrace",
+        }
+    }
+}
+
+/// Most bytes of patterns that are kept for `status`.
+const MAX_PATTERNS: usize = 4096;
+
+/// The two lists, and what came of them.
+pub(crate) struct Lists {
+    /// `None`: nothing was said, so all functions. An empty set is what remains of a list whose
+    /// functions all went away with their modules.
+    filter: Option<FunctionSet>,
+    notrace: Option<FunctionSet>,
+    /// The patterns in the filter, with a space after each.
+    patterns: KVVec<u8>,
+    /// How many functions are hooked now; `None` for all.
+    armed: Option<usize>,
+}
+
+/// Why words are refused.
+enum Failure {
+    /// The word at this byte means nothing that can be had.
+    Word(usize, Refusal),
+    /// Something else went wrong.
+    Other(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<AllocError> for Failure {
+    fn from(_: AllocError) -> Self {
+        Self::Other(ENOMEM)
+    }
+}
+
+impl Lists {
+    /// Both empty.
+    pub(crate) const fn new() -> Self {
+        Self {
+            filter: None,
+            notrace: None,
+            patterns: KVVec::new(),
+            armed: Some(0),
+        }
+    }
+
+    /// One of the lists; `None` if nothing was said.
+    pub(crate) fn get(&self, list: List) -> Option<&FunctionSet> {
+        match list {
+            List::Filter => self.filter.as_ref(),
+            List::Notrace => self.notrace.as_ref(),
+        }
+    }
+
+    fn slot(&mut self, list: List) -> &mut Option<FunctionSet> {
+        match list {
+            List::Filter => &mut self.filter,
+            List::Notrace => &mut self.notrace,
+        }
+    }
+
+    /// How many functions are hooked now; `None` for all that there are.
+    pub(crate) const fn armed(&self) -> Option<usize> {
+        self.armed
+    }
+
+    /// The patterns in the filter.
+    pub(crate) fn patterns(&self) -> &[u8] {
+        &self.patterns
+    }
+
+    /// The functions to be traced; `None` for all.
+    pub(crate) fn wanted(&self, machine: &Machine) -> Result<Option<FunctionSet>> {
+        let Some(notrace) = &self.notrace else {
+            return Ok(self.filter.as_ref().map(FunctionSet::duplicate).transpose()?);
+        };
+        let wanted = match &self.filter {
+            Some(filter) => filter.difference(notrace)?,
+            None => machine.with_catalog(Catalog::all)?.difference(notrace)?,
+        };
+        Ok(Some(wanted))
+    }
+
+    /// Whether functions that come later must be added by hand.
+    pub(crate) const fn excludes_only(&self) -> bool {
+        self.filter.is_none() && self.notrace.is_some()
+    }
+
+    /// Remembers what is hooked now.
+    pub(crate) fn set_armed(&mut self, functions: Functions<'_>) {
+        self.armed = match functions {
+            Functions::All => None,
+            Functions::Only(ips) => Some(ips.len()),
+        };
+    }
+
+    /// Takes the functions at addresses `range` out of both lists; whether any were there.
+    pub(crate) fn forget(&mut self, range: &core::ops::Range<usize>) -> bool {
+        let filter = self.filter.as_mut();
+        let found = filter.is_some_and(|set| set.remove_range(range));
+        let notrace = self.notrace.as_mut();
+        notrace.is_some_and(|set| set.remove_range(range)) || found
+    }
+}
+
+/// Applies words to a list: `base` is what it begins with.
+fn apply(machine: &Machine, base: FunctionSet, text: &[u8]) -> Result<FunctionSet, Failure> {
+    let mut set = base;
+    let mut failure = None;
+    machine.with_catalog(|catalog| {
+        for (at, word) in words(text) {
+            match apply_word(catalog, &set, word) {
+                Ok(Ok(new)) => set = new,
+                Ok(Err(refusal)) => {
+                    failure = Some(Failure::Word(at, refusal));
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    })?;
+    match failure {
+        Some(failure) => Err(failure),
+        None => Ok(set),
+    }
+}
+
+fn apply_word(
+    catalog: &Catalog,
+    set: &FunctionSet,
+    word: &[u8],
+) -> Result<Result<FunctionSet, Refusal>> {
+    let selector = match Selector::parse(word) {
+        Ok(selector) => selector,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    let chosen = match choose(catalog, &selector)? {
+        Ok(chosen) => chosen,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    Ok(Ok(if selector.remove {
+        set.difference(&chosen)?
+    } else {
+        set.union(&chosen)?
+    }))
+}
+
+/// The functions that a word means; at least one.
+fn choose(catalog: &Catalog, selector: &Selector<'_>) -> Result<Result<FunctionSet, Refusal>> {
+    let chosen = catalog.select(selector)?;
+    if !chosen.is_empty() {
+        return Ok(Ok(chosen));
+    }
+    if !selector.is_name() || selector.module.is_some() {
+        return Ok(Err(Refusal::NoSuchFunction));
+    }
+    // Several names can share an address, of which the list has one.
+    let Some(address) = symbols::address_of(selector.names) else {
+        return Ok(Err(Refusal::NoSuchFunction));
+    };
+    Ok(match catalog.at_symbol(address as usize) {
+        Some(function) => Ok(FunctionSet::from_sorted([function.ip].into_iter())?),
+        None => Err(Refusal::NotTraceable),
+    })
+}
+
+impl Instance {
+    /// Edits a list by what was written to its file. With `replace` the old list goes; if no words
+    /// come then, all of it.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is changed then, and for a word the error log says which.
+    ///
+    /// - `EINVAL` if a word is wrong, or means no function that can be traced.
+    /// - `ENOMEM` if there is no memory.
+    /// - Those of [`Hook::trace`](crate::sys::ftrace::Hook::trace).
+    pub(crate) fn edit(&self, list: List, text: &[u8], replace: bool) -> Result {
+        let mut control = self.control.lock();
+        let old = match control.lists.get(list) {
+            Some(set) if !replace => set.duplicate()?,
+            _ => FunctionSet::new(),
+        };
+        let mut patterns = KVVec::new();
+        if list == List::Filter {
+            if !replace {
+                patterns.extend_from_slice(control.lists.patterns(), GFP_KERNEL)?;
+            }
+            keep_patterns(&mut patterns, text)?;
+        }
+        let has_words = words(text).next().is_some();
+        let new = if has_words {
+            let new = apply(&self.machine, old, text).map_err(|failure| match failure {
+                Failure::Word(at, refusal) => self.refuse(list, refusal, text, at),
+                Failure::Other(error) => error,
+            })?;
+            (!new.is_empty()).then_some(new)
+        } else if replace {
+            None
+        } else {
+            return Ok(());
+        };
+        if new.is_none() {
+            patterns.clear();
+        }
+        let before = core::mem::replace(control.lists.slot(list), new);
+        if let Err(error) = self.rearm_after_edit(&mut control, list) {
+            *control.lists.slot(list) = before;
+            return Err(error);
+        }
+        if list == List::Filter {
+            control.lists.patterns = patterns;
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, list: List, refusal: Refusal, text: &[u8], at: usize) -> Error {
+        let word = words(text).find(|(place, _)| *place == at).map(|(_, word)| word);
+        pr_warn!(
+            "{}: '{}': {}\n",
+            list.name(),
+            kernel::str::BStr::from_bytes(word.unwrap_or_default()),
+            refusal.text()
+        );
+        self.error_log.lock().add(list.name(), refusal.text(), text, at);
+        EINVAL
+    }
+}
+
+/// Adds the patterns among `text`'s words, as far as there is room.
+fn keep_patterns(patterns: &mut KVVec<u8>, text: &[u8]) -> Result {
+    for (_, word) in words(text) {
+        let is_pattern = Selector::parse(word)
+            .is_ok_and(|selector| !selector.remove && !selector.is_name());
+        if is_pattern && patterns.len() + word.len() < MAX_PATTERNS {
+            patterns.extend_from_slice(word, GFP_KERNEL)?;
+            patterns.push(b' ', GFP_KERNEL)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An instance of the tracer: all of its state. The top directory belongs to the first one.
+
+pub(crate) mod buffers;
+mod error_log;
+pub(crate) mod functions;
+
+use kernel::cpu::CpuId;
+use kernel::prelude::*;
+use kernel::sync::{new_mutex, Arc, Mutex};
+
+use self::buffers::{Buffers, Source, Stats};
+use self::error_log::ErrorLog;
+use self::functions::{List, Lists};
+use crate::machine::{Machine, Timeline};
+use crate::sys::cpu::Prepare;
+use crate::sys::ftrace::{Functions, Hook};
+use crate::sys::modules::Watch;
+use crate::sys::text::Text;
+use crate::tracer::function::Recorder;
+use crate::tracer::Tracer;
+
+/// What files change.
+pub(crate) struct Control {
+    tracer: Tracer,
+    /// The tracer was started by writing a filter, not by name; clearing the filter stops it.
+    implicit: bool,
+    lists: Lists,
+    /// `options/func-depth`.
+    func_depth: bool,
+}
+
+/// An instance.
+///
+/// Locks are taken in the order `control`, `buffers`; `error_log` last. CPU hotplug takes `buffers`,
+/// so nothing that waits for CPUs is called with it held.
+#[pin_data]
+pub(crate) struct Instance {
+    machine: Arc<Machine>,
+    #[pin]
+    control: Mutex<Control>,
+    #[pin]
+    error_log: Mutex<ErrorLog>,
+    // Field order is teardown order: no CPU is in the hook any more when the rings go.
+    #[pin]
+    hook: Hook<Recorder>,
+    #[pin]
+    buffers: Mutex<Buffers>,
+}
+
+impl Instance {
+    /// An instance that traces nothing.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn new(machine: Arc<Machine>) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            hook <- Hook::new(Recorder::new(machine.clock_source())?),
+            machine,
+            control <- new_mutex!(Control {
+                tracer: Tracer::Nop,
+                implicit: false,
+                lists: Lists::new(),
+                func_depth: false,
+            }),
+            error_log <- new_mutex!(ErrorLog::new()),
+            buffers <- new_mutex!(Buffers::new()),
+        }? Error)
+    }
+
+    /// The machine it runs on.
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The current tracer.
+    pub(crate) fn tracer(&self) -> Tracer {
+        self.control.lock().tracer
+    }
+
+    /// Changes the tracer; the buffers are cleared when one starts.
+    ///
+    /// # Errors
+    ///
+    /// The tracer is as before then.
+    ///
+    /// - `ENOMEM` if there is no memory.
+    /// - Those of [`Hook::trace`].
+    pub(crate) fn set_tracer(&self, tracer: Tracer) -> Result {
+        let mut control = self.control.lock();
+        if control.tracer == tracer {
+            control.implicit = false;
+            return Ok(());
+        }
+        self.switch(&mut control, tracer, false)
+    }
+
+    fn switch(&self, control: &mut Control, tracer: Tracer, implicit: bool) -> Result {
+        if tracer != Tracer::Nop {
+            let mut buffers = self.buffers.lock();
+            buffers.make(self.hook.handler())?;
+            buffers.clear(None);
+        }
+        let before = core::mem::replace(&mut control.tracer, tracer);
+        if let Err(error) = self.rearm(control) {
+            control.tracer = before;
+            return Err(error);
+        }
+        control.implicit = implicit;
+        Ok(())
+    }
+
+    /// Hooks the functions that tracer and lists say, and no others.
+    fn rearm(&self, control: &mut Control) -> Result {
+        let wanted;
+        let functions = match control.tracer {
+            Tracer::Nop => Functions::Only(&[]),
+            Tracer::Function => {
+                wanted = control.lists.wanted(&self.machine)?;
+                match &wanted {
+                    None => Functions::All,
+                    Some(set) => Functions::Only(set.as_slice()),
+                }
+            }
+        };
+        self.hook.trace(functions)?;
+        control.lists.set_armed(functions);
+        Ok(())
+    }
+
+    /// Follows a change of `list`. A filter starts the `function` tracer if there is none, and
+    /// stops one that was so started when it is cleared.
+    fn rearm_after_edit(&self, control: &mut Control, list: List) -> Result {
+        match (list, control.lists.get(List::Filter), control.tracer) {
+            (List::Filter, Some(_), Tracer::Nop) => self.switch(control, Tracer::Function, true),
+            (List::Filter, None, Tracer::Function) if control.implicit => {
+                self.switch(control, Tracer::Nop, false)
+            }
+            _ => self.rearm(control),
+        }
+    }
+
+    /// Calls `user` with the two lists.
+    pub(crate) fn with_lists<R>(&self, user: impl FnOnce(&Lists) -> R) -> R {
+        user(&self.control.lock().lists)
+    }
+
+    /// Whether recording is on.
+    pub(crate) fn is_on(&self) -> bool {
+        self.hook.handler().is_on()
+    }
+
+    /// Switches recording on or off; what is hooked stays hooked.
+    pub(crate) fn set_on(&self, on: bool) {
+        let _control = self.control.lock();
+        self.hook.handler().set_on(on);
+    }
+
+    /// Whether the trace has a column with the call depth.
+    pub(crate) fn func_depth(&self) -> bool {
+        self.control.lock().func_depth
+    }
+
+    /// Says whether it has.
+    pub(crate) fn set_func_depth(&self, on: bool) {
+        self.control.lock().func_depth = on;
+    }
+
+    /// Size of each CPU's buffer, in KiB.
+    pub(crate) fn size_kb(&self) -> usize {
+        self.buffers.lock().size_kb()
+    }
+
+    /// Changes the size of all buffers.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Buffers::resize`].
+    pub(crate) fn resize(&self, size_kb: usize) -> Result {
+        let _control = self.control.lock();
+        let old = self.buffers.lock().resize(size_kb, self.hook.handler())?;
+        // Not with the buffers' lock held: a CPU that is coming may be waiting for it.
+        old.wait();
+        self.buffers.lock().retire(old);
+        Ok(())
+    }
+
+    /// Clears the buffer of `cpu`, or all.
+    pub(crate) fn clear(&self, cpu: Option<CpuId>) {
+        self.buffers.lock().clear(cpu);
+    }
+
+    /// The counts of `cpu`, or the sum of all.
+    pub(crate) fn stats(&self, cpu: Option<CpuId>) -> Stats {
+        self.buffers.lock().stats(cpu)
+    }
+
+    /// The rings of `cpu`, or all, for a reader.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn sources(&self, cpu: Option<CpuId>) -> Result<KVec<Source>> {
+        self.buffers.lock().sources(cpu)
+    }
+
+    /// From stamps to times.
+    pub(crate) fn timeline(&self) -> Timeline {
+        self.machine.timeline()
+    }
+
+    /// Writes what the error log has.
+    pub(crate) fn write_errors(&self, out: &mut Text) -> core::fmt::Result {
+        self.error_log.lock().write(out)
+    }
+
+    /// Adds to the error log.
+    pub(crate) fn log_error(&self, file: &'static str, reason: &'static str, command: &[u8]) {
+        self.error_log.lock().add(file, reason, command, 0);
+    }
+
+    /// Empties the error log.
+    pub(crate) fn clear_errors(&self) {
+        self.error_log.lock().clear();
+    }
+}
+
+impl Prepare for Instance {
+    fn prepare(&self, cpu: CpuId) {
+        let result = self.buffers.lock().make_for(cpu, self.hook.handler());
+        if result.is_err() {
+            pr_warn!("no memory for the buffer of CPU {}: it is not traced\n", cpu.as_u32());
+        }
+    }
+}
+
+impl Watch for Instance {
+    fn coming(&self) {
+        self.machine.forget_catalog();
+        let mut control = self.control.lock();
+        if control.lists.excludes_only() {
+            let result = self.rearm(&mut control);
+            if let Err(error) = result {
+                pr_warn!("functions of a new module are not traced: {error:?}\n");
+            }
+        }
+    }
+
+    fn going(&self, text: &[core::ops::Range<usize>]) {
+        let mut control = self.control.lock();
+        let mut found = false;
+        for range in text {
+            found |= control.lists.forget(range);
+        }
+        if found {
+            let result = self.rearm(&mut control);
+            if let Err(error) = result {
+                pr_warn!("functions of a removed module are still in the filter: {error:?}\n");
+            }
+        }
+        self.machine.forget_catalog();
+    }
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is looked at and done when the module is loaded.
+
+use kernel::prelude::*;
+
+use crate::engine::filter::words;
+use crate::instance::functions::List;
+use crate::instance::Instance;
+use crate::sys::lockdown;
+use crate::sys::param::{string_param, StringParam};
+use crate::tracer::Tracer;
+
+string_param!(
+    FILTER,
+    "filter",
+    "Functions to trace from the start, with commas or spaces between them"
+);
+string_param!(
+    NOTRACE,
+    "notrace",
+    "Functions not to trace, with commas or spaces between them"
+);
+string_param!(TRACER, "tracer", "Tracer to start with");
+
+/// Checks that the kernel lets the module work, and says why if not.
+///
+/// # Errors
+///
+/// - `EPERM` if the kernel is locked down.
+/// - `ENODEV` if debugfs is missing.
+pub(crate) fn check_kernel() -> Result {
+    lockdown::allows_tracing()
+        .and_then(|()| lockdown::allows_debugfs())
+        .inspect_err(|_| {
+            pr_err!("the kernel is locked down (see /sys/kernel/security/lockdown): not loaded\n");
+        })?;
+    if !lockdown::has_debugfs() {
+        pr_err!("debugfs is not there (CONFIG_DEBUG_FS): not loaded\n");
+        return Err(ENODEV);
+    }
+    Ok(())
+}
+
+/// Says why the directory could not be made.
+pub(crate) fn explain(error: &Error) {
+    if *error == EPERM {
+        pr_err!("debugfs is switched off (debugfs= on the kernel's command line): not loaded\n");
+    } else if *error == EEXIST {
+        pr_err!("/sys/kernel/debug/rftrace is there already: not loaded\n");
+    } else {
+        pr_err!("cannot make /sys/kernel/debug/rftrace: {error:?}\n");
+    }
+}
+
+/// Does what the module's parameters say.
+///
+/// # Errors
+///
+/// Those of the files of the same names; the log says for which.
+pub(crate) fn apply_parameters(instance: &Instance) -> Result {
+    let size_kb = *crate::module_parameters::buffer_size_kb.value();
+    if size_kb != 0 {
+        let result = usize::try_from(size_kb)
+            .map_err(Error::from)
+            .and_then(|size_kb| instance.resize(size_kb));
+        result.inspect_err(|error| {
+            pr_err!("parameter buffer_size_kb={size_kb} is refused: {error:?}\n");
+        })?;
+    }
+    apply_list(instance, List::Notrace, &NOTRACE)?;
+    apply_list(instance, List::Filter, &FILTER)?;
+    let Some(name) = TRACER.get() else {
+        return Ok(());
+    };
+    let result = Tracer::from_name(name.to_bytes())
+        .ok_or(EINVAL)
+        .and_then(|tracer| instance.set_tracer(tracer));
+    result.inspect_err(|error| {
+        pr_err!("parameter tracer is refused: {error:?}\n");
+    })
+}
+
+fn apply_list(instance: &Instance, list: List, param: &StringParam) -> Result {
+    let Some(value) = param.get() else {
+        return Ok(());
+    };
+    // A shell makes spaces in a parameter hard to write.
+    let mut text = KVVec::new();
+    for &byte in value.to_bytes() {
+        text.push(if byte == b',' { b' ' } else { byte }, GFP_KERNEL)?;
+    }
+    if words(&text).next().is_none() {
+        return Ok(());
+    }
+    instance.edit(list, &text, true).inspect_err(|error| {
+        pr_err!("parameter {} is refused: {error:?}\n", list.name());
+    })
+}

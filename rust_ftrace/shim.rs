@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the engine takes from its surroundings; the host's twin is `tests/host/src/shim.rs`.
+//!
+//! The kernel's own atomics are out-of-line calls wherever the kernel is built with GCC, and the
+//! fast path must not call. So this file, and no other, uses `core`'s for plain loads and stores
+//! (relaxed, acquire and release are ordinary moves on x86-64, as LKMM's are), and its own
+//! instruction for the exchange, which `core` has only with a lock prefix.
+
+use core::arch::asm;
+use core::sync::atomic::{fence, AtomicU64, Ordering};
+
+use kernel::prelude::*;
+
+pub(crate) use kernel::alloc::AllocError;
+
+/// A 64-bit word of memory that other CPUs may read.
+#[repr(transparent)]
+pub(crate) struct Word(AtomicU64);
+
+impl Word {
+    pub(crate) const fn new(value: u64) -> Self {
+        Self(AtomicU64::new(value))
+    }
+
+    #[inline(always)]
+    pub(crate) fn load_relaxed(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn load_acquire(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    pub(crate) fn store_relaxed(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn store_release(&self, value: u64) {
+        self.0.store(value, Ordering::Release);
+    }
+
+    /// Replaces `old` by `new`, atomic towards interrupts of this CPU only; whether it was `old`.
+    #[inline(always)]
+    pub(crate) fn local_exchange(&self, old: u64, new: u64) -> bool {
+        let found: u64;
+        // SAFETY: `self` is a valid, aligned word of memory. One instruction, so an interrupt comes
+        // before or after it. By the contract of this function no other CPU writes the word.
+        unsafe {
+            asm!(
+                "cmpxchg qword ptr [{word}], {new}",
+                word = in(reg) self.0.as_ptr(),
+                new = in(reg) new,
+                inout("rax") old => found,
+                options(nostack),
+            );
+        }
+        found == old
+    }
+
+    /// Adds, atomic towards interrupts of this CPU only.
+    #[inline(always)]
+    pub(crate) fn local_add(&self, value: u64) {
+        // SAFETY: As for `local_exchange`.
+        unsafe {
+            asm!(
+                "add qword ptr [{word}], {value}",
+                word = in(reg) self.0.as_ptr(),
+                value = in(reg) value,
+                options(nostack),
+            );
+        }
+    }
+}
+
+/// Stores before it are seen no later than stores after it.
+#[inline(always)]
+pub(crate) fn fence_release() {
+    fence(Ordering::Release);
+}
+
+/// Loads before it are done no later than loads after it.
+#[inline(always)]
+pub(crate) fn fence_acquire() {
+    fence(Ordering::Acquire);
+}
+
+/// Called in loops that wait for a writer.
+pub(crate) fn spin_hint() {
+    core::hint::spin_loop();
+}
+
+/// A vector whose growth can fail.
+pub(crate) struct Vec<T>(KVVec<T>);
+
+impl<T> Vec<T> {
+    pub(crate) const fn new() -> Self {
+        Self(KVVec::new())
+    }
+
+    pub(crate) fn push(&mut self, value: T) -> Result<(), AllocError> {
+        self.0.push(value, GFP_KERNEL)
+    }
+
+    pub(crate) fn insert(&mut self, index: usize, value: T) -> Result<(), AllocError> {
+        self.0.reserve(1, GFP_KERNEL)?;
+        self.0.insert_within_capacity(index, value).map_err(|_| AllocError)
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        self.0.pop()
+    }
+
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
+        self.0.retain(|value| keep(value));
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl<T> core::ops::Deref for Vec<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<T> core::ops::DerefMut for Vec<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.0
+    }
+}

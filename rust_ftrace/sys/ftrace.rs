@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Callbacks at the entry of kernel functions.
+//!
+//! C header: [`include/linux/ftrace.h`](srctree/include/linux/ftrace.h)
+
+use core::marker::PhantomPinned;
+
+use kernel::bindings;
+use kernel::error::to_result;
+use kernel::prelude::*;
+use kernel::types::Opaque;
+
+use super::context::PreemptGuard;
+
+/// Called at the entry of traced functions.
+pub(crate) trait Handler: Send + Sync + 'static {
+    /// A traced function was entered.
+    ///
+    /// Runs in any context, NMI included, with preemption off through `guard`. What it calls may
+    /// itself be traced, and would then come back here: so it calls nothing.
+    fn entered(&self, guard: &PreemptGuard, site: &Site);
+}
+
+/// Where a traced function was entered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Site {
+    /// Address of the function's ftrace location: its first instruction, or the one after `endbr64`.
+    pub(crate) ip: u64,
+    /// Address that it returns to.
+    pub(crate) parent_ip: u64,
+    /// Stack pointer at the entry, where the return address lies.
+    pub(crate) sp: u64,
+}
+
+/// Which functions are traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Functions<'a> {
+    /// Every function that can be, those of modules loaded later too.
+    All,
+    /// Those with these ftrace locations, none if empty.
+    Only(&'a [usize]),
+}
+
+/// A set of traced functions and the handler called at their entries.
+///
+/// # Invariants
+///
+/// - `ops` was initialised by `new` and stays in place; `ops.private` points to `handler`.
+/// - `ops` is registered iff `state` says so, and then its filter is empty only for
+///   [`Functions::All`].
+#[pin_data(PinnedDrop)]
+pub(crate) struct Hook<T: Handler> {
+    #[pin]
+    ops: Opaque<bindings::ftrace_ops>,
+    #[pin]
+    registered: kernel::sync::Mutex<bool>,
+    handler: T,
+    /// ftrace keeps a list of the ops.
+    #[pin]
+    _pin: PhantomPinned,
+}
+
+// SAFETY: `ops` is only touched under ftrace's own locks, and by our callback, which reads `private`.
+unsafe impl<T: Handler> Sync for Hook<T> {}
+// SAFETY: Nothing in it belongs to a thread.
+unsafe impl<T: Handler> Send for Hook<T> {}
+
+impl<T: Handler> Hook<T> {
+    /// A hook that traces nothing yet.
+    pub(crate) fn new(handler: T) -> impl PinInit<Self, Error> {
+        try_pin_init!(&this in Self {
+            ops <- Opaque::ffi_init(|ops: *mut bindings::ftrace_ops| {
+                let value = bindings::ftrace_ops {
+                    func: Some(callback::<T>),
+                    // SAFETY: `this` points to the hook being initialised; no reference is made.
+                    private: unsafe { &raw mut (*this.as_ptr()).handler }.cast(),
+                    ..Default::default()
+                };
+                // SAFETY: `ops` points to memory for the field.
+                unsafe { ops.write(value) };
+            }),
+            registered <- kernel::new_mutex!(false),
+            handler,
+            _pin: PhantomPinned,
+        }? Error)
+    }
+
+    /// The handler.
+    pub(crate) fn handler(&self) -> &T {
+        &self.handler
+    }
+
+    /// Traces `functions`, and no others, from now on.
+    ///
+    /// When the last function is taken away, it returns only after every CPU has left the handler.
+    ///
+    /// # Errors
+    ///
+    /// What was traced before is traced still.
+    ///
+    /// - `EINVAL` if one of the addresses is no ftrace location.
+    /// - `ENOMEM` if there is no memory.
+    /// - `ENODEV` if ftrace has disabled itself.
+    /// - `EBUSY` if another ops holds a function exclusively.
+    pub(crate) fn trace(&self, functions: Functions<'_>) -> Result {
+        let mut registered = self.registered.lock();
+        if functions == Functions::Only(&[]) {
+            return self.unregister(&mut registered);
+        }
+        self.set_filter(functions)?;
+        if !*registered {
+            // INVARIANT: The filter is set, so an empty one means all.
+            //
+            // SAFETY: `ops` is initialised and pinned, and unregistered before it goes. All that
+            // the callback touches is initialised.
+            to_result(unsafe { bindings::register_ftrace_function(self.ops.get()) })?;
+            *registered = true;
+        }
+        Ok(())
+    }
+
+    fn set_filter(&self, functions: Functions<'_>) -> Result {
+        let ops = self.ops.get();
+        match functions {
+            // SAFETY: `ops` is initialised; without a pattern the filter is only emptied.
+            Functions::All => to_result(unsafe {
+                bindings::ftrace_set_filter(ops, core::ptr::null_mut(), 0, 1)
+            }),
+            Functions::Only(ips) => {
+                let count = c_uint::try_from(ips.len())?;
+                // CAST: `unsigned long` is as large as `usize`; C only reads the addresses.
+                let ips = ips.as_ptr().cast_mut().cast::<c_ulong>();
+                // SAFETY: `ops` is initialised; `ips` points to `count` addresses.
+                to_result(unsafe { bindings::ftrace_set_filter_ips(ops, ips, count, 0, 1) })
+            }
+        }
+    }
+
+    fn unregister(&self, registered: &mut bool) -> Result {
+        if *registered {
+            // SAFETY: `ops` is registered.
+            to_result(unsafe { bindings::unregister_ftrace_function(self.ops.get()) })?;
+            *registered = false;
+        }
+        Ok(())
+    }
+}
+
+#[pinned_drop]
+impl<T: Handler> PinnedDrop for Hook<T> {
+    fn drop(self: Pin<&mut Self>) {
+        // It returns only when no CPU runs the callback, or is about to: the ops is dynamic, so
+        // ftrace waits for RCU-tasks. It fails only if ftrace has shut itself down after a bug of
+        // its own, and then calls nothing any more.
+        let result = self.unregister(&mut self.registered.lock());
+        if let Err(error) = result {
+            pr_err!("cannot unregister the function hook: {error:?}\n");
+        }
+        // SAFETY: `ops` is not registered, so nothing uses its hashes.
+        unsafe { bindings::ftrace_free_filter(self.ops.get()) };
+    }
+}
+
+/// What ftrace calls.
+///
+/// # Safety
+///
+/// - `ops` points to the `ops` of a live `Hook<T>`.
+/// - `fregs` points to the registers at the entry of a function, saved by ftrace.
+unsafe extern "C" fn callback<T: Handler>(
+    ip: c_ulong,
+    parent_ip: c_ulong,
+    ops: *mut bindings::ftrace_ops,
+    fregs: *mut bindings::ftrace_regs,
+) {
+    let guard = PreemptGuard::new();
+    // SAFETY: `ops` is live.
+    let handler = unsafe { (*ops).private }.cast_const().cast::<T>();
+    // SAFETY: By the invariants of `Hook`, `private` points to its handler, which is only shared.
+    let handler = unsafe { &*handler };
+    let regs = fregs.cast_const().cast::<bindings::__arch_ftrace_regs>();
+    // SAFETY: On x86-64 `struct ftrace_regs` is what `arch_ftrace_regs()` casts it to, and `sp` is
+    // among the registers that are always saved.
+    let sp = unsafe { (*regs).regs.sp };
+    let site = Site {
+        ip: ip as u64,
+        parent_ip: parent_ip as u64,
+        sp: sp as u64,
+    };
+    handler.entered(&guard, &site);
+}

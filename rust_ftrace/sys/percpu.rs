@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory of which every possible CPU has its own instance.
+//!
+//! C header: [`include/linux/percpu.h`](srctree/include/linux/percpu.h)
+
+use core::ptr::NonNull;
+
+use kernel::alloc::AllocError;
+use kernel::bindings;
+use kernel::cpu::CpuId;
+use kernel::prelude::*;
+
+use super::context::PreemptGuard;
+
+/// A `T` for every possible CPU, each on its CPU's node.
+///
+/// Shared access only; what CPUs change must be atomic or their own.
+///
+/// # Invariants
+///
+/// `base` was allocated by `pcpu_alloc_noprof` for a `T`, and holds one for each possible CPU.
+pub(crate) struct PerCpu<T> {
+    base: NonNull<T>,
+}
+
+// SAFETY: Only shared references are given out, of values that are `Sync`.
+unsafe impl<T: Sync> Sync for PerCpu<T> {}
+// SAFETY: The values may be sent.
+unsafe impl<T: Send> Send for PerCpu<T> {}
+
+impl<T> PerCpu<T> {
+    /// Allocates, and initialises every CPU's instance by `init`.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub(crate) fn new(mut init: impl FnMut(CpuId) -> T) -> Result<Self, AllocError> {
+        // SAFETY: Has no preconditions; returns NULL or the base of per-CPU memory.
+        let base = unsafe {
+            bindings::pcpu_alloc_noprof(
+                core::mem::size_of::<T>(),
+                core::mem::align_of::<T>(),
+                false,
+                bindings::GFP_KERNEL,
+            )
+        };
+        let base = NonNull::new(base.cast::<T>()).ok_or(AllocError)?;
+        for cpu in super::cpu::possible() {
+            let instance = Self::instance(base, cpu);
+            // SAFETY: `instance` is this CPU's memory for a `T`, which nobody knows of yet.
+            unsafe { instance.write(init(cpu)) };
+        }
+        // INVARIANT: Just allocated and filled.
+        Ok(Self { base })
+    }
+
+    fn instance(base: NonNull<T>, cpu: CpuId) -> *mut T {
+        let offsets = &raw const bindings::__per_cpu_offset;
+        // SAFETY: The array has an offset for each possible CPU, constant after boot.
+        let offset = unsafe { (*offsets).get(cpu.as_u32() as usize).copied() };
+        base.as_ptr().wrapping_byte_add(offset.unwrap_or_default() as usize)
+    }
+
+    /// The instance of `cpu`.
+    pub(crate) fn get(&self, cpu: CpuId) -> &T {
+        // SAFETY: By the type's invariant there is an instance for each possible CPU, and no `&mut`.
+        unsafe { &*Self::instance(self.base, cpu) }
+    }
+
+    /// This CPU's instance.
+    #[inline(always)]
+    pub(crate) fn this<'a>(&'a self, guard: &'a PreemptGuard) -> &'a T {
+        let instance = self.base.as_ptr().wrapping_byte_add(guard.cpu_offset());
+        // SAFETY: As for `get`; the guard keeps the CPU.
+        unsafe { &*instance }
+    }
+}
+
+impl<T> Drop for PerCpu<T> {
+    fn drop(&mut self) {
+        for cpu in super::cpu::possible() {
+            // SAFETY: By the type's invariant there is an instance, and it is not used any more.
+            unsafe { Self::instance(self.base, cpu).drop_in_place() };
+        }
+        // SAFETY: Allocated by `pcpu_alloc_noprof`.
+        unsafe { bindings::free_percpu(self.base.as_ptr().cast()) };
+    }
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Reads text files of the kernel's own file systems, wherever and whether or not they are mounted.
+//!
+//! Some lists are to be had there alone, such as that of the functions that ftrace can trace: no
+//! exported function gives it. So it is read as users read it, through a mount of our own and
+//! `seq_read_iter`.
+
+use core::ptr::NonNull;
+
+use kernel::bindings;
+use kernel::error::from_err_ptr;
+use kernel::prelude::*;
+
+/// A private mount of a file system of the kernel's.
+///
+/// # Invariants
+///
+/// `mount` came from `kern_mount` and is not unmounted.
+struct Mount(NonNull<bindings::vfsmount>);
+
+impl Mount {
+    /// Mounts `kind`, which must be built into the kernel.
+    fn new(kind: &CStr) -> Result<Self> {
+        // SAFETY: The name is a string. What is built in has no reference to be put back.
+        let kind = unsafe { bindings::get_fs_type(kind.as_char_ptr()) };
+        let kind = NonNull::new(kind).ok_or(ENODEV)?;
+        // SAFETY: `kind` is a file system.
+        let mount = from_err_ptr(unsafe { bindings::kern_mount(kind.as_ptr()) })?;
+        // INVARIANT: Just mounted.
+        Ok(Self(NonNull::new(mount).ok_or(ENODEV)?))
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        // SAFETY: By the type's invariant.
+        unsafe { bindings::kern_unmount(self.0.as_ptr()) };
+    }
+}
+
+/// An open file that is a `seq_file`.
+///
+/// # Invariants
+///
+/// `file` is an open file, and its private data a `seq_file`.
+struct SeqFile(NonNull<bindings::file>);
+
+impl SeqFile {
+    /// # Safety
+    ///
+    /// File `name` of the file system is opened by `seq_open` or one of its kin.
+    unsafe fn open(mount: &Mount, name: &CStr) -> Result<Self> {
+        let path = bindings::path {
+            mnt: mount.0.as_ptr(),
+            // SAFETY: The mount is live, and its root does not change.
+            dentry: unsafe { (*mount.0.as_ptr()).mnt_root },
+        };
+        // SAFETY: The path is that of a live mount's root; `name` is a string.
+        let file = unsafe {
+            bindings::file_open_root(&path, name.as_char_ptr(), bindings::O_RDONLY as c_int, 0)
+        };
+        let file = NonNull::new(from_err_ptr(file)?).ok_or(ENODEV)?;
+        let file = Self(file);
+        // INVARIANT: The callers' promise.
+        Ok(file)
+    }
+
+    /// Reads from `position` on; 0 at the end.
+    fn read(&self, buffer: &mut [u8], position: &mut i64) -> Result<usize> {
+        let vector = bindings::kvec {
+            iov_base: buffer.as_mut_ptr().cast(),
+            iov_len: buffer.len(),
+        };
+        let mut iterator = bindings::iov_iter::default();
+        // SAFETY: `vector` and the buffer outlive the iterator.
+        unsafe {
+            bindings::iov_iter_kvec(
+                &mut iterator,
+                bindings::ITER_DEST,
+                &vector,
+                1,
+                buffer.len(),
+            );
+        }
+        let mut control = bindings::kiocb {
+            ki_filp: self.0.as_ptr(),
+            ki_pos: *position,
+            ..Default::default()
+        };
+        // SAFETY: By the type's invariant; the control block and the iterator are synchronous.
+        let length = unsafe { bindings::seq_read_iter(&mut control, &mut iterator) };
+        let length = usize::try_from(length).map_err(|_| Error::from_errno(length as c_int))?;
+        *position = control.ki_pos;
+        Ok(length)
+    }
+}
+
+impl Drop for SeqFile {
+    fn drop(&mut self) {
+        // SAFETY: By the type's invariant; nobody else has the file. Closed at once, so that the
+        // mount is not busy afterwards.
+        unsafe { bindings::__fput_sync(self.0.as_ptr()) };
+    }
+}
+
+/// The files that can be read: all of them `seq_file`s in every kernel that has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum List {
+    /// Address, name and module of every function that ftrace can trace.
+    FilterFunctions,
+    /// Every symbol.
+    Kallsyms,
+}
+
+impl List {
+    const fn place(self) -> (&'static CStr, &'static CStr) {
+        match self {
+            Self::FilterFunctions => (c"tracefs", c"available_filter_functions_addrs"),
+            Self::Kallsyms => (c"proc", c"kallsyms"),
+        }
+    }
+}
+
+/// Gives `line` every line of a list, without its end.
+///
+/// # Errors
+///
+/// - `ENODEV` if the kernel does not have the file system, `ENOENT` if not the file.
+/// - `EPERM` if the kernel is locked down.
+/// - `E2BIG` if a line is longer than 16 KiB.
+/// - What `line` returns.
+pub(crate) fn read_lines(list: List, mut line: impl FnMut(&[u8]) -> Result) -> Result {
+    const BUFFER: usize = 1 << 14;
+    let (kind, name) = list.place();
+    let mount = Mount::new(kind)?;
+    // SAFETY: All the files of `List` are.
+    let file = unsafe { SeqFile::open(&mount, name)? };
+    let mut buffer = KVVec::from_elem(0u8, BUFFER, GFP_KERNEL)?;
+    let mut position = 0;
+    // What is left of the last read, at the buffer's beginning: a line without its end.
+    let mut kept = 0;
+    loop {
+        let room = buffer.get_mut(kept..).ok_or(E2BIG)?;
+        if room.is_empty() {
+            return Err(E2BIG);
+        }
+        let length = file.read(room, &mut position)?;
+        if length == 0 {
+            break;
+        }
+        let filled = buffer.get(..kept.wrapping_add(length)).ok_or(EIO)?;
+        let mut rest = filled;
+        while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
+            let (this, after) = rest.split_at(end);
+            line(this)?;
+            rest = after.get(1..).unwrap_or_default();
+        }
+        let start = filled.len() - rest.len();
+        let end = filled.len();
+        kept = end - start;
+        buffer.copy_within(start..end, 0);
+    }
+    Ok(())
+}

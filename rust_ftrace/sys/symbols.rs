@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Names of kernel addresses, and addresses of names.
+//!
+//! C headers: [`include/linux/kallsyms.h`](srctree/include/linux/kallsyms.h),
+//! [`include/linux/kprobes.h`](srctree/include/linux/kprobes.h)
+
+use kernel::bindings;
+use kernel::prelude::*;
+use kernel::str::CString;
+
+use super::ffi;
+
+/// Longest text that `sprint_symbol` writes, as KSYM_SYMBOL_LEN bounds it.
+const SYMBOL_TEXT: usize = 1024;
+
+/// Room for the text of a symbol.
+pub(crate) struct SymbolText(KBox<[u8; SYMBOL_TEXT]>);
+
+impl SymbolText {
+    /// Allocates the room.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is none.
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self(KBox::new([0; SYMBOL_TEXT], GFP_KERNEL)?))
+    }
+
+    /// The name of the function at `address`, as `name` or `name [module]`; `0x` and hex digits if
+    /// it has none.
+    pub(crate) fn look_up(&mut self, address: u64) -> &[u8] {
+        let buffer = self.0.as_mut_ptr().cast::<c_char>();
+        // SAFETY: `buffer` has room for the longest symbol text.
+        let length = unsafe { bindings::sprint_symbol_no_offset(buffer, address as c_ulong) };
+        self.0.get(..length.max(0) as usize).unwrap_or_default()
+    }
+}
+
+const _: () = assert!(SYMBOL_TEXT >= bindings::KSYM_NAME_LEN as usize + 256);
+
+/// The address of symbol `name`, aliases included; `None` if the kernel knows none that is unique.
+///
+/// A disabled kprobe finds it: `register_kprobe` resolves the name before it looks at anything
+/// else, and a disabled one changes no code.
+pub(crate) fn address_of(name: &[u8]) -> Option<u64> {
+    let name = CString::try_from_fmt(fmt!("{}", kernel::str::BStr::from_bytes(name))).ok()?;
+    let mut probe = KBox::new(ffi::kprobe::default(), GFP_KERNEL).ok()?;
+    probe.symbol_name = name.as_char_ptr();
+    probe.flags = ffi::KPROBE_FLAG_DISABLED;
+    // SAFETY: The probe and the name live until it is unregistered, below.
+    let result = unsafe { ffi::register_kprobe(&mut *probe) };
+    let address = probe.addr as u64;
+    if result == 0 {
+        // SAFETY: Just registered. Waits until nobody uses it.
+        unsafe { ffi::unregister_kprobe(&mut *probe) };
+    }
+    (address != 0).then_some(address)
+}

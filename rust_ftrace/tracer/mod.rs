@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The tracers: what is hooked, and what is recorded.
+
+pub(crate) mod function;
+
+/// The tracers by their names in `current_tracer`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tracer {
+    /// Nothing is hooked.
+    Nop,
+    /// Entries of functions.
+    Function,
+}
+
+impl Tracer {
+    /// All of them, in the order of `available_tracers`.
+    pub(crate) const ALL: [Self; 2] = [Self::Function, Self::Nop];
+
+    /// The name that people write.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Nop => "nop",
+            Self::Function => "function",
+        }
+    }
+
+    /// The tracer of that name.
+    pub(crate) fn from_name(name: &[u8]) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|tracer| tracer.name().as_bytes() == name)
+    }
+}
