@@ -342,7 +342,10 @@ impl<S: Storage> Ring<S> {
     /// Moves the head from `old` to behind `group`, which begins at `start`.
     fn take(&self, old: Head, start: Head, group: &Group) -> bool {
         let others = (group.length() as u64 - 1) << OTHERS_SHIFT;
-        let new = start.0.wrapping_add(group.length() as u64).wrapping_add(others);
+        let new = start
+            .0
+            .wrapping_add(group.length() as u64)
+            .wrapping_add(others);
         self.head.local_exchange(old.0, new)
     }
 
@@ -407,42 +410,54 @@ impl<S: Storage> Ring<S> {
 
         let outer = self.opening.load_relaxed();
         let ours = outer == 0 && self.opening.local_exchange(0, seq);
-        // Nobody comes past `opening` from here on. If the head is as before, nobody wrote since it
-        // was loaded, so `seq`, `first_event` and `found` belong together.
-        let raced = self.head() != head;
-        let meets_outer = outer != 0 && seq != outer && {
+        // From here on nobody comes round to this sub-buffer again. As long as the head stays, nobody
+        // has written, so all that was read since it was loaded belongs together.
+        let moved = || self.head() != head;
+        let blocked = || {
             let distance = seq.wrapping_sub(outer);
-            distance.checked_rem(self.subbufs) == Some(0)
+            let meets_outer =
+                outer != 0 && distance != 0 && distance.checked_rem(self.subbufs) == Some(0);
+            // A slot that was not completed in the last lap belongs to a writer below on the stack.
+            let old_parity = !lap & PARITY;
+            let unfinished = rest.iter().fold(0, |mixed, slot| {
+                mixed | (slot.0.load_relaxed() ^ old_parity)
+            });
+            meets_outer || unfinished & PARITY != 0
         };
-        // A slot that was not completed in the last lap belongs to a writer below on this stack.
-        let old_parity = !lap & PARITY;
-        let unfinished = |slots: &[Slot]| {
-            let mixed = slots
-                .iter()
-                .fold(0, |mixed, slot| mixed | (slot.0.load_relaxed() ^ old_parity));
-            mixed & PARITY != 0
-        };
-        let blocked = !raced && (meets_outer || unfinished(rest));
-        // Zero while it changes, but only as long as the head is at the boundary: an interrupt that
-        // finds the head behind it takes the next `seq` from here. Whoever has come past left `seq`
-        // here, which is not what was found.
-        let ready = !raced
-            && !blocked
-            && (found == seq || header.0.local_exchange(found, 0));
-        if !ready {
-            if ours {
-                self.opening.store_relaxed(0);
+        let opening = if moved() {
+            Opening::Raced
+        } else {
+            match (blocked(), moved()) {
+                (_, true) => Opening::Raced,
+                (true, false) => Opening::Blocked,
+                (false, false)
+                    if found == seq || self.announce(header, found, seq, first_event) =>
+                {
+                    Opening::Ready(Head::compose(index + 1, 0, lap), ours)
+                }
+                (false, false) => Opening::Raced,
             }
-            return if blocked { Opening::Blocked } else { Opening::Raced };
+        };
+        if ours && !matches!(opening, Opening::Ready(..)) {
+            self.opening.store_relaxed(0);
         }
-        if found != seq {
-            fence_release();
-            header.1.store_relaxed(first_event);
-            header.0.store_release(seq);
+        opening
+    }
+
+    /// Writes a sub-buffer's header, which was `found`; whether it still was.
+    ///
+    /// It is zero in between, but never when the head is behind it: an interrupt that finds the head
+    /// at the next boundary takes the `seq` after this one from here. Once an interrupt has moved
+    /// the head, the header is no more as found, and stays.
+    fn announce(&self, header: &Slot, found: u64, seq: u64, first_event: u64) -> bool {
+        if !header.0.local_exchange(found, 0) {
+            return false;
         }
-        // Before any slot of the new lap: a reader that sees one sees the new `seq` too.
+        // A reader that sees anything stored from here on sees the zero, or what came after it.
         fence_release();
-        Opening::Ready(Head::compose(index + 1, 0, lap), ours)
+        header.1.store_relaxed(first_event);
+        header.0.store_release(seq);
+        true
     }
 }
 
