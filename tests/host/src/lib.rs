@@ -3,8 +3,14 @@
 //! The pure parts of the module (`rust_ftrace/engine`), compiled for the host: the same files, with
 //! a `shim` of the host's own.
 
-#![cfg_attr(not(test), allow(dead_code))]
+#![cfg_attr(any(not(test), loom), allow(dead_code))]
 
 #[path = "../../../rust_ftrace/engine/mod.rs"]
 mod engine;
+#[cfg(all(test, loom))]
+mod models;
 pub(crate) mod shim;
+#[cfg(test)]
+mod support;
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -99,6 +99,10 @@ impl<T> Vec<T> {
         self.0.pop()
     }
 
+    pub(crate) fn retain(&mut self, keep: impl FnMut(&T) -> bool) {
+        self.0.retain(keep);
+    }
+
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
@@ -128,21 +132,28 @@ pub(crate) mod preempt {
         static HANDLER: RefCell<Option<Handler>> = const { RefCell::new(None) };
     }
 
-    /// Runs `body`, with `handler` called at every preemption point outside of itself.
+    /// Puts the handler back that was there before, also when a test panics.
+    struct Restore(Option<Handler>);
+
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            HANDLER.set(self.0.take());
+        }
+    }
+
+    /// Runs `body`, and `handler` at every preemption point of it.
+    ///
+    /// The handler's own points are not among them; for those it calls this function itself.
     pub(crate) fn with_handler<R>(handler: impl FnMut() + 'static, body: impl FnOnce() -> R) -> R {
-        let outer = HANDLER.with(|cell| cell.replace(Some(Box::new(handler))));
-        let result = body();
-        HANDLER.with(|cell| cell.replace(outer));
-        result
+        let _restore = Restore(HANDLER.replace(Some(Box::new(handler))));
+        body()
     }
 
     /// A place where an interrupt may happen.
-    pub(super) fn point() {
-        // Taken out while it runs: what it does has no preemption points but those that it makes.
-        let handler = HANDLER.with(|cell| cell.borrow_mut().take());
-        if let Some(mut handler) = handler {
+    pub(crate) fn point() {
+        if let Some(mut handler) = HANDLER.take() {
             handler();
-            HANDLER.with(|cell| *cell.borrow_mut() = Some(handler));
+            HANDLER.set(Some(handler));
         }
     }
 }

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What tests and models share.
+
+use crate::engine::ring::{Entry, Ring, Slot, Storage};
+use crate::engine::slot::{Task, Words};
+use crate::shim::Word;
+
+/// The memory of a ring, from the host's heap.
+pub(crate) struct Heap(Box<[Slot]>);
+
+impl Heap {
+    pub(crate) fn zeroed(slots: usize) -> Self {
+        Self(
+            (0..slots)
+                .map(|_| Slot(Word::new(0), Word::new(0)))
+                .collect(),
+        )
+    }
+}
+
+// SAFETY: The box is never replaced, and what it owns does not move with it.
+unsafe impl Storage for Heap {
+    fn slots(&self) -> &[Slot] {
+        &self.0
+    }
+}
+
+pub(crate) fn ring(subbufs: usize, subbuf_slots: usize) -> Ring<Heap> {
+    Ring::new(Heap::zeroed(subbufs * subbuf_slots), subbuf_slots).expect("a good geometry")
+}
+
+/// Room for a cursor to copy a sub-buffer to.
+pub(crate) fn copy_space(ring: &Ring<Heap>) -> Vec<Words> {
+    vec![Words::default(); ring.subbuf_slots() - 1]
+}
+
+pub(crate) fn task(pid: u32, tgid: u32, comm: &str) -> Task {
+    let mut bytes = [0; 16];
+    bytes[..comm.len()].copy_from_slice(comm.as_bytes());
+    let (low, high) = bytes.split_at(8);
+    Task {
+        ids: u64::from(pid) | u64::from(tgid) << 32,
+        comm: [low, high].map(|half| u64::from_le_bytes(half.try_into().unwrap())),
+    }
+}
+
+/// The entry number `serial`, all of whose fields follow from it.
+pub(crate) fn entry(serial: u64, wide: bool) -> Entry {
+    let text = |offset: u64| 0xffff_ffff_8000_0000 + (offset & 0x7fff_ffff);
+    let parent = serial.wrapping_mul(0x9e37_79b9);
+    Entry {
+        ip: text(serial),
+        parent_ip: if wide {
+            0x7fff_0000_0000 + parent
+        } else {
+            text(parent)
+        },
+        context: serial.wrapping_mul(0x85eb_ca6b) as u32,
+    }
+}

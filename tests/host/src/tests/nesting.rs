@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Writers that interrupt writers, at every place where they can.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use super::cpu::Cpu;
+use crate::shim::preempt;
+use crate::support::task;
+
+/// Sub-buffers, and slots in each.
+type Geometry = (usize, usize);
+
+/// What makes a write need more slots than one.
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    new_epoch: bool,
+    wide: bool,
+}
+
+const PLAIN: Write = Write {
+    new_epoch: false,
+    wide: false,
+};
+const LONG: Write = Write {
+    new_epoch: true,
+    wide: true,
+};
+const WRITES: [Write; 4] = [
+    PLAIN,
+    Write {
+        new_epoch: true,
+        wide: false,
+    },
+    Write {
+        new_epoch: false,
+        wide: true,
+    },
+    LONG,
+];
+
+/// More than any of the rings here can hold.
+const ROUND: u32 = 40;
+
+fn write(cpu: &Cpu, write: Write) {
+    if write.new_epoch {
+        cpu.advance(1 << 28);
+    }
+    cpu.write(write.wide);
+}
+
+fn burst(cpu: &Cpu, kind: Write, count: u32) {
+    for _ in 0..count {
+        write(cpu, kind);
+    }
+}
+
+/// A CPU that has written `events`; what comes next belongs to another task if `new_task`.
+fn prepared((subbufs, subbuf_slots): Geometry, events: u64, new_task: bool) -> Rc<Cpu> {
+    let cpu = Cpu::new(subbufs, subbuf_slots, 1);
+    for _ in 0..events {
+        cpu.write(false);
+    }
+    if new_task {
+        cpu.task.set(task(2, 2, "kthreadd"));
+    }
+    Rc::new(cpu)
+}
+
+/// How many plain events bring a ring through all its states, and once more round.
+fn states((subbufs, subbuf_slots): Geometry) -> std::ops::RangeInclusive<u64> {
+    let in_subbuf = subbuf_slots - 4;
+    0..=((2 * subbufs + 1) * in_subbuf) as u64
+}
+
+/// Runs `body` with `interrupt(i)` at the preemption point `points[i]`; whether all came.
+///
+/// Points are ascending, and counted from 0 outside of interrupts.
+fn interrupted<const N: usize>(
+    points: [u32; N],
+    mut interrupt: impl FnMut(usize) + 'static,
+    body: impl FnOnce(),
+) -> bool {
+    let next = Rc::new(Cell::new(0));
+    let done = next.clone();
+    let mut now = 0;
+    let handler = move || {
+        if points.get(next.get()) == Some(&now) {
+            let this = next.get();
+            next.set(this + 1);
+            interrupt(this);
+        }
+        now += 1;
+    };
+    preempt::with_handler(handler, body);
+    done.get() == N
+}
+
+#[test]
+fn one_interrupt() {
+    let mut overruns = 0;
+    for geometry in [(2, 8), (3, 8), (2, 16)] {
+        for events in states(geometry) {
+            for (outer, new_task) in WRITES.into_iter().flat_map(|w| [(w, false), (w, true)]) {
+                for (inner, count) in [
+                    (PLAIN, 1),
+                    (PLAIN, 4),
+                    (PLAIN, ROUND),
+                    (LONG, 1),
+                    (LONG, ROUND),
+                ] {
+                    for point in 0.. {
+                        let cpu = prepared(geometry, events, new_task);
+                        let other = cpu.clone();
+                        let came = interrupted(
+                            [point],
+                            move |_| burst(&other, inner, count),
+                            || write(&cpu, outer),
+                        );
+                        cpu.check();
+                        // What fits must not be refused.
+                        assert!(count == ROUND || cpu.overrun() == 0);
+                        overruns += cpu.overrun();
+                        if !came {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(overruns > 0, "no burst met the writer below it");
+}
+
+#[test]
+fn two_interrupts_of_one_writer() {
+    let geometry = (2, 8);
+    for events in states(geometry) {
+        for (outer, new_task) in [(PLAIN, false), (PLAIN, true), (LONG, true)] {
+            for counts in [[1, 1], [4, 1], [3, 5], [ROUND, 1], [4, ROUND]] {
+                for first in 0.. {
+                    let mut any = false;
+                    for second in first + 1.. {
+                        let cpu = prepared(geometry, events, new_task);
+                        let other = cpu.clone();
+                        let came = interrupted(
+                            [first, second],
+                            move |index| burst(&other, PLAIN, counts[index]),
+                            || write(&cpu, outer),
+                        );
+                        cpu.check();
+                        if !came {
+                            break;
+                        }
+                        any = true;
+                    }
+                    if !any {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn interrupt_of_an_interrupt() {
+    let geometry = (2, 8);
+    for events in states(geometry) {
+        for (outer, new_task) in [(PLAIN, false), (LONG, true)] {
+            for (irq, irqs) in [(PLAIN, 1), (LONG, 1), (PLAIN, 5)] {
+                for (nmi, nmis) in [(PLAIN, 1), (LONG, 1), (PLAIN, 4), (PLAIN, ROUND)] {
+                    for irq_point in 0.. {
+                        let mut came = false;
+                        for nmi_point in 0.. {
+                            let cpu = prepared(geometry, events, new_task);
+                            let nmi_came = Rc::new(Cell::new(false));
+                            let (in_irq, in_nmi, seen) =
+                                (cpu.clone(), cpu.clone(), nmi_came.clone());
+                            let mut nmi_handler = Some(move |_| burst(&in_nmi, nmi, nmis));
+                            came = interrupted(
+                                [irq_point],
+                                move |_| {
+                                    let handler = nmi_handler.take().expect("one interrupt");
+                                    seen.set(interrupted([nmi_point], handler, || {
+                                        burst(&in_irq, irq, irqs)
+                                    }));
+                                },
+                                || write(&cpu, outer),
+                            );
+                            cpu.check();
+                            if !nmi_came.get() {
+                                break;
+                            }
+                        }
+                        if !came {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
