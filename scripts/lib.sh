@@ -62,18 +62,21 @@ take_lock() {
 	fi
 }
 
+# need_root "what for": before the first as_root of something that takes long, for a word.
+need_root() {
+	((EUID != 0)) || return 0
+	command -v sudo >/dev/null || die "$1 takes root, and there is no sudo" "run it as root"
+	say "$1 takes root: using sudo"
+}
+
 # as_root CMD...: by sudo where needed.
 as_root() {
 	if ((EUID == 0)); then
 		"$@"
 	elif command -v sudo >/dev/null; then
-		if [[ -z ${told_sudo:-} ]]; then
-			say "root is needed to install packages and to enter the toolchain root: using sudo"
-			export told_sudo=1
-		fi
 		sudo "$@"
 	else
-		die "this needs root, and there is no sudo" "run it as root"
+		die "this needs root, and there is no sudo: $1" "run it as root"
 	fi
 }
 

@@ -12,5 +12,5 @@ root_packages=(
 )
 
 # On the machine itself, as "command:package": to make the root, and to run a guest.
-host_setup=(mmdebstrap:mmdebstrap unshare:util-linux flock:util-linux)
+host_setup=(mmdebstrap:mmdebstrap mount:mount unshare:util-linux flock:util-linux)
 host_guest=(qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio)
