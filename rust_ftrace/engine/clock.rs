@@ -26,7 +26,10 @@ impl Scale {
         let mult = scaled(shift)? as u32;
         // perf cannot take a shift of 32, so the kernel never uses one.
         Some(match shift {
-            32 => Self { mult: mult >> 1, shift: 31 },
+            32 => Self {
+                mult: mult >> 1,
+                shift: 31,
+            },
             shift => Self { mult, shift },
         })
     }
@@ -63,7 +66,10 @@ impl Conversion {
         let best = samples.min_by_key(distance)?;
         let middle = best.before.wrapping_add(distance(&best) / 2);
         let offset = best.ns.wrapping_sub(scale.to_ns(middle));
-        Some((Self { scale, offset }, scale.to_ns(distance(&best)).div_ceil(2)))
+        Some((
+            Self { scale, offset },
+            scale.to_ns(distance(&best)).div_ceil(2),
+        ))
     }
 
     /// The time of `cycles` on the other clock, in ns.

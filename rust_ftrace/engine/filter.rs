@@ -70,7 +70,10 @@ pub(crate) fn words(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     core::iter::from_fn(move || {
         let start = rest.iter().position(|byte| !is_space(*byte))?;
         let word = rest.get(start..)?;
-        let length = word.iter().position(|byte| is_space(*byte)).unwrap_or(word.len());
+        let length = word
+            .iter()
+            .position(|byte| is_space(*byte))
+            .unwrap_or(word.len());
         let (word, after) = word.split_at(length);
         rest = after;
         Some((text.len() - after.len() - length, word))
@@ -95,11 +98,17 @@ impl<'a> Selector<'a> {
         let Some(colon) = word.iter().position(|&byte| byte == b':') else {
             return match word {
                 [] => Err(Refusal::Empty),
-                names => Ok(Self { remove, names, module: None }),
+                names => Ok(Self {
+                    remove,
+                    names,
+                    module: None,
+                }),
             };
         };
         let (names, command) = word.split_at(colon);
-        let name = command.strip_prefix(b":mod:").ok_or(Refusal::UnknownCommand)?;
+        let name = command
+            .strip_prefix(b":mod:")
+            .ok_or(Refusal::UnknownCommand)?;
         let (inverted, name) = match name.split_first() {
             Some((b'!', rest)) => (true, rest),
             _ => (false, name),
@@ -109,7 +118,11 @@ impl<'a> Selector<'a> {
         }
         let names = if names.is_empty() { b"*" } else { names };
         let module = Some(ModuleSelector { inverted, name });
-        Ok(Self { remove, names, module })
+        Ok(Self {
+            remove,
+            names,
+            module,
+        })
     }
 
     /// Whether the word is one name, not a pattern.
@@ -125,9 +138,7 @@ impl<'a> Selector<'a> {
     fn matches_module(&self, module: Option<&[u8]>) -> bool {
         match (self.module, module) {
             (None, _) => true,
-            (Some(wanted), Some(module)) => {
-                glob::matches(wanted.name, module) != wanted.inverted
-            }
+            (Some(wanted), Some(module)) => glob::matches(wanted.name, module) != wanted.inverted,
             (Some(wanted), None) => wanted.inverted,
         }
     }

@@ -91,7 +91,11 @@ impl<S: Source> Merge<S> {
     fn sift_down(&mut self, mut index: usize) {
         loop {
             let left = 2 * index + 1;
-            let child = if self.less(left + 1, left) { left + 1 } else { left };
+            let child = if self.less(left + 1, left) {
+                left + 1
+            } else {
+                left
+            };
             if !self.less(child, index) {
                 break;
             }

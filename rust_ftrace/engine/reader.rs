@@ -93,7 +93,12 @@ impl<S: Storage> Ring<S> {
                 let oldest = newest.saturating_sub(self.subbufs() - 1).max(1);
                 if let Some((seq, first_event)) = self.header(self.place_of(oldest)) {
                     if seq == oldest {
-                        return Extent { oldest, newest, first_event, end_event };
+                        return Extent {
+                            oldest,
+                            newest,
+                            first_event,
+                            end_event,
+                        };
                     }
                 }
             }
@@ -107,8 +112,10 @@ impl<S: Storage> Ring<S> {
     fn copy(&self, seq: u64, into: &mut [Words]) -> Copied {
         let place = self.place_of(seq);
         let size = self.subbuf_slots();
-        let Some((header, rest)) =
-            self.slots().get(place..place + size).and_then(|slots| slots.split_first())
+        let Some((header, rest)) = self
+            .slots()
+            .get(place..place + size)
+            .and_then(|slots| slots.split_first())
         else {
             return Copied::NotYet;
         };
@@ -236,7 +243,9 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Cursor<B> {
     /// Counts the events before `event` that are wanted and no longer there as lost.
     fn skip_to(&mut self, event: u64) {
         let wanted = self.event.max(self.from);
-        self.lost = self.lost.wrapping_add(event.min(self.until).saturating_sub(wanted));
+        self.lost = self
+            .lost
+            .wrapping_add(event.min(self.until).saturating_sub(wanted));
         self.event = event;
     }
 

@@ -73,7 +73,10 @@ impl Replay {
         for frames in levels.iter_mut().skip(level as usize) {
             frames.0.clear();
         }
-        match (level as usize).checked_sub(1).and_then(|index| levels.get_mut(index)) {
+        match (level as usize)
+            .checked_sub(1)
+            .and_then(|index| levels.get_mut(index))
+        {
             Some(frames) => frames.enter(offset),
             None => self.task(cpu, event.task.pid())?.enter(offset),
         }
@@ -88,7 +91,10 @@ impl Replay {
                 index
             }
         };
-        self.cpus.get_mut(index).map(|cpu| &mut cpu.levels).ok_or(AllocError)
+        self.cpus
+            .get_mut(index)
+            .map(|cpu| &mut cpu.levels)
+            .ok_or(AllocError)
     }
 
     fn task(&mut self, cpu: u32, pid: i32) -> Result<&mut Frames, AllocError> {
@@ -105,7 +111,10 @@ impl Replay {
                 index
             }
         };
-        self.tasks.get_mut(index).map(|task| &mut task.frames).ok_or(AllocError)
+        self.tasks
+            .get_mut(index)
+            .map(|task| &mut task.frames)
+            .ok_or(AllocError)
     }
 }
 
