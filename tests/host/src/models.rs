@@ -1,3 +1,148 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Models of a writer and a reader on two CPUs, in all orders of memory accesses (loom).
+//!
+//! Each model has twins that lack one ordering; those must fail, or the model shows nothing.
+
+use std::ops::Range;
+
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::engine::context::Context;
+use crate::engine::reader::{Cursor, Event};
+use crate::engine::ring::{Outcome, Ring};
+use crate::engine::slot::Words;
+use crate::shim::{weaken, Part};
+use crate::support::{copy_space, entry, ring, task, Heap};
+
+/// Plain events that fill a sub-buffer of 8 slots: without header, time and task (2).
+const IN_SUBBUF: u64 = 4;
+
+/// Event number `index`.
+fn event(index: u64) -> Event {
+    let entry = entry(index, false);
+    Event {
+        time: index,
+        ip: entry.ip,
+        parent_ip: entry.parent_ip,
+        context: Context(entry.context),
+        task: task(1, 1, "init"),
+        lost: 0,
+    }
+}
+
+fn write(ring: &Ring<Heap>, index: u64) {
+    // SAFETY: Each ring here has one thread that writes.
+    let outcome = unsafe { ring.write(&entry(index, false), &task(1, 1, "init"), || index) };
+    assert_eq!(outcome, Outcome::Written);
+}
+
+/// Reads to the end. Every event must be whole, and the one of its index.
+fn read(ring: &Ring<Heap>, cursor: &mut Cursor<Vec<Words>>) {
+    let mut index = 0;
+    while let Some(found) = cursor.next(ring) {
+        index += found.lost;
+        assert!(Event { lost: 0, ..found } == event(index), "torn event");
+        index += 1;
+    }
+}
+
+/// Tries all orders of a thread that writes the events `later`, and of one that does `reader` with
+/// what `before` made of a ring with the events `earlier`.
+fn model<T: 'static>(
+    earlier: Range<u64>,
+    later: Range<u64>,
+    before: impl Fn(&Ring<Heap>) -> T + Sync + Send + 'static,
+    reader: impl Fn(&Ring<Heap>, T) + Sync + Send + 'static,
+) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    builder.max_branches = 10_000;
+    builder.check(move || {
+        let ring = Arc::new(ring(2, 8));
+        earlier.clone().for_each(|index| write(&ring, index));
+        let state = before(&ring);
+        let writer = thread::spawn({
+            let (ring, later) = (ring.clone(), later.clone());
+            move || later.for_each(|index| write(&ring, index))
+        });
+        reader(&ring, state);
+        writer.join().expect("a writer that ends");
+    });
+}
+
+fn cursor(ring: &Ring<Heap>) -> Cursor<Vec<Words>> {
+    Cursor::new(ring, copy_space(ring), 0)
+}
+
+/// A test of a model, and of its failure without each of some parts.
+macro_rules! models {
+    ($($name:ident { $($twin:ident: $part:ident => $failure:literal),* $(,)? } $body:block)*) => { $(
+        mod $name {
+            use super::*;
+
+            fn model() $body
+
+            #[test]
+            fn holds() {
+                model();
+            }
+
+            $(
+                #[test]
+                #[should_panic = $failure]
+                fn $twin() {
+                    weaken(Part::$part);
+                    model();
+                }
+            )*
+        }
+    )* };
+}
+
+models! {
+    // A slot that looks complete is complete.
+    publication {
+        needs_store_release: StoreRelease => "torn event",
+        needs_load_acquire: LoadAcquire => "torn event",
+    } {
+        super::model(0..1, 1..3, |_| (), |ring, ()| read(ring, &mut cursor(ring)));
+    }
+
+    // The same from the first event ever.
+    beginning {
+        needs_store_release: StoreRelease => "torn event",
+        needs_load_acquire: LoadAcquire => "torn event",
+    } {
+        super::model(0..0, 0..2, |_| (), |ring, ()| read(ring, &mut cursor(ring)));
+    }
+
+    // A writer comes round to the sub-buffer that is being copied.
+    overwriting {
+        needs_fence_release: FenceRelease => "torn event",
+        needs_fence_acquire: FenceAcquire => "torn event",
+    } {
+        super::model(0..2 * IN_SUBBUF, 2 * IN_SUBBUF..2 * IN_SUBBUF + 1, cursor, |ring, mut cursor| {
+            read(ring, &mut cursor);
+        });
+    }
+
+    // A writer opens a sub-buffer while its place is looked up.
+    extent {
+        needs_store_release: StoreRelease => "of two moments",
+        needs_load_acquire: LoadAcquire => "of two moments",
+        needs_fence_acquire: FenceAcquire => "of two moments",
+        needs_fence_release: FenceRelease => "of two moments",
+    } {
+        super::model(0..2 * IN_SUBBUF, 2 * IN_SUBBUF..2 * IN_SUBBUF + 1, |_| (), |ring, ()| {
+            let extent = ring.extent();
+            assert!(
+                extent.first_event == (extent.oldest - 1) * IN_SUBBUF
+                    && (extent.newest - 1) * IN_SUBBUF < extent.end_event
+                    && extent.end_event <= extent.newest * IN_SUBBUF,
+                "{extent:?} is of two moments"
+            );
+        });
+    }
+}

@@ -5,7 +5,7 @@
 //! Every operation on a [`Word`] first passes a preemption point, where a test may let an interrupt
 //! happen. Under `--cfg loom` the words are loom's, so all orders of memory accesses are tried.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 
 #[cfg(loom)]
 use loom::sync::atomic::{fence, AtomicU64, Ordering};
@@ -31,7 +31,10 @@ impl Word {
 
     pub(crate) fn load_acquire(&self) -> u64 {
         preempt::point();
-        self.0.load(Ordering::Acquire)
+        self.0.load(match weakened(Part::LoadAcquire) {
+            false => Ordering::Acquire,
+            true => Ordering::Relaxed,
+        })
     }
 
     pub(crate) fn store_relaxed(&self, value: u64) {
@@ -41,7 +44,11 @@ impl Word {
 
     pub(crate) fn store_release(&self, value: u64) {
         preempt::point();
-        self.0.store(value, Ordering::Release);
+        let order = match weakened(Part::StoreRelease) {
+            false => Ordering::Release,
+            true => Ordering::Relaxed,
+        };
+        self.0.store(value, order);
     }
 
     /// Replaces `old` by `new`, atomic towards interrupts of this CPU only; whether it was `old`.
@@ -61,12 +68,39 @@ impl Word {
 
 /// Stores before it are seen no later than stores after it.
 pub(crate) fn fence_release() {
-    fence(Ordering::Release);
+    if !weakened(Part::FenceRelease) {
+        fence(Ordering::Release);
+    }
 }
 
 /// Loads before it are done no later than loads after it.
 pub(crate) fn fence_acquire() {
-    fence(Ordering::Acquire);
+    if !weakened(Part::FenceAcquire) {
+        fence(Ordering::Acquire);
+    }
+}
+
+/// What a model can do without, to show that it fails then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    LoadAcquire,
+    StoreRelease,
+    FenceRelease,
+    FenceAcquire,
+}
+
+thread_local! {
+    static WEAKENED: Cell<Option<Part>> = const { Cell::new(None) };
+}
+
+/// From now on this thread (and the threads of its models) lacks `part`.
+#[cfg(loom)]
+pub(crate) fn weaken(part: Part) {
+    WEAKENED.set(Some(part));
+}
+
+fn weakened(part: Part) -> bool {
+    cfg!(loom) && WEAKENED.get() == Some(part)
 }
 
 /// Called in loops that wait for a writer.
@@ -122,9 +156,27 @@ impl<T> std::ops::DerefMut for Vec<T> {
     }
 }
 
-/// Interrupts in the middle of anything.
+/// Other threads in the middle of anything: all of a model's threads store to a word that none reads.
+///
+/// That orders nothing, but makes each step depend on the others' for loom, which remembers only the
+/// last access to a word and takes a writer's load of the head for the end of all races on it.
+#[cfg(loom)]
 pub(crate) mod preempt {
-    use super::RefCell;
+    use super::{AtomicU64, Ordering};
+
+    loom::lazy_static! {
+        static ref STEP: AtomicU64 = AtomicU64::new(0);
+    }
+
+    pub(super) fn point() {
+        STEP.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Interrupts in the middle of anything.
+#[cfg(not(loom))]
+pub(crate) mod preempt {
+    use std::cell::RefCell;
 
     type Handler = Box<dyn FnMut()>;
 
