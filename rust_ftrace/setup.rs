@@ -7,7 +7,7 @@ use kernel::prelude::*;
 use crate::engine::filter::words;
 use crate::instance::functions::List;
 use crate::instance::Instance;
-use crate::sys::lockdown;
+use crate::sys::lockdown::{self, Reason};
 use crate::sys::param::{string_param, StringParam};
 use crate::tracer::Tracer;
 
@@ -30,8 +30,8 @@ string_param!(TRACER, "tracer", "Tracer to start with");
 /// - `EPERM` if the kernel is locked down.
 /// - `ENODEV` if debugfs is missing.
 pub(crate) fn check_kernel() -> Result {
-    lockdown::allows_tracing()
-        .and_then(|()| lockdown::allows_debugfs())
+    lockdown::allows(Reason::Tracefs)
+        .and_then(|()| lockdown::allows(Reason::Debugfs))
         .inspect_err(|_| {
             pr_err!("the kernel is locked down (see /sys/kernel/security/lockdown): not loaded\n");
         })?;

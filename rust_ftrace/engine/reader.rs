@@ -4,7 +4,7 @@
 //! overtaken, decode.
 
 use super::context::Context;
-use super::ring::{parity_of, Ring, Storage, LAPS};
+use super::ring::{parity_of, Head, Ring, Storage, LAPS};
 use super::slot::{text_address, Kind, Task, Words, TIME_BITS};
 use crate::shim::{fence_acquire, spin_hint};
 
@@ -45,11 +45,11 @@ enum Copied {
     Whole(u64, usize),
     /// A writer has taken it for a later lap.
     Overtaken,
-    /// It is not open yet, or just being opened.
+    /// It is not open yet.
     NotYet,
 }
 
-/// How often a reader looks again at a header that a writer is just changing.
+/// How often a reader looks again after a writer has changed what it looked at.
 const PATIENCE: u32 = 1 << 14;
 
 impl<S: Storage> Ring<S> {
@@ -86,25 +86,29 @@ impl<S: Storage> Ring<S> {
     /// What the ring holds now.
     pub(crate) fn extent(&self) -> Extent {
         for _ in 0..PATIENCE {
-            if self.head().lap() == 0 && self.header(0).is_none() {
+            if self.head() == Head::start(self.slots().len(), self.subbuf_slots()) {
                 return Extent::default();
             }
             if let Some((newest, end_event)) = self.newest() {
                 let oldest = newest.saturating_sub(self.subbufs() - 1).max(1);
-                if let Some((seq, first_event)) = self.header(self.place_of(oldest)) {
-                    if seq == oldest {
-                        return Extent {
-                            oldest,
-                            newest,
-                            first_event,
-                            end_event,
-                        };
+                // If a writer is just opening the oldest for the next lap, it is the one after it.
+                for oldest in oldest..=newest.min(oldest.wrapping_add(1)) {
+                    match self.header(self.place_of(oldest)) {
+                        Some((seq, first_event)) if seq == oldest => {
+                            return Extent {
+                                oldest,
+                                newest,
+                                first_event,
+                                end_event,
+                            };
+                        }
+                        _ => {}
                     }
                 }
             }
             spin_hint();
         }
-        // A writer was stopped in the middle of opening a sub-buffer. Nothing can be said now.
+        // The writer was faster than this every time.
         Extent::default()
     }
 
@@ -121,7 +125,8 @@ impl<S: Storage> Ring<S> {
         };
         match header.0.load_acquire() {
             found if found == seq => {}
-            found if found > seq => return Copied::Overtaken,
+            // Zero: being opened for the next lap.
+            found if found > seq || found == 0 => return Copied::Overtaken,
             _ => return Copied::NotYet,
         }
         let first_event = header.1.load_relaxed();
@@ -140,8 +145,6 @@ impl<S: Storage> Ring<S> {
         fence_acquire();
         match header.0.load_relaxed() {
             found if found == seq => Copied::Whole(first_event, complete),
-            // Zero: being opened, for this lap again (by an interrupted writer) or for the next.
-            0 => Copied::NotYet,
             _ => Copied::Overtaken,
         }
     }

@@ -125,6 +125,12 @@ impl Head {
         (self.0 & LAP_MASK) >> LAP_SHIFT
     }
 
+    /// Where a ring begins: the boundary behind an imaginary lap of no events, so that the first
+    /// lap is like others. No sub-buffer is without events, so the head is never the same again.
+    pub(crate) const fn start(slots: usize, subbuf_slots: usize) -> Self {
+        Self::compose(slots, subbuf_slots - 1, 0)
+    }
+
     const fn compose(slot: usize, others: usize, lap_bits: u64) -> Self {
         Self(lap_bits & (PARITY | LAP_MASK) | (others as u64) << OTHERS_SHIFT | slot as u64)
     }
@@ -193,11 +199,9 @@ impl<S: Storage> Ring<S> {
             return None;
         }
         let base = storage.slots().as_ptr();
-        // The boundary behind an imaginary lap of no events, so that the first one is like others.
-        let start = Head::compose(length, subbuf_slots - 1, 0);
         // INVARIANT: checked above; the head is at a boundary.
         Some(Self {
-            head: Word::new(start.0),
+            head: Word::new(Head::start(length, subbuf_slots).0),
             epoch: Word::new(u64::MAX),
             task: [Word::new(0), Word::new(0), Word::new(0)],
             base,

@@ -119,7 +119,7 @@ impl<W: Which> File for ListFile<W> {
         result
     }
 
-    fn release(self, context: &Context) {
+    fn release(&self, context: &Context) {
         let mut writing = self.writing.lock();
         let rest = core::mem::replace(&mut writing.rest, KVVec::new());
         if !rest.is_empty() || (writing.replace && !writing.refused) {

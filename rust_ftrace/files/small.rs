@@ -12,7 +12,7 @@ use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::sys::text::Text;
 
 /// What such a file shows and takes.
-pub(super) trait Small: Send + Sync + 'static {
+pub(super) trait Small: Send + Sync + Unpin + 'static {
     /// Writes the text.
     fn show(context: &Context, text: &mut Text) -> Result;
 

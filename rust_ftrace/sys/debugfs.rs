@@ -5,16 +5,18 @@
 //! Unlike `kernel::debugfs`, an open file pins the module: `owner` is set, so `rmmod` is refused
 //! until the last one is closed.
 //!
-//! C headers: [`include/linux/debugfs.h`](srctree/include/linux/debugfs.h),
-//! [`include/linux/seq_file.h`](srctree/include/linux/seq_file.h)
+//! Text is made record by record as it is read, as with `seq_file`. That one is not used, because
+//! its lock is held while the records are made, and some of ours come from other `seq_file`s.
+//!
+//! C header: [`include/linux/debugfs.h`](srctree/include/linux/debugfs.h)
 
-use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 
 use kernel::bindings;
-use kernel::error::{from_err_ptr, from_result, to_result};
+use kernel::error::{from_err_ptr, from_result};
 use kernel::prelude::*;
-use kernel::sync::Arc;
+use kernel::sync::{new_mutex, Arc, Mutex};
+use kernel::types::ForeignOwnable;
 use kernel::uaccess::{UserPtr, UserSlice};
 
 use super::text::Text;
@@ -52,64 +54,66 @@ pub(crate) trait File: Sized + Send + Sync + 'static {
         Err(EINVAL)
     }
 
-    /// The file is closed.
-    fn release(self, _context: &Self::Context) {}
+    /// The file is closed; nothing comes after it.
+    fn release(&self, _context: &Self::Context) {}
 }
 
 /// A file's text, record by record.
-pub(crate) trait Records: Send {
+pub(crate) trait Records: Send + Unpin {
     /// Goes back before the first record.
     fn rewind(&mut self) -> Result;
 
-    /// Writes the next record to `text`, which is empty; false if there is none.
+    /// Appends the next record to `text`; false if there is none.
     fn next(&mut self, text: &mut Text) -> Result<bool>;
 }
 
-/// What an open file's `seq_file` leads to.
+/// What an open file's private data leads to.
+#[pin_data]
 struct OpenFile<F: File> {
     file: F,
     context: Arc<F::Context>,
-    /// Touched only with the `seq_file`'s lock held.
-    reading: UnsafeCell<Reading<F::Records>>,
+    #[pin]
+    reading: Mutex<Reading<F::Records>>,
 }
 
+/// Most bytes that are made ready at a time.
+const MAX_READ: usize = 1 << 15;
+
+/// A part of a file's text, and what the rest is made of.
 struct Reading<R> {
     records: R,
-    /// The record at `index`; valid if `index` is not `None`.
+    /// Whole records, from byte `start` of the file on; `None` if reading has not begun.
     text: Text,
-    index: Option<i64>,
-    /// How many records there are, once the end was seen.
-    end: Option<i64>,
+    start: Option<usize>,
+    /// No record comes after `text`.
+    ended: bool,
 }
 
 impl<R: Records> Reading<R> {
-    /// Makes record `index` the current one; false if there is none.
-    fn go_to(&mut self, index: i64) -> Result<bool> {
-        if self.index == Some(index) {
-            return Ok(true);
-        }
-        if self.end.is_some_and(|end| index >= end) && index != 0 {
-            return Ok(false);
-        }
-        if self.index.is_none_or(|at| at > index) || index == 0 {
-            self.index = None;
-            self.end = None;
-            self.records.rewind()?;
-        }
-        let mut at = self.index.take().map_or(0, |at| at.wrapping_add(1));
-        loop {
+    /// The text from byte `position` on: at least one byte, unless the file ends there. About
+    /// `wanted` bytes are made ready.
+    fn at(&mut self, position: usize, wanted: usize) -> Result<&[u8]> {
+        let mut start = match self.start {
+            Some(start) if start <= position => start,
+            _ => {
+                self.text.clear();
+                self.ended = false;
+                self.records.rewind()?;
+                0
+            }
+        };
+        // Whatever fails now, the next read begins anew.
+        self.start = None;
+        while position >= start.saturating_add(self.text.as_bytes().len()) && !self.ended {
+            start = start.saturating_add(self.text.as_bytes().len());
             self.text.clear();
-            if !self.records.next(&mut self.text)? {
-                self.end = Some(at);
-                return Ok(false);
+            while self.text.as_bytes().len() < wanted.min(MAX_READ) && !self.ended {
+                self.ended = !self.records.next(&mut self.text)?;
             }
-            if at >= index {
-                break;
-            }
-            at = at.wrapping_add(1);
         }
-        self.index = Some(at);
-        Ok(true)
+        self.start = Some(start);
+        let rest = self.text.as_bytes().get(position.saturating_sub(start)..);
+        Ok(rest.unwrap_or_default())
     }
 }
 
@@ -120,27 +124,21 @@ impl<F: File> Operations<F> {
     const FILE: bindings::file_operations = bindings::file_operations {
         owner: crate::THIS_MODULE.as_ptr(),
         open: Some(Self::open),
-        read: Some(bindings::seq_read),
+        read: Some(Self::read),
         write: Some(Self::write),
-        llseek: Some(bindings::seq_lseek),
+        llseek: Some(bindings::no_seek_end_llseek),
         release: Some(Self::release),
         ..pin_init::zeroed()
     };
 
-    const SEQUENCE: bindings::seq_operations = bindings::seq_operations {
-        start: Some(Self::start),
-        next: Some(Self::next),
-        show: Some(Self::show),
-        stop: Some(Self::stop),
-    };
-
     /// # Safety
     ///
-    /// - `inode` is that of a file made by [`Tree::file`] for `F`, and `file` is being opened.
+    /// - `inode` is that of a file made by [`Tree::file`] for `F`.
+    /// - `file` is being opened.
     unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         // SAFETY: The inode is live; its private pointer does not change.
         let context = unsafe { (*inode).i_private };
-        // SAFETY: `Tree::file` put it there, and the directory holds it while the file exists.
+        // SAFETY: `Tree::file` put it there, and the tree holds it while the file exists.
         let context = unsafe { &*context.cast_const().cast::<Arc<F::Context>>() };
         // SAFETY: The file is live, and its flags are set before it is opened.
         let flags = unsafe { (*file).f_flags };
@@ -150,44 +148,72 @@ impl<F: File> Operations<F> {
                 truncate: flags & bindings::O_TRUNC != 0,
             };
             let state = F::open(context, mode)?;
-            let records = state.records(context);
-            let open = KBox::new(
-                OpenFile {
+            let reading = Reading {
+                records: state.records(context),
+                text: Text::new(),
+                start: None,
+                ended: false,
+            };
+            let open = KBox::pin_init(
+                try_pin_init!(OpenFile::<F> {
                     file: state,
                     context: context.clone(),
-                    reading: UnsafeCell::new(Reading {
-                        records,
-                        text: Text::new(),
-                        index: None,
-                        end: None,
-                    }),
-                },
+                    reading <- new_mutex!(reading),
+                }? Error),
                 GFP_KERNEL,
             )?;
-            // SAFETY: `file` is being opened; the operations are static.
-            to_result(unsafe { bindings::seq_open(file, &Self::SEQUENCE) })?;
-            // SAFETY: `seq_open` has put its `seq_file` there.
-            let seq = unsafe { (*file).private_data }.cast::<bindings::seq_file>();
-            // SAFETY: Nobody else knows the `seq_file` yet.
-            unsafe { (*seq).private = KBox::into_raw(open).cast() };
+            // SAFETY: `file` is being opened, so its private data is ours to set.
+            unsafe { (*file).private_data = open.into_foreign() };
             Ok(0)
         })
     }
 
     /// # Safety
     ///
-    /// `file` was opened by `open`, and is not released yet.
-    unsafe fn opened<'a>(file: *mut bindings::file) -> &'a OpenFile<F> {
-        // SAFETY: By the caller's promise it is the `seq_file` of `open`.
-        let seq = unsafe { (*file).private_data }.cast::<bindings::seq_file>();
-        // SAFETY: `open` has put it there, and only `release` takes it away.
-        unsafe { &*(*seq).private.cast_const().cast::<OpenFile<F>>() }
+    /// `file` was opened by `open`, and is not released before the reference ends.
+    unsafe fn opened<'a>(file: *mut bindings::file) -> Pin<&'a OpenFile<F>> {
+        // SAFETY: The file is live.
+        let data = unsafe { (*file).private_data };
+        // SAFETY: `open` put a box there, and only `release` takes it away.
+        unsafe { Pin::<KBox<OpenFile<F>>>::borrow(data) }
     }
 
     /// # Safety
     ///
     /// - `file` was opened by `open`, and is not released yet.
     /// - `data` points to `length` bytes of the user's memory, if to memory at all.
+    /// - `position` is valid.
+    unsafe extern "C" fn read(
+        file: *mut bindings::file,
+        data: *mut c_char,
+        length: usize,
+        position: *mut bindings::loff_t,
+    ) -> isize {
+        // SAFETY: As the caller promises.
+        let open = unsafe { Self::opened(file) };
+        // SAFETY: As the caller promises.
+        let at = unsafe { *position };
+        let result = || -> Result<usize> {
+            let mut reading = open.reading.lock();
+            let text = reading.at(usize::try_from(at)?, length)?;
+            let text = text.get(..length).unwrap_or(text);
+            let mut user = UserSlice::new(UserPtr::from_ptr(data.cast()), text.len()).writer();
+            user.write_slice(text)?;
+            Ok(text.len())
+        };
+        match result() {
+            Ok(length) => {
+                // SAFETY: As the caller promises.
+                unsafe { *position = at.saturating_add(length as i64) };
+                length as isize
+            }
+            Err(error) => error.to_errno() as isize,
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Self::read`].
     unsafe extern "C" fn write(
         file: *mut bindings::file,
         data: *const c_char,
@@ -205,8 +231,8 @@ impl<F: File> Operations<F> {
         };
         match result() {
             Ok(()) => {
-                // SAFETY: The kernel passes the place of the file's position.
-                unsafe { *position = (*position).wrapping_add(length as i64) };
+                // SAFETY: As the caller promises.
+                unsafe { *position = (*position).saturating_add(length as i64) };
                 length as isize
             }
             Err(error) => error.to_errno() as isize,
@@ -216,79 +242,14 @@ impl<F: File> Operations<F> {
     /// # Safety
     ///
     /// `file` was opened by `open`, and nothing uses it any more.
-    unsafe extern "C" fn release(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: As in `opened`.
-        let seq = unsafe { (*file).private_data }.cast::<bindings::seq_file>();
-        // SAFETY: `open` has put the box there, and nobody uses it any more.
-        let open = unsafe { KBox::from_raw((*seq).private.cast::<OpenFile<F>>()) };
-        let OpenFile { file: state, context, .. } = KBox::into_inner(open);
-        state.release(&context);
-        // SAFETY: `file` was opened by `seq_open`.
-        unsafe { bindings::seq_release(inode, file) }
-    }
-
-    /// # Safety
-    ///
-    /// `seq` is the `seq_file` of a file opened by `open`, and its lock is held.
-    unsafe fn reading<'a>(seq: *mut bindings::seq_file) -> &'a mut Reading<F::Records> {
-        // SAFETY: As in `opened`.
-        let open = unsafe { &*(*seq).private.cast_const().cast::<OpenFile<F>>() };
-        // SAFETY: With the lock held, this is the only reference.
-        unsafe { &mut *open.reading.get() }
-    }
-
-    /// # Safety
-    ///
-    /// As for [`Self::reading`].
-    unsafe fn record_at(seq: *mut bindings::seq_file, index: i64) -> *mut c_void {
-        // SAFETY: The caller's promise is the same.
-        match unsafe { Self::reading(seq) }.go_to(index) {
-            // Any pointer that is neither NULL nor an error will do.
-            Ok(true) => seq.cast(),
-            Ok(false) => core::ptr::null_mut(),
-            Err(error) => error.to_ptr(),
-        }
-    }
-
-    /// # Safety
-    ///
-    /// As for [`Self::reading`]; `position` is valid.
-    unsafe extern "C" fn start(seq: *mut bindings::seq_file, position: *mut i64) -> *mut c_void {
-        // SAFETY: Valid as promised.
-        let index = unsafe { *position };
-        // SAFETY: The caller's promise is the same.
-        unsafe { Self::record_at(seq, index) }
-    }
-
-    /// # Safety
-    ///
-    /// As for [`Self::reading`]; `position` is valid.
-    unsafe extern "C" fn next(
-        seq: *mut bindings::seq_file,
-        _record: *mut c_void,
-        position: *mut i64,
-    ) -> *mut c_void {
-        // SAFETY: Valid as promised.
-        let index = unsafe {
-            *position = (*position).wrapping_add(1);
-            *position
-        };
-        // SAFETY: The caller's promise is the same.
-        unsafe { Self::record_at(seq, index) }
-    }
-
-    /// # Safety
-    ///
-    /// As for [`Self::reading`].
-    unsafe extern "C" fn show(seq: *mut bindings::seq_file, _record: *mut c_void) -> c_int {
-        // SAFETY: The caller's promise is the same.
-        let text = unsafe { Self::reading(seq) }.text.as_bytes();
-        // SAFETY: `text` is valid; if it does not fit, seq_file comes again with a larger buffer.
-        unsafe { bindings::seq_write(seq, text.as_ptr().cast(), text.len()) };
+    unsafe extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+        // SAFETY: The file is live.
+        let data = unsafe { (*file).private_data };
+        // SAFETY: `open` put a box there, and nobody uses it any more.
+        let open = unsafe { Pin::<KBox<OpenFile<F>>>::from_foreign(data) };
+        open.file.release(&open.context);
         0
     }
-
-    unsafe extern "C" fn stop(_seq: *mut bindings::seq_file, _record: *mut c_void) {}
 }
 
 /// A directory of a tree: the top one or one below it.

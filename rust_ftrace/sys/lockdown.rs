@@ -3,23 +3,32 @@
 //! Whether the kernel lets us do what we are for.
 
 use kernel::bindings;
-use kernel::error::to_result;
 use kernel::prelude::*;
 
-/// Fails with `EPERM` if the kernel is locked down so far that debugfs cannot be used.
-pub(crate) fn allows_debugfs() -> Result {
-    // SAFETY: Has no preconditions.
-    to_result(unsafe {
-        bindings::security_locked_down(bindings::lockdown_reason_LOCKDOWN_DEBUGFS)
-    })
+/// What a lockdown can forbid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// Files of debugfs that can be written.
+    Debugfs,
+    /// Tracing.
+    Tracefs,
 }
 
-/// Fails with `EPERM` if the kernel is locked down so far that tracing is refused.
-pub(crate) fn allows_tracing() -> Result {
+/// Fails with `EPERM` if the kernel is locked down so far that `reason` is forbidden.
+#[cfg(CONFIG_SECURITY)]
+pub(crate) fn allows(reason: Reason) -> Result {
+    let reason = match reason {
+        Reason::Debugfs => bindings::lockdown_reason_LOCKDOWN_DEBUGFS,
+        Reason::Tracefs => bindings::lockdown_reason_LOCKDOWN_TRACEFS,
+    };
     // SAFETY: Has no preconditions.
-    to_result(unsafe {
-        bindings::security_locked_down(bindings::lockdown_reason_LOCKDOWN_TRACEFS)
-    })
+    kernel::error::to_result(unsafe { bindings::security_locked_down(reason) })
+}
+
+/// A kernel without security modules cannot be locked down.
+#[cfg(not(CONFIG_SECURITY))]
+pub(crate) fn allows(_reason: Reason) -> Result {
+    Ok(())
 }
 
 /// Whether debugfs is there.
