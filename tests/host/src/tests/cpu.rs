@@ -3,6 +3,7 @@
 //! A CPU with a ring, that knows what a reader of the ring must find.
 
 use std::cell::{Cell, RefCell};
+use std::ops::RangeInclusive;
 
 use crate::engine::context::Context;
 use crate::engine::reader::{Cursor, Event, Extent};
@@ -11,7 +12,12 @@ use crate::engine::slot::{Task, Words};
 use crate::shim::preempt;
 use crate::support::{self, copy_space, entry, Heap};
 
-pub(crate) type HeapCursor = Cursor<Vec<Words>>;
+/// A cursor that knows the index of what it reads next.
+pub(crate) struct Reader {
+    cursor: Cursor<Vec<Words>>,
+    /// One index, but if somebody wrote while the cursor was made.
+    next: RangeInclusive<u64>,
+}
 
 pub(crate) struct Cpu {
     pub(crate) ring: Ring<Heap>,
@@ -72,6 +78,13 @@ impl Cpu {
         outcome
     }
 
+    /// Writes plain events.
+    pub(crate) fn writes(&self, count: u32) {
+        for _ in 0..count {
+            self.write(false);
+        }
+    }
+
     /// All that was written, in the order in which the ring has it: by time.
     pub(crate) fn written(&self) -> Vec<Event> {
         let mut events = self.written.borrow().clone();
@@ -83,20 +96,38 @@ impl Cpu {
         self.overrun.get()
     }
 
-    pub(crate) fn cursor(&self, from: u64) -> HeapCursor {
-        Cursor::new(&self.ring, copy_space(&self.ring), from)
+    /// A reader of what is there now, from index `from` on.
+    pub(crate) fn reader(&self, from: u64) -> Reader {
+        let start = || from.max(self.ring.extent().first_event);
+        let earliest = start();
+        let cursor = Cursor::new(&self.ring, copy_space(&self.ring), from);
+        Reader {
+            cursor,
+            next: earliest..=start(),
+        }
     }
 
-    /// Reads all that `cursor` has, and gives each event its index.
-    pub(crate) fn read(&self, cursor: &mut HeapCursor, start: u64) -> Vec<(u64, Event)> {
-        let mut index = start;
-        std::iter::from_fn(|| {
-            let event = cursor.next(&self.ring)?;
-            let found = index + event.lost;
-            index = found + 1;
-            Some((found, Event { lost: 0, ..event }))
-        })
-        .collect()
+    /// The next event of `reader` and its index.
+    pub(crate) fn read(&self, reader: &mut Reader) -> Option<(u64, Event)> {
+        let event = reader.cursor.next(&self.ring)?;
+        let (earliest, latest) = (reader.next.start(), reader.next.end());
+        let possible = earliest + event.lost..=latest + event.lost;
+        let index = if earliest == latest {
+            *possible.start()
+        } else {
+            let written = self.written();
+            let index = written.iter().position(|other| other.ip == event.ip);
+            index.expect("an event that was written") as u64
+        };
+        assert!(possible.contains(&index), "{} events lost", event.lost);
+        reader.next = index + 1..=index + 1;
+        Some((index, Event { lost: 0, ..event }))
+    }
+
+    /// All events that are there, from index `from` on.
+    pub(crate) fn read_all(&self, from: u64) -> Vec<(u64, Event)> {
+        let mut reader = self.reader(from);
+        std::iter::from_fn(|| self.read(&mut reader)).collect()
     }
 
     /// Whether the ring, at rest, accounts for every write and holds what it must.
@@ -106,9 +137,10 @@ impl Cpu {
         assert_eq!(extent.end_event, written.len() as u64, "events written");
         assert_eq!(self.ring.overrun(), self.overrun(), "events overrun");
         check_extent(&self.ring, &extent);
-        let read = self.read(&mut self.cursor(0), extent.first_event);
-        let present = extent.end_event - extent.first_event;
-        assert_eq!(read.len() as u64, present, "events present");
+        let read = self.read_all(0);
+        let indices: Vec<_> = read.iter().map(|&(index, _)| index).collect();
+        let present: Vec<_> = (extent.first_event..extent.end_event).collect();
+        assert_eq!(indices, present, "events present");
         check_events(&read, &written);
     }
 }

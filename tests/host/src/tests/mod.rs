@@ -2,6 +2,45 @@
 
 //! Tests of the engine: one file for each of its files, and `cpu`, which they write rings with.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
+use proptest::test_runner::Config;
+
+use crate::shim::preempt;
+
 mod cpu;
 mod nesting;
 mod ring;
+
+/// So many cases of a property; those that fail are shown, not stored in the tree.
+fn cases(cases: u32) -> Config {
+    Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    }
+}
+
+/// Runs `body` with `interrupt(i)` at the preemption point `points[i]`; whether all came.
+///
+/// Points are ascending, and counted from 0 outside of interrupts.
+fn interrupted<const N: usize>(
+    points: [u32; N],
+    mut interrupt: impl FnMut(usize) + 'static,
+    body: impl FnOnce(),
+) -> bool {
+    let next = Rc::new(Cell::new(0));
+    let done = next.clone();
+    let mut now = 0;
+    let handler = move || {
+        if points.get(next.get()) == Some(&now) {
+            let this = next.get();
+            next.set(this + 1);
+            interrupt(this);
+        }
+        now += 1;
+    };
+    preempt::with_handler(handler, body);
+    done.get() == N
+}

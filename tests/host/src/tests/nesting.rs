@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use super::cpu::Cpu;
-use crate::shim::preempt;
+use super::interrupted;
 use crate::support::task;
 
 /// Sub-buffers, and slots in each.
@@ -57,11 +57,9 @@ fn burst(cpu: &Cpu, kind: Write, count: u32) {
 }
 
 /// A CPU that has written `events`; what comes next belongs to another task if `new_task`.
-fn prepared((subbufs, subbuf_slots): Geometry, events: u64, new_task: bool) -> Rc<Cpu> {
+fn prepared((subbufs, subbuf_slots): Geometry, events: u32, new_task: bool) -> Rc<Cpu> {
     let cpu = Cpu::new(subbufs, subbuf_slots, 1);
-    for _ in 0..events {
-        cpu.write(false);
-    }
+    cpu.writes(events);
     if new_task {
         cpu.task.set(task(2, 2, "kthreadd"));
     }
@@ -69,32 +67,9 @@ fn prepared((subbufs, subbuf_slots): Geometry, events: u64, new_task: bool) -> R
 }
 
 /// How many plain events bring a ring through all its states, and once more round.
-fn states((subbufs, subbuf_slots): Geometry) -> std::ops::RangeInclusive<u64> {
+fn states((subbufs, subbuf_slots): Geometry) -> std::ops::RangeInclusive<u32> {
     let in_subbuf = subbuf_slots - 4;
-    0..=((2 * subbufs + 1) * in_subbuf) as u64
-}
-
-/// Runs `body` with `interrupt(i)` at the preemption point `points[i]`; whether all came.
-///
-/// Points are ascending, and counted from 0 outside of interrupts.
-fn interrupted<const N: usize>(
-    points: [u32; N],
-    mut interrupt: impl FnMut(usize) + 'static,
-    body: impl FnOnce(),
-) -> bool {
-    let next = Rc::new(Cell::new(0));
-    let done = next.clone();
-    let mut now = 0;
-    let handler = move || {
-        if points.get(next.get()) == Some(&now) {
-            let this = next.get();
-            next.set(this + 1);
-            interrupt(this);
-        }
-        now += 1;
-    };
-    preempt::with_handler(handler, body);
-    done.get() == N
+    0..=((2 * subbufs + 1) * in_subbuf) as u32
 }
 
 #[test]
