@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Makes the kernel work, in known amounts.
+ *
+ *	calls getppid COUNT [CPU]	system calls, on that CPU only
+ *	calls turns COUNT [CPU]		getppid and getuid in turn
+ *	calls files COUNT [CPU]		opens, stats, reads, pipes
+ *	calls forks COUNT [CPU]		processes that exit at once
+ *	calls signals COUNT [CPU]	getppid, while a timer's signal comes every millisecond
+ *	calls hold SECONDS PATH [MODE]	keeps PATH open (r, w or rw), says "open" when it is
+ * COUNT 0: until killed.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void on_alarm(int signal)
+{
+	(void)signal;
+}
+
+static void files(int pipes[2])
+{
+	char buffer[512];
+	struct stat st;
+	int fd = open("/proc/self/stat", O_RDONLY);
+
+	if (fd < 0 || read(fd, buffer, sizeof(buffer)) <= 0 || fstat(fd, &st))
+		exit(1);
+	close(fd);
+	if (stat("/etc/guest.env", &st) || stat("/nowhere/at/all", &st) != -1)
+		exit(1);
+	if (write(pipes[1], buffer, 100) != 100 || read(pipes[0], buffer, 100) != 100)
+		exit(1);
+}
+
+static void forks(void)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		exit(1);
+	if (!pid)
+		_exit(0);
+	waitpid(pid, NULL, 0);
+}
+
+int main(int argc, char **argv)
+{
+	struct itimerval every_ms = { { 0, 1000 }, { 0, 1000 } };
+	unsigned long count, i;
+	const char *mode;
+	int pipes[2];
+
+	if (argc < 3)
+		return 2;
+	mode = argv[1];
+	if (!strcmp(mode, "hold")) {
+		const char *how = argc > 4 ? argv[4] : "r";
+
+		if (open(argv[3], !strcmp(how, "r") ? O_RDONLY :
+				  !strcmp(how, "w") ? O_WRONLY : O_RDWR) < 0) {
+			perror(argv[3]);
+			return 1;
+		}
+		puts("open");
+		fflush(stdout);
+		sleep(atoi(argv[2]));
+		return 0;
+	}
+	count = strtoul(argv[2], NULL, 0);
+	if (argc > 3) {
+		cpu_set_t set;
+
+		CPU_ZERO(&set);
+		CPU_SET(atoi(argv[3]), &set);
+		if (sched_setaffinity(0, sizeof(set), &set)) {
+			perror("sched_setaffinity");
+			return 1;
+		}
+	}
+	if (pipe(pipes))
+		return 1;
+	if (!strcmp(mode, "signals")) {
+		signal(SIGALRM, on_alarm);
+		setitimer(ITIMER_REAL, &every_ms, NULL);
+	}
+	for (i = 0; !count || i < count; i++) {
+		if (!strcmp(mode, "files"))
+			files(pipes);
+		else if (!strcmp(mode, "forks"))
+			forks();
+		else
+			syscall(SYS_getppid);
+		if (!strcmp(mode, "turns"))
+			syscall(SYS_getuid);
+	}
+	return 0;
+}

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0
+# What the guest tests share; each begins with ". /tests/ktap.sh".
+#
+#	t 'what holds' function		runs function with errexit and xtrace; its log is
+#					shown if it fails
+#	skip 'what holds' 'why not'
+#	finish				prints the plan; a file that ends before has none, and fails
+
+R=/sys/kernel/debug/rftrace
+T=/sys/kernel/tracing
+
+tests=0
+failures=0
+
+t() {
+	tests=$((tests + 1))
+	# (not in a condition: errexit would be off in all of it)
+	(set -ex; "$2") >/tmp/t.log 2>&1
+	code=$?
+	if [ $code -eq 0 ]; then
+		echo "ok $tests $1"
+	else
+		failures=$((failures + 1))
+		tail -n 40 /tmp/t.log | cut -c 1-300 | sed 's/^/# /'
+		echo "# exit code $code"
+		echo "not ok $tests $1"
+	fi
+}
+
+skip() {
+	tests=$((tests + 1))
+	echo "ok $tests $1 # SKIP $2"
+}
+
+finish() {
+	unload
+	stock_off
+	echo "1..$tests"
+	exit $((failures > 0))
+}
+
+# --- assertions: "! command" never fails under errexit, these do
+
+fails() {
+	if "$@"; then
+		echo "unexpectedly succeeded: $*"
+		return 1
+	fi
+}
+
+# is WHAT GOT WANTED
+is() {
+	if [ "$2" != "$3" ]; then
+		echo "$1 is '$2', not '$3'"
+		return 1
+	fi
+}
+
+# says FILE TEXT: the file is exactly this one line.
+says() {
+	is "$1" "$(cat "$1")" "$2"
+}
+
+# gets ERRNO PATH [FLAGS] DATA...: writing ends like that (see helpers/fileio.c).
+gets() {
+	local wanted=$1
+	shift
+	is "result of writing '$*'" "$(fileio write "$@")" "$wanted"
+}
+
+# until_true SECONDS COMMAND...: polls, ten times a second.
+until_true() {
+	local left=$(($1 * 10))
+	shift
+	until "$@"; do
+		left=$((left - 1))
+		if [ $left -le 0 ]; then
+			echo "did not come to hold: $*"
+			return 1
+		fi
+		usleep 100000
+	done
+}
+
+# --- the module
+
+load() {
+	insmod /rust_ftrace.ko "$@"
+}
+
+unload() {
+	if [ -e /sys/module/rust_ftrace ]; then rmmod rust_ftrace; fi
+}
+
+# A fresh module: nothing of an earlier test is left.
+reload() {
+	unload
+	load "$@"
+}
+
+# status KEY: its value.
+status() {
+	sed -n "s/^$1: //p" $R/status
+}
+
+# stat_of CPU KEY
+stat_of() {
+	sed -n "s/^$2: //p" $R/per_cpu/cpu"$1"/stats
+}
+
+# The lines of events of a trace read from stdin or FILE.
+events() {
+	grep -v '^#' "$@" | grep -v '^CPU:'
+}
+
+# hits FUNCTION: how many events of it the trace holds.
+hits() {
+	cat $R/trace >/tmp/hits.trace
+	grep -cF ": $1 <-" /tmp/hits.trace || :
+}
+
+# names FILE: the functions in filter or notrace, without modules, in one line.
+names() {
+	sed 's/ .*//' "$1" | tr '\n' ' ' | sed 's/ $//'
+}
+
+# written = present + overwritten, of all and of each CPU, and the CPUs add up.
+# (only when nothing is being recorded)
+accounts_agree() {
+	local cpu written=0
+	is "written" "$(status 'events written')" \
+		$(($(status 'events present') + $(status 'events overwritten')))
+	is "hits" "$(status hits)" $(($(status 'events written') + $(status 'events lost')))
+	for cpu in $R/per_cpu/cpu*; do
+		cpu=${cpu##*cpu}
+		is "written on $cpu" "$(stat_of "$cpu" 'written events')" \
+			$(($(stat_of "$cpu" entries) + $(stat_of "$cpu" overrun)))
+		written=$((written + $(stat_of "$cpu" 'written events')))
+	done
+	is "the sum of the CPUs" "$(status 'events written')" $written
+}
+
+# --- the kernel's own tracer
+
+stock_off() {
+	echo nop >$T/current_tracer
+	echo >$T/set_ftrace_filter
+	echo >$T/set_ftrace_notrace
+	echo 0 >$T/options/func_stack_trace 2>/dev/null
+	echo 1408 >$T/buffer_size_kb
+	echo 1 >$T/tracing_on
+	echo >$T/trace
+}
+
+# --- functions to trace: which there are depends on the compiler
+
+# The list is long: it is read once for all files of tests.
+if [ ! -e /tmp/available ]; then cat $T/available_filter_functions >/tmp/available; fi
+
+# pick NAME...: the first that can be traced.
+pick() {
+	local name
+	for name; do
+		if grep -qxF "$name" /tmp/available; then
+			echo "$name"
+			return
+		fi
+	done
+	echo "none of these can be traced: $*" >&2
+	return 1
+}
+
+# sys NAME: what is armed for that system call.
+sys() {
+	pick "__do_sys_$1" "__se_sys_$1" "__x64_sys_$1"
+}
+
+# --- work
+
+# background COMMAND...: its process is among those that end_background ends.
+workers=
+background() {
+	"$@" >/dev/null 2>&1 </dev/null &
+	workers="$workers $!"
+}
+
+end_background() {
+	local pid
+	for pid in $workers; do kill "$pid" 2>/dev/null || :; done
+	for pid in $workers; do wait "$pid" 2>/dev/null || :; done
+	workers=
+}
+
+# Both CPUs run this until ended: processes, files, pipes.
+churn() {
+	while :; do
+		ls -lR /proc/self /proc/irq
+		dd if=/dev/zero bs=4096 count=50 | md5sum
+		calls files 200 "$1"
+	done
+}
+
+# shellcheck disable=SC2034 # tests use it
+PARENT=$(sys getppid)
