@@ -5,7 +5,7 @@
 
 /// Whether `pattern` has a wildcard.
 pub(crate) fn is_pattern(pattern: &[u8]) -> bool {
-    pattern.iter().any(|byte| b"*?[".contains(byte))
+    pattern.iter().any(|byte| b"*?[\\".contains(byte))
 }
 
 /// Whether all of `text` matches `pattern`.
@@ -23,7 +23,11 @@ pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
                 continue;
             }
             (None, None) => return true,
-            (None, Some(_)) | (Some(_), None) => None,
+            // As in lib/glob.c, where it escapes the NUL.
+            (Some((b'\\', [])), None) => return true,
+            // What a `*` takes more of the text does not make the rest longer.
+            (Some(_), None) => return false,
+            (None, Some(_)) => None,
             (Some((b'?', rest)), Some(_)) => Some(rest),
             (Some((b'[', rest)), Some((&byte, _))) => match class(rest, byte) {
                 Some((true, rest)) => Some(rest),
@@ -31,10 +35,7 @@ pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
                 // Not a class: a bracket like any other character.
                 None => (byte == b'[').then_some(rest),
             },
-            (Some((b'\\', rest)), Some((&byte, _))) => match rest.split_first() {
-                Some((&literal, rest)) => (literal == byte).then_some(rest),
-                None => (byte == b'\\').then_some(rest),
-            },
+            (Some((b'\\', rest)), Some((&byte, _))) => rest.strip_prefix(&[byte]),
             (Some((&literal, rest)), Some((&byte, _))) => (literal == byte).then_some(rest),
         };
         (pattern, text) = match (matched, text.split_first()) {
