@@ -9,9 +9,18 @@ use proptest::test_runner::Config;
 
 use crate::shim::preempt;
 
+mod clock;
+mod context;
 mod cpu;
+mod filter;
+mod glob;
+mod merge;
 mod nesting;
+mod render;
+mod replay;
 mod ring;
+mod sets;
+mod slot;
 
 /// So many cases of a property; those that fail are shown, not stored in the tree.
 fn cases(cases: u32) -> Config {

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use super::cpu::{check_events, Cpu, Reader};
 use super::{cases, interrupted};
 use crate::engine::reader::{Cursor, Extent};
-use crate::engine::ring::{Outcome, Ring, LAPS, MAX_SUBBUF_SLOTS, MIN_SUBBUF_SLOTS};
-use crate::engine::slot::Task;
+use crate::engine::ring::{Outcome, Ring, Slot, LAPS, MAX_SUBBUF_SLOTS, MIN_SUBBUF_SLOTS};
+use crate::engine::slot::{Task, SLOT_BYTES};
 use crate::shim::preempt;
 use crate::support::{copy_space, entry, ring, task, Heap};
 
@@ -323,7 +323,7 @@ proptest! {
 /// What an event costs: the reason for slots of 16 bytes.
 #[test]
 fn slot_size() {
-    assert_eq!(std::mem::size_of::<crate::engine::ring::Slot>(), 16);
+    assert_eq!(std::mem::size_of::<Slot>(), SLOT_BYTES);
     // The words that each event touches share a cache line.
     assert_eq!(std::mem::align_of::<Ring<Heap>>(), 64);
 }

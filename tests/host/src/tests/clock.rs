@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+
+use proptest::prelude::*;
+
+use crate::engine::clock::{Conversion, Sample, Scale};
+
+fn scale(khz: u32) -> Scale {
+    Scale::from_khz(khz).expect("a frequency")
+}
+
+/// What clocks_calc_mult_shift(&mult, &shift, khz, NSEC_PER_MSEC, 0) gives, and 32 made 31.
+#[test]
+fn factors() {
+    for (khz, mult, shift) in [
+        (1, 4_096_000_000_u32, 12),
+        (1_000, 4_194_304_000, 22),
+        (999_999, 2_147_485_795, 31),
+        (1_000_000, 2_147_483_648, 31),
+        (1_193_182, 1_799_795_545, 31),
+        (1_996_800, 1_075_462_564, 31),
+        (2_000_000, 1_073_741_824, 31),
+        (2_399_998, 894_785_599, 31),
+        (2_500_000, 858_993_459, 31),
+        (3_000_000, 715_827_882, 31),
+        (u32::MAX, 500_000, 31),
+    ] {
+        let wanted = format!("Scale {{ mult: {mult}, shift: {shift} }}");
+        assert_eq!(format!("{:?}", scale(khz)), wanted, "{khz} kHz");
+    }
+    assert_eq!(Scale::from_khz(0), None);
+}
+
+#[test]
+fn nanoseconds() {
+    assert_eq!(scale(1_000_000).to_ns(12_345), 12_345);
+    assert_eq!(scale(2_000_000).to_ns(2_000_000_001), 1_000_000_000);
+    assert_eq!(scale(1).to_ns(3), 3_000_000);
+    // Modulo 2^64: no panic, and a difference stays right.
+    assert_eq!(scale(1_000_000).to_ns(u64::MAX), u64::MAX);
+    assert_eq!(scale(500_000).to_ns(u64::MAX), u64::MAX - 1);
+}
+
+fn sample(before: u64, ns: u64, after: u64) -> Sample {
+    Sample { before, ns, after }
+}
+
+#[test]
+fn closest_sample() {
+    let samples = [
+        sample(1_000, 77_000, 1_400),
+        sample(2_000, 50_100, 2_200),
+        sample(3_000, 99_000, 9_000),
+    ];
+    let (conversion, error) = Conversion::fit(scale(1_000_000), samples.into_iter()).expect("one");
+    assert_eq!(conversion.to_ns(2_100), 50_100);
+    assert_eq!(conversion.to_ns(2_000), 50_000);
+    assert_eq!(error, 100);
+    assert_eq!(Conversion::fit(scale(1), [].into_iter()), None);
+}
+
+#[test]
+fn counters_that_wrap() {
+    let samples = [sample(u64::MAX - 9, 5, 10)];
+    let (conversion, error) = Conversion::fit(scale(1_000_000), samples.into_iter()).expect("one");
+    assert_eq!((conversion.to_ns(0), error), (5, 10));
+    // The other clock was started later than the counter.
+    let samples = [sample(1_000_000, 3, 1_000_000)];
+    let (conversion, error) = Conversion::fit(scale(1_000_000), samples.into_iter()).expect("one");
+    assert_eq!((conversion.to_ns(1_000_007), error), (10, 0));
+}
+
+proptest! {
+    /// Against the same in floating point.
+    #[test]
+    fn right_rate(khz in 1..5_000_000u32, cycles in 0..1u64 << 45) {
+        let exact = cycles as f64 * 1e6 / f64::from(khz);
+        prop_assume!(exact < 1e18);
+        let error = (scale(khz).to_ns(cycles) as f64 - exact).abs();
+        prop_assert!(error <= 1.0 + exact * 3e-9, "{} ns of {}", error, exact);
+    }
+
+    #[test]
+    fn never_panics(khz: u32, cycles: u64, before: u64, ns: u64, after: u64) {
+        if let Some(scale) = Scale::from_khz(khz) {
+            let fit = Conversion::fit(scale, [sample(before, ns, after)].into_iter());
+            fit.expect("one").0.to_ns(cycles);
+        }
+    }
+}

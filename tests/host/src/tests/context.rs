@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0
+
+use proptest::prelude::*;
+
+use crate::engine::context::{
+    is_deeper, Context, Level, HARDIRQ, IRQS_OFF, NMI, SOFTIRQ, STACK_BITS, STACK_SHIFT,
+};
+
+#[test]
+fn levels() {
+    for (bits, level) in [
+        (0, Level::Task),
+        (IRQS_OFF, Level::Task),
+        (SOFTIRQ, Level::Softirq),
+        (HARDIRQ, Level::Hardirq),
+        (HARDIRQ | SOFTIRQ, Level::Hardirq),
+        (NMI, Level::Nmi),
+        (NMI | HARDIRQ | SOFTIRQ, Level::Nmi),
+    ] {
+        assert_eq!(Context(bits).level(), level, "{bits:#x}");
+    }
+}
+
+#[test]
+fn depths() {
+    let context = Context(0xa7 | IRQS_OFF);
+    assert_eq!((context.preempt_depth(), context.migrate_depth()), (7, 10));
+    assert!(context.has(IRQS_OFF | NMI) && !context.has(HARDIRQ));
+}
+
+#[test]
+fn stack_field() {
+    assert_eq!(
+        Context::stack_field(0xffff_c900_0001_fff8),
+        0x1fff << STACK_SHIFT
+    );
+    assert_eq!(Context::stack_field(0xffff_c900_0002_0000), 0);
+    assert_eq!(
+        Context(Context::stack_field(0x18) | 0xffff).stack_offset(),
+        3
+    );
+}
+
+#[test]
+fn deeper() {
+    assert!(is_deeper(1, 2) && !is_deeper(2, 1));
+    assert!(!is_deeper(5, 5));
+    // A stack across the window's end.
+    let last = (1 << STACK_BITS) - 1;
+    assert!(is_deeper(last, 0) && !is_deeper(0, last));
+    assert!(is_deeper(last - 10, 10));
+    // Half a window is the end of it.
+    let half = 1 << (STACK_BITS - 1);
+    assert!(is_deeper(0, half - 1) && !is_deeper(0, half));
+}
+
+proptest! {
+    /// Wherever a stack of at most 32 KiB lies.
+    #[test]
+    fn order_on_a_stack(base: u32, a in 0..4096u64, b in 0..4096u64) {
+        let offset = |place: u64| {
+            Context(Context::stack_field(u64::from(base) * 8 + place * 8)).stack_offset()
+        };
+        prop_assert_eq!(is_deeper(offset(a), offset(b)), a < b);
+    }
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+
+use std::fmt::{Result, Write};
+
+use crate::engine::context::{
+    Context, BH_OFF, HARDIRQ, IRQS_OFF, NEED_RESCHED, NEED_RESCHED_LAZY, NMI, PREEMPT_RESCHED,
+    SOFTIRQ,
+};
+use crate::engine::reader::Event;
+use crate::engine::render::{
+    write_cpu_started, write_entry, write_header, write_lost, Symbols, TimeUnit, Totals,
+};
+use crate::engine::slot::Task;
+use crate::support::task;
+
+struct Names;
+
+impl Symbols for Names {
+    fn write_symbol(&mut self, out: &mut dyn Write, address: u64) -> Result {
+        match address {
+            1 => out.write_str("vfs_read"),
+            2 => out.write_str("ksys_read"),
+            3 => out.write_str("ext4_read [ext4]"),
+            _ => write!(out, "0x{address:x}"),
+        }
+    }
+}
+
+fn event(task: Task, context: u32) -> Event {
+    Event {
+        ip: 1,
+        parent_ip: 2,
+        context: Context(context),
+        task,
+        ..Event::default()
+    }
+}
+
+fn line(cpu: u32, event: &Event, time: (u64, TimeUnit), depth: Option<usize>) -> String {
+    let mut out = String::new();
+    write_entry(&mut out, &mut Names, cpu, event, time, depth).expect("a string");
+    out
+}
+
+fn ns(time: u64) -> (u64, TimeUnit) {
+    (time, TimeUnit::Nanoseconds)
+}
+
+#[test]
+fn entries() {
+    let sh = task(123, 123, "sh");
+    let state = HARDIRQ | IRQS_OFF | 2;
+    let time = ns(12_345_678_901_000);
+    assert_eq!(
+        line(1, &event(sh, state), time, None),
+        "              sh-123     [001] d.h2. 12345.678901: vfs_read <-ksys_read\n"
+    );
+    assert_eq!(
+        line(1, &event(sh, state), time, Some(7)),
+        "              sh-123     [001] d.h2. 12345.678901:     7 vfs_read <-ksys_read\n"
+    );
+    assert_eq!(
+        line(
+            1234,
+            &event(task(4_194_304, 1, "sixteen bytes..."), 0),
+            ns(0),
+            None
+        ),
+        "sixteen bytes...-4194304 [1234] .....     0.000000: vfs_read <-ksys_read\n"
+    );
+    let mut other = event(task(0, 0, "swapper/0"), 0);
+    (other.ip, other.parent_ip) = (3, 0xdead);
+    assert_eq!(
+        line(0, &other, (42, TimeUnit::Counts), None),
+        "       swapper/0-0       [000] .....           42: ext4_read [ext4] <-0xdead\n"
+    );
+    assert_eq!(
+        line(0, &other, (u64::MAX, TimeUnit::Counts), None),
+        "       swapper/0-0       [000] ..... 18446744073709551615: ext4_read [ext4] <-0xdead\n"
+    );
+}
+
+#[test]
+fn names_that_are_no_text() {
+    let mut task = task(1, 1, "");
+    for (bytes, wanted) in [
+        (*b"a\xffb\0............", "             a?b-1"),
+        (*b"\xc3\xa4\0.............", "              \u{e4}-1"),
+        (*b"a%s\\n\0..........", "           a%s\\n-1"),
+    ] {
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        task.comm = [word(0), word(8)];
+        let line = line(0, &event(task, 0), ns(0), None);
+        assert!(line.starts_with(wanted), "{line:?}");
+    }
+    // Cut in the middle of a character.
+    let bytes = *b"fifteen bytes..\xc3";
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    task.comm = [word(0), word(8)];
+    assert!(line(0, &event(task, 0), ns(0), None).starts_with("fifteen bytes..?-1 "));
+}
+
+#[test]
+fn times() {
+    let shown = |time| {
+        let line = line(0, &event(task(1, 1, "sh"), 0), ns(time), None);
+        line[30..].split(": ").next().expect("a time").to_owned()
+    };
+    for (time, wanted) in [
+        (499, " .....     0.000000"),
+        (500, " .....     0.000001"),
+        (1_499, " .....     0.000001"),
+        (1_500, " .....     0.000002"),
+        (999_999_499, " .....     0.999999"),
+        (999_999_500, " .....     1.000000"),
+        (99_999_000_000_000, " ..... 99999.000000"),
+        (100_000_000_000_000, " ..... 100000.000000"),
+        // As ns2usecs() does.
+        (u64::MAX, " .....     0.000000"),
+    ] {
+        assert_eq!(shown(time), wanted, "{time} ns");
+    }
+}
+
+/// trace_print_lat_fmt() of kernel/trace/trace_output.c.
+#[test]
+fn states() {
+    for (context, wanted) in [
+        (0, "....."),
+        (IRQS_OFF | BH_OFF, "D...."),
+        (IRQS_OFF, "d...."),
+        (BH_OFF, "b...."),
+        (NEED_RESCHED | NEED_RESCHED_LAZY | PREEMPT_RESCHED, ".B..."),
+        (NEED_RESCHED | PREEMPT_RESCHED, ".N..."),
+        (NEED_RESCHED_LAZY | PREEMPT_RESCHED, ".L..."),
+        (NEED_RESCHED | NEED_RESCHED_LAZY, ".b..."),
+        (NEED_RESCHED, ".n..."),
+        (PREEMPT_RESCHED, ".p..."),
+        (NEED_RESCHED_LAZY, ".l..."),
+        (NMI | HARDIRQ | SOFTIRQ, "..Z.."),
+        (NMI | HARDIRQ, "..Z.."),
+        (NMI | SOFTIRQ, "..z.."),
+        (NMI, "..z.."),
+        (HARDIRQ | SOFTIRQ, "..H.."),
+        (HARDIRQ, "..h.."),
+        (SOFTIRQ, "..s.."),
+        (1, "...1."),
+        (9, "...9."),
+        (10, "...a."),
+        (15, "...f."),
+        (0x10, "....1"),
+        (0xf0, "....f"),
+        (0xa3, "...3a"),
+        (IRQS_OFF | NEED_RESCHED | HARDIRQ | 0x21, "dnh12"),
+        // The stack offset is not shown.
+        (0xffff_0000, "....."),
+    ] {
+        let line = line(0, &event(task(1, 1, "sh"), context), ns(0), None);
+        assert_eq!(&line[31..36], wanted, "{context:#x}");
+    }
+}
+
+const TOTALS: Totals = Totals {
+    present: 5,
+    written: 12,
+    cpus: 4,
+};
+
+/// print_func_help_header_irq() of kernel/trace/trace.c, without TGIDs.
+#[test]
+fn headers() {
+    let mut out = String::new();
+    write_header(&mut out, "function", &TOTALS, false).expect("a string");
+    assert_eq!(
+        out,
+        "\
+# tracer: function
+#
+# entries-in-buffer/entries-written: 5/12   #P:4
+#
+#                                _-----=> irqs-off/BH-disabled
+#                               / _----=> need-resched
+#                              | / _---=> hardirq/softirq
+#                              || / _--=> preempt-depth
+#                              ||| / _-=> migrate-disable
+#                              |||| /     delay
+#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION
+#              | |         |   |||||     |         |
+"
+    );
+    let mut with_depth = String::new();
+    write_header(&mut with_depth, "calltrace", &TOTALS, true).expect("a string");
+    assert_eq!(with_depth.lines().count(), out.lines().count());
+    assert!(with_depth.contains("TIMESTAMP  DEPTH FUNCTION\n"));
+    let mut nop = String::new();
+    write_header(&mut nop, "nop", &TOTALS, false).expect("a string");
+    assert!(nop.starts_with("# tracer: nop\n#\n# entries-in-buffer/entries-written: 5/12   #P:4\n"));
+}
+
+#[test]
+fn notes() {
+    let mut out = String::new();
+    write_lost(&mut out, 3, 42).expect("a string");
+    write_cpu_started(&mut out, 3).expect("a string");
+    assert_eq!(
+        out,
+        "CPU:3 [LOST 42 EVENTS]\n##### CPU 3 buffer started ####\n"
+    );
+}

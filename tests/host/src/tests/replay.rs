@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0
+
+use crate::engine::context::{Context, HARDIRQ, NMI, SOFTIRQ};
+use crate::engine::reader::Event;
+use crate::engine::replay::Replay;
+use crate::support::task;
+
+/// Bytes of the stack window.
+const WINDOW: u64 = 1 << 16;
+
+/// A CPU's number, a pid, bits of the level, the stack pointer and the depth that is wanted.
+type Step = (u32, u32, u32, u64, usize);
+
+fn play(steps: &[Step]) {
+    let mut replay = Replay::new();
+    for (index, &(cpu, pid, level, sp, wanted)) in steps.iter().enumerate() {
+        let event = Event {
+            context: Context(level | Context::stack_field(sp)),
+            task: task(pid, pid, "task"),
+            ..Event::default()
+        };
+        let depth = replay.enter(cpu, &event).expect("memory");
+        assert_eq!(depth, wanted, "step {index}");
+    }
+}
+
+#[test]
+fn nesting_and_siblings() {
+    play(&[
+        (0, 1, 0, 0x8000, 0),
+        (0, 1, 0, 0x7f00, 1),
+        (0, 1, 0, 0x7e00, 2),
+        // A sibling of the last: its return address lies where that one's lay.
+        (0, 1, 0, 0x7e00, 2),
+        // A sibling with a smaller frame between them.
+        (0, 1, 0, 0x7e80, 2),
+        (0, 1, 0, 0x7e78, 3),
+        // Two returns.
+        (0, 1, 0, 0x7f00, 1),
+        // The next system call.
+        (0, 1, 0, 0x8000, 0),
+        (0, 1, 0, 0x7ff8, 1),
+    ]);
+}
+
+#[test]
+fn interrupt_on_top() {
+    play(&[
+        (0, 1, 0, 0x8000, 0),
+        (0, 1, 0, 0x7f00, 1),
+        // On a stack of its own, wherever that is.
+        (0, 1, HARDIRQ, 0xff00, 0),
+        (0, 1, HARDIRQ, 0xfe00, 1),
+        // The task goes on where it was.
+        (0, 1, 0, 0x7e00, 2),
+        // Nothing is left of the interrupt before.
+        (0, 1, HARDIRQ, 0xfd00, 0),
+        (0, 1, 0, 0x7f00, 1),
+    ]);
+}
+
+#[test]
+fn levels() {
+    play(&[
+        (0, 1, 0, 0x8000, 0),
+        (0, 1, SOFTIRQ, 0x3000, 0),
+        (0, 1, SOFTIRQ, 0x2f00, 1),
+        (0, 1, HARDIRQ | SOFTIRQ, 0x5000, 0),
+        (0, 1, HARDIRQ | SOFTIRQ, 0x4f00, 1),
+        (0, 1, NMI | HARDIRQ | SOFTIRQ, 0x9000, 0),
+        (0, 1, NMI | HARDIRQ | SOFTIRQ, 0x8f00, 1),
+        // Back down, each where it was.
+        (0, 1, HARDIRQ | SOFTIRQ, 0x4e00, 2),
+        (0, 1, SOFTIRQ, 0x2e00, 2),
+        (0, 1, NMI | SOFTIRQ, 0x8e00, 0),
+        (0, 1, 0, 0x7f00, 1),
+        (0, 1, SOFTIRQ, 0x2d00, 0),
+    ]);
+}
+
+#[test]
+fn tasks_in_turn() {
+    play(&[
+        (0, 1, 0, 0x8000, 0),
+        (0, 1, 0, 0x7f00, 1),
+        (0, 2, 0, 0x4000, 0),
+        (0, 2, 0, 0x3f00, 1),
+        (0, 1, 0, 0x7e00, 2),
+        (0, 2, 0, 0x3e00, 2),
+        (0, 2, 0, 0x3f00, 1),
+        (0, 1, 0, 0x7d00, 3),
+    ]);
+}
+
+#[test]
+fn task_on_another_cpu() {
+    play(&[
+        (0, 1, 0, 0x8000, 0),
+        (0, 1, 0, 0x7f00, 1),
+        (3, 1, 0, 0x7e00, 2),
+        // An interrupt of the old CPU is nothing to it.
+        (0, 9, HARDIRQ, 0x5000, 0),
+        (3, 1, 0, 0x7d00, 3),
+        (0, 9, HARDIRQ, 0x4f00, 1),
+    ]);
+}
+
+#[test]
+fn idle_tasks() {
+    play(&[
+        (0, 0, 0, 0x8000, 0),
+        (1, 0, 0, 0x8000, 0),
+        (0, 0, 0, 0x7f00, 1),
+        (1, 0, 0, 0x7f00, 1),
+        (1, 0, 0, 0x7e00, 2),
+        (0, 0, 0, 0x7e00, 2),
+    ]);
+}
+
+#[test]
+fn stack_across_the_window_end() {
+    let top = 5 * WINDOW + 0x100;
+    play(&[
+        (0, 1, 0, top, 0),
+        (0, 1, 0, top - 0x80, 1),
+        (0, 1, 0, top - 0x100, 2),
+        (0, 1, 0, top - 0x108, 3),
+        (0, 1, 0, top - 0x4000, 4),
+        (0, 1, 0, top - 0x100, 2),
+        (0, 1, 0, top - 0x80, 1),
+        (0, 1, 0, top, 0),
+    ]);
+}
+
+#[test]
+fn deepest_stack() {
+    // Half a window less one word.
+    play(&[
+        (0, 1, 0, WINDOW, 0),
+        (0, 1, 0, WINDOW / 2 + 8, 1),
+        (0, 1, 0, WINDOW, 0),
+    ]);
+}
