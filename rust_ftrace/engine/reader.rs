@@ -259,7 +259,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Cursor<B> {
         match words.kind() {
             Some(Kind::Time) => self.epoch = words.1,
             Some(Kind::Task) => {
-                self.task.ids = words.low() as u64 | words.1 << 32;
+                self.task.ids = words.low() as u64 | (words.1 << 32);
                 self.task.comm[0] = words.1 >> 32;
             }
             Some(Kind::TaskName) => {
@@ -273,7 +273,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Cursor<B> {
                 let wide = self.wide.take();
                 if index >= self.from {
                     return Some(Event {
-                        time: self.epoch << TIME_BITS | words.time(),
+                        time: (self.epoch << TIME_BITS) | words.time(),
                         ip: text_address(words.low()),
                         parent_ip: wide.unwrap_or(text_address(words.1 as u32)),
                         context: Context((words.1 >> 32) as u32),

@@ -78,7 +78,7 @@ pub(crate) struct Entry {
 impl Entry {
     #[inline(always)]
     const fn pack(&self, parity: u64, now: u64) -> Words {
-        let second = self.parent_ip as u32 as u64 | (self.context as u64) << 32;
+        let second = self.parent_ip as u32 as u64 | ((self.context as u64) << 32);
         Words::pack(Kind::Function, parity, now, self.ip as u32, second)
     }
 }
@@ -132,7 +132,7 @@ impl Head {
     }
 
     const fn compose(slot: usize, others: usize, lap_bits: u64) -> Self {
-        Self(lap_bits & (PARITY | LAP_MASK) | (others as u64) << OTHERS_SHIFT | slot as u64)
+        Self(lap_bits & (PARITY | LAP_MASK) | ((others as u64) << OTHERS_SHIFT) | slot as u64)
     }
 
     /// The lap's bits one lap on: parity turned, count raised.

@@ -110,8 +110,8 @@ impl Words {
     pub(crate) const fn pack(kind: Kind, parity: u64, time: u64, low: u32, second: u64) -> Self {
         Self(
             (parity & PARITY)
-                | (kind as u64) << KIND_SHIFT
-                | (time & TIME_MASK) << TIME_SHIFT
+                | ((kind as u64) << KIND_SHIFT)
+                | ((time & TIME_MASK) << TIME_SHIFT)
                 | low as u64,
             second,
         )
@@ -126,7 +126,7 @@ impl Words {
                 parity,
                 time,
                 task.ids as u32,
-                (task.ids >> 32) | first << 32,
+                (task.ids >> 32) | (first << 32),
             ),
             Self::pack(Kind::TaskName, parity, time, (first >> 32) as u32, second),
         ]

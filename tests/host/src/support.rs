@@ -40,7 +40,7 @@ pub(crate) fn task(pid: u32, tgid: u32, comm: &str) -> Task {
     bytes[..comm.len()].copy_from_slice(comm.as_bytes());
     let (low, high) = bytes.split_at(8);
     Task {
-        ids: u64::from(pid) | u64::from(tgid) << 32,
+        ids: u64::from(pid) | (u64::from(tgid) << 32),
         comm: [low, high].map(|half| u64::from_le_bytes(half.try_into().unwrap())),
     }
 }

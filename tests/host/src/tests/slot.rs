@@ -50,7 +50,7 @@ fn layout() {
 fn unknown_kinds() {
     for bits in [6, 7] {
         assert_eq!(Words(bits << 60, 0).kind(), None);
-        assert_eq!(Words(bits << 60 | PARITY, 0).kind(), None);
+        assert_eq!(Words((bits << 60) | PARITY, 0).kind(), None);
     }
 }
 
