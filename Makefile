@@ -15,6 +15,9 @@ test:				## run all tests, on the host and in a guest
 check:				## formatting, lints, checks of the object code
 	@scripts/check
 
+bench:				## what tracing costs, against the kernel's own tracer
+	@scripts/bench
+
 shell:				## a guest to try things in, with /rust_ftrace.ko
 	@scripts/shell
 
@@ -36,4 +39,4 @@ help:				## this list
 		awk -F '\t' '{ printf "  %-15s %s\n", $$1, $$2 }'
 	@echo 'Of make test: T=pattern (only guest tests so named), HOST=0 or GUEST=0, TIMEOUT=seconds.'
 
-.PHONY: module demo test check shell print-release print-vmlinuz print-tree clean clean-cache help
+.PHONY: module demo test check bench shell print-release print-vmlinuz print-tree clean clean-cache help

@@ -95,8 +95,12 @@ impl Catalog {
 
     fn function(&self, entry: &Entry) -> Function<'_> {
         let rest = self.names.get(entry.start as usize..).unwrap_or_default();
-        let (name, rest) = rest.split_at_checked(entry.name as usize).unwrap_or_default();
-        let module = rest.get(..entry.module as usize).filter(|name| !name.is_empty());
+        let (name, rest) = rest
+            .split_at_checked(entry.name as usize)
+            .unwrap_or_default();
+        let module = rest
+            .get(..entry.module as usize)
+            .filter(|name| !name.is_empty());
         Function {
             ip: entry.ip,
             name,
@@ -126,7 +130,10 @@ impl Catalog {
 
     /// The function with ftrace location `ip`.
     pub(crate) fn at(&self, ip: usize) -> Option<Function<'_>> {
-        let index = self.entries.binary_search_by_key(&ip, |entry| entry.ip).ok()?;
+        let index = self
+            .entries
+            .binary_search_by_key(&ip, |entry| entry.ip)
+            .ok()?;
         self.get(index)
     }
 
@@ -156,6 +163,8 @@ impl Catalog {
     ///
     /// `ENOMEM` if there is no memory.
     pub(crate) fn all(&self) -> Result<FunctionSet> {
-        Ok(FunctionSet::from_sorted(self.entries.iter().map(|entry| entry.ip))?)
+        Ok(FunctionSet::from_sorted(
+            self.entries.iter().map(|entry| entry.ip),
+        )?)
     }
 }

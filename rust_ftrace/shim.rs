@@ -107,7 +107,9 @@ impl<T> Vec<T> {
 
     pub(crate) fn insert(&mut self, index: usize, value: T) -> Result<(), AllocError> {
         self.0.reserve(1, GFP_KERNEL)?;
-        self.0.insert_within_capacity(index, value).map_err(|_| AllocError)
+        self.0
+            .insert_within_capacity(index, value)
+            .map_err(|_| AllocError)
     }
 
     pub(crate) fn pop(&mut self) -> Option<T> {

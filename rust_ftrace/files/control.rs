@@ -6,7 +6,7 @@ use core::fmt::Write;
 
 use kernel::prelude::*;
 
-use super::small::{no_memory, parse_bool, parse_number, Small};
+use super::small::{no_memory, parse_bool, parse_number, parse_word, Small};
 use super::{Context, TABLE};
 use crate::sys::text::Text;
 use crate::tracer::Tracer;
@@ -61,6 +61,7 @@ impl Small for CurrentTracer {
     }
 
     fn store(context: &Context, value: &[u8]) -> Result {
+        let value = parse_word(value);
         let Some(tracer) = Tracer::from_name(value) else {
             (context.instance).log_error("current_tracer", "No such tracer", value);
             return Err(EINVAL);
@@ -79,7 +80,7 @@ impl Small for TracingOn {
 
     fn store(context: &Context, value: &[u8]) -> Result {
         // As in tracefs, any number but 0 means on.
-        context.instance.set_on(parse_number::<u64>(value)? != 0);
+        context.instance.set_on(parse_number(value)? != 0);
         Ok(())
     }
 }
@@ -107,7 +108,9 @@ impl Small for BufferSize {
     }
 
     fn store(context: &Context, value: &[u8]) -> Result {
-        context.instance.resize(parse_number(value)?)
+        context
+            .instance
+            .resize(usize::try_from(parse_number(value)?)?)
     }
 }
 
@@ -120,6 +123,7 @@ impl Small for TraceClock {
     }
 
     fn store(context: &Context, value: &[u8]) -> Result {
+        let value = parse_word(value);
         if value == b"local" {
             return Ok(());
         }

@@ -95,7 +95,10 @@ impl<W: Which> File for ListFile<W> {
     fn write(&self, context: &Context, data: &[u8]) -> Result {
         let mut writing = self.writing.lock();
         // Words may be cut in two by writes; a word is taken when its end is there.
-        let end = data.iter().rposition(|&byte| is_space(byte)).map_or(0, |last| last + 1);
+        let end = data
+            .iter()
+            .rposition(|&byte| is_space(byte))
+            .map_or(0, |last| last + 1);
         let (whole, rest) = data.split_at_checked(end).unwrap_or_default();
         if whole.is_empty() {
             if writing.rest.len() + rest.len() > MAX_WORD {
@@ -228,10 +231,17 @@ impl Records for FunctionLines {
 
     fn next(&mut self, text: &mut Text) -> Result<bool> {
         if let Some(instead) = self.instead {
+            if core::mem::replace(&mut self.next, 1) != 0 {
+                return Ok(false);
+            }
             text.write_str(instead).map_err(no_memory)?;
-            return Ok(core::mem::replace(&mut self.next, 1) == 0);
+            return Ok(true);
         }
-        if self.functions.as_ref().is_some_and(|set| self.next >= set.len()) {
+        if self
+            .functions
+            .as_ref()
+            .is_some_and(|set| self.next >= set.len())
+        {
             return Ok(false);
         }
         let machine = self.context.instance.machine();

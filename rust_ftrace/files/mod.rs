@@ -72,40 +72,97 @@ macro_rules! spec {
 }
 
 /// Every file, in the order of `README`.
-const TABLE: &[Spec] = &[
-    spec!("README", READ, SmallFile<Readme>, "this text"),
-    spec!("filter" = "set_ftrace_filter", WRITE, ListFile<FilterList>,
+const TABLE: &[Spec] =
+    &[
+        spec!("README", READ, SmallFile<Readme>, "this text"),
+        spec!("filter" = "set_ftrace_filter", WRITE, ListFile<FilterList>,
         "the functions to trace: names or patterns (accepts: .* glob-matching-pattern), '!name' \
          removes, 'name:mod:module'; > replaces, >> adds; the first starts the function tracer"),
-    spec!("notrace" = "set_ftrace_notrace", WRITE, ListFile<NotraceList>,
-        "the functions not to trace, whatever the filter says"),
-    spec!("trace", WRITE, TraceFile,
-        "the events as text, merged over CPUs; writing to it clears them"),
-    spec!("status", READ, SmallFile<Status>,
-        "what is armed, hit, written and lost, and the memory in use"),
-    spec!("tracing_on", WRITE, SmallFile<TracingOn>,
-        "0 stops recording at once and leaves all else as it is, 1 goes on"),
-    spec!("current_tracer", WRITE, SmallFile<CurrentTracer>,
-        "the tracer; nop for none"),
-    spec!("available_tracers", READ, SmallFile<AvailableTracers>,
-        "what can be written to current_tracer"),
-    spec!("buffer_size_kb", WRITE, SmallFile<BufferSize>,
-        "size of each CPU's buffer in KiB; changing it empties them"),
-    spec!("trace_clock", WRITE, SmallFile<TraceClock>,
-        "what events are stamped with, the current one in brackets"),
-    spec!("options/func-depth", WRITE, SmallFile<FuncDepth>,
-        "1 adds the call depth to each line of trace"),
-    spec!("available_filter_functions", READ, AvailableFile,
-        "every function that can be traced"),
-    spec!("enabled_functions", READ, EnabledFile,
-        "every function that is traced now"),
-    spec!("error_log", WRITE, SmallFile<Errors>,
-        "what was wrong with what was written; writing to it clears it"),
-    spec!("per_cpu/cpuN/trace", WRITE, TraceFile,
-        "as trace, for one CPU"),
-    spec!("per_cpu/cpuN/stats", READ, SmallFile<CpuStats>,
-        "the counts of one CPU's buffer"),
-];
+        spec!(
+            "notrace" = "set_ftrace_notrace",
+            WRITE,
+            ListFile<NotraceList>,
+            "the functions not to trace, whatever the filter says"
+        ),
+        spec!(
+            "trace",
+            WRITE,
+            TraceFile,
+            "the events as text, merged over CPUs; writing to it clears them"
+        ),
+        spec!(
+            "status",
+            READ,
+            SmallFile<Status>,
+            "what is armed, hit, written and lost, and the memory in use"
+        ),
+        spec!(
+            "tracing_on",
+            WRITE,
+            SmallFile<TracingOn>,
+            "0 stops recording at once and leaves all else as it is, 1 goes on"
+        ),
+        spec!(
+            "current_tracer",
+            WRITE,
+            SmallFile<CurrentTracer>,
+            "the tracer; nop for none"
+        ),
+        spec!(
+            "available_tracers",
+            READ,
+            SmallFile<AvailableTracers>,
+            "what can be written to current_tracer"
+        ),
+        spec!(
+            "buffer_size_kb",
+            WRITE,
+            SmallFile<BufferSize>,
+            "size of each CPU's buffer in KiB; changing it empties them"
+        ),
+        spec!(
+            "trace_clock",
+            WRITE,
+            SmallFile<TraceClock>,
+            "what events are stamped with, the current one in brackets"
+        ),
+        spec!(
+            "options/func-depth",
+            WRITE,
+            SmallFile<FuncDepth>,
+            "1 adds the call depth to each line of trace"
+        ),
+        spec!(
+            "available_filter_functions",
+            READ,
+            AvailableFile,
+            "every function that can be traced"
+        ),
+        spec!(
+            "enabled_functions",
+            READ,
+            EnabledFile,
+            "every function that is traced now"
+        ),
+        spec!(
+            "error_log",
+            WRITE,
+            SmallFile<Errors>,
+            "what was wrong with what was written; writing to it clears it"
+        ),
+        spec!(
+            "per_cpu/cpuN/trace",
+            WRITE,
+            TraceFile,
+            "as trace, for one CPU"
+        ),
+        spec!(
+            "per_cpu/cpuN/stats",
+            READ,
+            SmallFile<CpuStats>,
+            "the counts of one CPU's buffer"
+        ),
+    ];
 
 /// The directory of an instance.
 pub(crate) struct Directory {

@@ -16,7 +16,7 @@ pub(super) trait Small: Send + Sync + Unpin + 'static {
     /// Writes the text.
     fn show(context: &Context, text: &mut Text) -> Result;
 
-    /// Takes what was written, without white space around it.
+    /// Takes what was written.
     fn store(_context: &Context, _value: &[u8]) -> Result {
         Err(EINVAL)
     }
@@ -42,7 +42,7 @@ impl<T: Small> File for SmallFile<T> {
     }
 
     fn write(&self, context: &Context, data: &[u8]) -> Result {
-        T::store(context, data.trim_ascii())
+        T::store(context, data)
     }
 }
 
@@ -73,16 +73,38 @@ pub(super) fn no_memory(_: core::fmt::Error) -> Error {
     ENOMEM
 }
 
-/// Parses a number, decimal or with a prefix as C knows them.
-pub(super) fn parse_number<T: kernel::str::parse_int::ParseInt>(value: &[u8]) -> Result<T> {
-    T::from_str(kernel::str::BStr::from_bytes(value))
+/// Parses a decimal number as `kstrtoul()` does: a sign or nothing, digits, at most one new line.
+///
+/// # Errors
+///
+/// - `EINVAL` if it is none.
+/// - `ERANGE` if it does not fit.
+pub(super) fn parse_number(value: &[u8]) -> Result<u64> {
+    let value = value.split(|&byte| byte == 0).next().unwrap_or_default();
+    let value = value.strip_suffix(b"\n").unwrap_or(value);
+    let digits = value.strip_prefix(b"+").unwrap_or(value);
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(EINVAL);
+    }
+    digits
+        .iter()
+        .try_fold(0u64, |number, digit| {
+            number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
+        })
+        .ok_or(ERANGE)
 }
 
 /// Parses 0 or 1.
 pub(super) fn parse_bool(value: &[u8]) -> Result<bool> {
-    match parse_number::<u64>(value)? {
+    match parse_number(value)? {
         0 => Ok(false),
         1 => Ok(true),
         _ => Err(EINVAL),
     }
+}
+
+/// A word without the white space, or the end of a C string, around it.
+pub(super) fn parse_word(value: &[u8]) -> &[u8] {
+    let value = value.split(|&byte| byte == 0).next().unwrap_or_default();
+    value.trim_ascii()
 }

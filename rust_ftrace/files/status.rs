@@ -14,8 +14,8 @@ use crate::engine::reader::Cursor;
 use crate::engine::slot::Words;
 use crate::instance::functions::List;
 use crate::machine::ClockSource;
-use crate::sys::{self, clock, context, kallsyms};
 use crate::sys::text::Text;
+use crate::sys::{self, clock, context, kallsyms};
 
 /// `status`.
 pub(super) struct Status;
@@ -28,11 +28,18 @@ impl Small for Status {
             let count = |list| lists.get(list).map(|set| set.len());
             let mut patterns = KVVec::new();
             patterns.extend_from_slice(lists.patterns(), GFP_KERNEL)?;
-            Ok::<_, Error>((lists.armed(), count(List::Filter), count(List::Notrace), patterns))
+            Ok::<_, Error>((
+                lists.armed(),
+                count(List::Filter),
+                count(List::Notrace),
+                patterns,
+            ))
         })?;
         let armed = match armed {
             Some(armed) => armed,
-            None => instance.machine().with_catalog(|catalog| Ok(catalog.len()))?,
+            None => instance
+                .machine()
+                .with_catalog(|catalog| Ok(catalog.len()))?,
         };
         let skipped = count_skipped(context, &patterns)?;
         let clock = match instance.machine().clock_source() {
@@ -55,7 +62,11 @@ impl Small for Status {
             }
             writeln!(text, "armed functions: {armed}")?;
             writeln!(text, "skipped matches: {skipped}")?;
-            writeln!(text, "hits: {}", stats.written.wrapping_add(stats.commit_overrun))?;
+            writeln!(
+                text,
+                "hits: {}",
+                stats.written.wrapping_add(stats.commit_overrun)
+            )?;
             writeln!(text, "events written: {}", stats.written)?;
             writeln!(text, "events present: {}", stats.present)?;
             writeln!(text, "events overwritten: {}", stats.overwritten)?;
@@ -77,13 +88,16 @@ fn count_skipped(context: &Context, patterns: &[u8]) -> Result<usize> {
             .any(|selector| selector.matches(name, module))
     };
     let mut skipped = 0;
-    context.instance.machine().with_catalog(|catalog: &Catalog| {
-        kallsyms::for_each_function(|address, name, module| {
-            if is_meant(name, module) && catalog.at_symbol(address).is_none() {
-                skipped += 1;
-            }
-        })
-    })?;
+    context
+        .instance
+        .machine()
+        .with_catalog(|catalog: &Catalog| {
+            kallsyms::for_each_function(|address, name, module| {
+                if is_meant(name, module) && catalog.at_symbol(address).is_none() {
+                    skipped += 1;
+                }
+            })
+        })?;
     Ok(skipped)
 }
 
@@ -108,7 +122,11 @@ impl Small for CpuStats {
             writeln!(text, "entries: {}", stats.present)?;
             writeln!(text, "overrun: {}", stats.overwritten)?;
             writeln!(text, "commit overrun: {}", stats.commit_overrun)?;
-            writeln!(text, "bytes: {}", stats.present * crate::engine::slot::SLOT_BYTES as u64)?;
+            writeln!(
+                text,
+                "bytes: {}",
+                stats.present * crate::engine::slot::SLOT_BYTES as u64
+            )?;
             for (name, ns) in [("oldest event", oldest), ("now", now)] {
                 let micros = ns / 1000;
                 let (seconds, micros) = (micros / 1_000_000, micros % 1_000_000);

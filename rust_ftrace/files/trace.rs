@@ -219,7 +219,10 @@ impl Symbols for SymbolCache {
             return Ok(());
         };
         if cached.address == address && cached.length != 0 {
-            let name = cached.name.get(..cached.length as usize).unwrap_or_default();
+            let name = cached
+                .name
+                .get(..cached.length as usize)
+                .unwrap_or_default();
             return out.write_str(core::str::from_utf8(name).unwrap_or("?"));
         }
         let name = self.text.look_up(address);

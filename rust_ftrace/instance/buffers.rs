@@ -185,11 +185,14 @@ impl Buffers {
     ///
     /// Nothing is changed then.
     ///
-    /// - `EINVAL` if the size is 0 or too large.
-    /// - `ENOMEM` if there is no memory.
+    /// - `EINVAL` if the size is 0.
+    /// - `ENOMEM` if there is no memory, or could not be for any machine.
     pub(crate) fn resize(&mut self, size_kb: usize, recorder: &Recorder) -> Result<OldRings> {
-        if size_kb == 0 || size_kb > MAX_SIZE_KB {
+        if size_kb == 0 {
             return Err(EINVAL);
+        }
+        if size_kb > MAX_SIZE_KB {
+            return Err(ENOMEM);
         }
         let size_kb = size_kb.next_multiple_of(SUBBUF_KB).max(MIN_SIZE_KB);
         let mut old = OldRings(KVec::new());
@@ -273,7 +276,9 @@ impl Buffers {
                 .cpus
                 .get(cpu.as_u32() as usize)
                 .map_or(Stats::default(), CpuBuffer::stats),
-            None => (self.cpus.iter()).fold(Stats::default(), |sum, buffer| sum.plus(buffer.stats())),
+            None => {
+                (self.cpus.iter()).fold(Stats::default(), |sum, buffer| sum.plus(buffer.stats()))
+            }
         }
     }
 }

@@ -106,7 +106,11 @@ impl Lists {
     /// The functions to be traced; `None` for all.
     pub(crate) fn wanted(&self, machine: &Machine) -> Result<Option<FunctionSet>> {
         let Some(notrace) = &self.notrace else {
-            return Ok(self.filter.as_ref().map(FunctionSet::duplicate).transpose()?);
+            return Ok(self
+                .filter
+                .as_ref()
+                .map(FunctionSet::duplicate)
+                .transpose()?);
         };
         let wanted = match &self.filter {
             Some(filter) => filter.difference(notrace)?,
@@ -250,14 +254,18 @@ impl Instance {
     }
 
     fn refuse(&self, list: List, refusal: Refusal, text: &[u8], at: usize) -> Error {
-        let word = words(text).find(|(place, _)| *place == at).map(|(_, word)| word);
+        let word = words(text)
+            .find(|(place, _)| *place == at)
+            .map(|(_, word)| word);
         pr_warn!(
             "{}: '{}': {}\n",
             list.name(),
             kernel::str::BStr::from_bytes(word.unwrap_or_default()),
             refusal.text()
         );
-        self.error_log.lock().add(list.name(), refusal.text(), text, at);
+        self.error_log
+            .lock()
+            .add(list.name(), refusal.text(), text, at);
         EINVAL
     }
 }
@@ -265,8 +273,8 @@ impl Instance {
 /// Adds the patterns among `text`'s words, as far as there is room.
 fn keep_patterns(patterns: &mut KVVec<u8>, text: &[u8]) -> Result {
     for (_, word) in words(text) {
-        let is_pattern = Selector::parse(word)
-            .is_ok_and(|selector| !selector.remove && !selector.is_name());
+        let is_pattern =
+            Selector::parse(word).is_ok_and(|selector| !selector.remove && !selector.is_name());
         if is_pattern && patterns.len() + word.len() < MAX_PATTERNS {
             patterns.extend_from_slice(word, GFP_KERNEL)?;
             patterns.push(b' ', GFP_KERNEL)?;

@@ -80,7 +80,7 @@ impl Instance {
         self.control.lock().tracer
     }
 
-    /// Changes the tracer; the buffers are cleared when one starts.
+    /// Changes the tracer, which clears the buffers, as in tracefs.
     ///
     /// # Errors
     ///
@@ -94,7 +94,9 @@ impl Instance {
             control.implicit = false;
             return Ok(());
         }
-        self.switch(&mut control, tracer, false)
+        self.switch(&mut control, tracer, false)?;
+        self.buffers.lock().clear(None);
+        Ok(())
     }
 
     fn switch(&self, control: &mut Control, tracer: Tracer, implicit: bool) -> Result {
@@ -231,7 +233,10 @@ impl Prepare for Instance {
     fn prepare(&self, cpu: CpuId) {
         let result = self.buffers.lock().make_for(cpu, self.hook.handler());
         if result.is_err() {
-            pr_warn!("no memory for the buffer of CPU {}: it is not traced\n", cpu.as_u32());
+            pr_warn!(
+                "no memory for the buffer of CPU {}: it is not traced\n",
+                cpu.as_u32()
+            );
         }
     }
 }

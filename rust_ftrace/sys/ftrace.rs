@@ -124,9 +124,9 @@ impl<T: Handler> Hook<T> {
         let ops = self.ops.get();
         match functions {
             // SAFETY: `ops` is initialised; without a pattern the filter is only emptied.
-            Functions::All => to_result(unsafe {
-                bindings::ftrace_set_filter(ops, core::ptr::null_mut(), 0, 1)
-            }),
+            Functions::All => {
+                to_result(unsafe { bindings::ftrace_set_filter(ops, core::ptr::null_mut(), 0, 1) })
+            }
             Functions::Only(ips) => {
                 let count = c_uint::try_from(ips.len())?;
                 // CAST: `unsigned long` is as large as `usize`; C only reads the addresses.

@@ -13,9 +13,7 @@ use super::seq_reader::{read_lines, List};
 /// # Errors
 ///
 /// Those of [`read_lines`].
-pub(crate) fn for_each_function(
-    mut user: impl FnMut(usize, &[u8], Option<&[u8]>),
-) -> Result {
+pub(crate) fn for_each_function(mut user: impl FnMut(usize, &[u8], Option<&[u8]>)) -> Result {
     read_lines(List::Kallsyms, |line| {
         // `ffffffff81000000 t name`, or with a tab and `[module]` behind.
         let mut words = line.split(|&byte| byte == b' ' || byte == b'\t');

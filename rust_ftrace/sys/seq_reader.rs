@@ -75,13 +75,7 @@ impl SeqFile {
         let mut iterator = bindings::iov_iter::default();
         // SAFETY: `vector` and the buffer outlive the iterator.
         unsafe {
-            bindings::iov_iter_kvec(
-                &mut iterator,
-                bindings::ITER_DEST,
-                &vector,
-                1,
-                buffer.len(),
-            );
+            bindings::iov_iter_kvec(&mut iterator, bindings::ITER_DEST, &vector, 1, buffer.len());
         }
         let mut control = bindings::kiocb {
             ki_filp: self.0.as_ptr(),

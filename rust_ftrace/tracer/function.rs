@@ -57,7 +57,8 @@ impl Recorder {
     pub(crate) fn set_on(&self, on: bool) {
         // Callers hold the instance's control lock, so nobody else writes.
         let others = self.gate.load_relaxed() & !GATE_OFF;
-        self.gate.store_relaxed(if on { others } else { others | GATE_OFF });
+        self.gate
+            .store_relaxed(if on { others } else { others | GATE_OFF });
     }
 
     /// Whether recording is on.
@@ -73,7 +74,9 @@ impl Recorder {
     ///   unhooked, and every CPU has left the code that it ran with preemption off then.
     /// - It is given for one CPU only.
     pub(crate) unsafe fn set_ring(&self, cpu: CpuId, ring: *const CpuRing) {
-        self.rings.get(cpu).store(ring.cast_mut(), Ordering::Release);
+        self.rings
+            .get(cpu)
+            .store(ring.cast_mut(), Ordering::Release);
     }
 
     #[cold]
