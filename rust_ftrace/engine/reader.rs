@@ -259,11 +259,11 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Cursor<B> {
         match words.kind() {
             Some(Kind::Time) => self.epoch = words.1,
             Some(Kind::Task) => {
-                self.task.ids = words.low() as u64 | (words.1 << 32);
+                self.task.ids = u64::from(words.low()) | (words.1 << 32);
                 self.task.comm[0] = words.1 >> 32;
             }
             Some(Kind::TaskName) => {
-                self.task.comm[0] |= (words.low() as u64) << 32;
+                self.task.comm[0] |= u64::from(words.low()) << 32;
                 self.task.comm[1] = words.1;
             }
             Some(Kind::Wide) => self.wide = Some(words.1),

@@ -100,8 +100,8 @@ impl Replay {
     fn task(&mut self, cpu: u32, pid: i32) -> Result<&mut Frames, AllocError> {
         // Every CPU has an idle task of its own, all with pid 0.
         let key = match pid {
-            0 => (1 << 32) | cpu as u64,
-            pid => pid as u32 as u64,
+            0 => (1 << 32) | u64::from(cpu),
+            pid => u64::from(pid as u32),
         };
         let index = match self.tasks.binary_search_by_key(&key, |task| task.key) {
             Ok(index) => index,

@@ -89,11 +89,6 @@ impl Task {
         self.ids as u32 as i32
     }
 
-    /// The number of the thread's process.
-    pub(crate) const fn tgid(&self) -> i32 {
-        (self.ids >> 32) as u32 as i32
-    }
-
     /// The name, without the zeroes that fill it up.
     pub(crate) fn name<'a>(&self, bytes: &'a mut [u8; 16]) -> &'a [u8] {
         let (low, high) = bytes.split_at_mut(8);

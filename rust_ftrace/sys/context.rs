@@ -69,13 +69,13 @@ impl PreemptGuard {
     #[inline(always)]
     pub(crate) fn context_word(&self, current: &Current<'_>, sp: u64) -> u32 {
         let mut word = bits::Context::stack_field(sp);
-        word |= (irqs_off() as u32) << bits::IRQS_OFF.trailing_zeros();
+        word |= u32::from(irqs_off()) << bits::IRQS_OFF.trailing_zeros();
         // The two bits lie side by side in both words.
         const _: () = assert!(bindings::TIF_NEED_RESCHED_LAZY == bindings::TIF_NEED_RESCHED + 1);
         const _: () = assert!(bits::NEED_RESCHED_LAZY == bits::NEED_RESCHED << 1);
         let resched = (current.thread_flags() >> bindings::TIF_NEED_RESCHED) as u32 & 3;
         word |= resched << bits::NEED_RESCHED.trailing_zeros();
-        word |= (current.migration_disabled().min(0xf) as u32) << 4;
+        word |= u32::from(current.migration_disabled().min(0xf)) << 4;
 
         let count = self.before;
         if count & !0xf == PREEMPT_NEED_RESCHED && cfg!(not(CONFIG_PREEMPT_RT)) {

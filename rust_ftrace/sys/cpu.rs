@@ -41,7 +41,7 @@ pub(crate) fn node_of(cpu: CpuId) -> i32 {
         let offsets = &raw const bindings::__per_cpu_offset;
         // SAFETY: The array has an offset for each possible CPU, constant after boot.
         let offset = unsafe { (*offsets).get(cpu.as_u32() as usize).copied() };
-        let node = (&raw const bindings::numa_node).wrapping_byte_add(offset.unwrap_or(0) as usize);
+        let node = (&raw const bindings::numa_node).wrapping_byte_add(offset.unwrap_or(0));
         // SAFETY: `node` is the CPU's instance of the per-CPU variable.
         unsafe { node.read_volatile() }
     }

@@ -4,6 +4,7 @@
 
 #![allow(
     clippy::all,
+    clippy::pedantic,
     clippy::undocumented_unsafe_blocks,
     dead_code,
     improper_ctypes,

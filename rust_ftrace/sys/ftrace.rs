@@ -123,9 +123,10 @@ impl<T: Handler> Hook<T> {
     fn set_filter(&self, functions: Functions<'_>) -> Result {
         let ops = self.ops.get();
         match functions {
-            // SAFETY: `ops` is initialised; without a pattern the filter is only emptied.
             Functions::All => {
-                to_result(unsafe { bindings::ftrace_set_filter(ops, core::ptr::null_mut(), 0, 1) })
+                let none = core::ptr::null_mut();
+                // SAFETY: `ops` is initialised; without a pattern the filter is only emptied.
+                to_result(unsafe { bindings::ftrace_set_filter(ops, none, 0, 1) })
             }
             Functions::Only(ips) => {
                 let count = c_uint::try_from(ips.len())?;

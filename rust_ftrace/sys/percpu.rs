@@ -59,8 +59,7 @@ impl<T> PerCpu<T> {
         let offsets = &raw const bindings::__per_cpu_offset;
         // SAFETY: The array has an offset for each possible CPU, constant after boot.
         let offset = unsafe { (*offsets).get(cpu.as_u32() as usize).copied() };
-        base.as_ptr()
-            .wrapping_byte_add(offset.unwrap_or_default() as usize)
+        base.as_ptr().wrapping_byte_add(offset.unwrap_or_default())
     }
 
     /// The instance of `cpu`.

@@ -74,7 +74,7 @@ fn text_addresses() {
 #[test]
 fn task_ids() {
     let task = task(4_194_304, u32::MAX, "sh");
-    assert_eq!((task.pid(), task.tgid()), (4_194_304, -1));
+    assert_eq!((task.pid(), (task.ids >> 32) as i32), (4_194_304, -1));
 }
 
 #[test]
