@@ -5,10 +5,11 @@
 use kernel::prelude::*;
 
 use crate::engine::filter::words;
-use crate::instance::functions::List;
+use crate::instance::functions;
 use crate::instance::Instance;
 use crate::sys::lockdown::{self, Reason};
 use crate::sys::param::{string_param, StringParam};
+use crate::sys::seq_reader::{self, List};
 use crate::tracer::Tracer;
 
 string_param!(
@@ -28,7 +29,7 @@ string_param!(TRACER, "tracer", "Tracer to start with");
 /// # Errors
 ///
 /// - `EPERM` if the kernel is locked down.
-/// - `ENODEV` if debugfs is missing.
+/// - `ENODEV` if debugfs or tracefs is missing.
 pub(crate) fn check_kernel() -> Result {
     lockdown::allows(Reason::Tracefs)
         .and_then(|()| lockdown::allows(Reason::Debugfs))
@@ -36,7 +37,11 @@ pub(crate) fn check_kernel() -> Result {
             pr_err!("the kernel is locked down (see /sys/kernel/security/lockdown): not loaded\n");
         })?;
     if !lockdown::has_debugfs() {
-        pr_err!("debugfs is not there (CONFIG_DEBUG_FS): not loaded\n");
+        pr_err!("debugfs is not there (CONFIG_DEBUG_FS, or debugfs=off at boot): not loaded\n");
+        return Err(ENODEV);
+    }
+    if !seq_reader::has(List::FilterFunctions) {
+        pr_err!("tracefs is not there (CONFIG_FUNCTION_TRACER): not loaded\n");
         return Err(ENODEV);
     }
     Ok(())
@@ -68,8 +73,8 @@ pub(crate) fn apply_parameters(instance: &Instance) -> Result {
             pr_err!("parameter buffer_size_kb={size_kb} is refused: {error:?}\n");
         })?;
     }
-    apply_list(instance, List::Notrace, &NOTRACE)?;
-    apply_list(instance, List::Filter, &FILTER)?;
+    apply_list(instance, functions::List::Notrace, &NOTRACE)?;
+    apply_list(instance, functions::List::Filter, &FILTER)?;
     let Some(name) = TRACER.get() else {
         return Ok(());
     };
@@ -81,7 +86,7 @@ pub(crate) fn apply_parameters(instance: &Instance) -> Result {
     })
 }
 
-fn apply_list(instance: &Instance, list: List, param: &StringParam) -> Result {
+fn apply_list(instance: &Instance, list: functions::List, param: &StringParam) -> Result {
     let Some(value) = param.get() else {
         return Ok(());
     };

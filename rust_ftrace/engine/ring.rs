@@ -414,8 +414,8 @@ impl<S: Storage> Ring<S> {
 
         let outer = self.opening.load_relaxed();
         let ours = outer == 0 && self.opening.local_exchange(0, seq);
-        // From here on nobody comes round to this sub-buffer again. As long as the head stays, nobody
-        // has written, so all that was read since it was loaded belongs together.
+        // From here on nobody comes round to this sub-buffer again. If the head is still as it was
+        // after all has been looked at, nobody has written, and what was seen belongs together.
         let moved = || self.head() != head;
         let blocked = || {
             let distance = seq.wrapping_sub(outer);
@@ -428,19 +428,12 @@ impl<S: Storage> Ring<S> {
             });
             meets_outer || unfinished & PARITY != 0
         };
-        let opening = if moved() {
-            Opening::Raced
-        } else {
-            match (blocked(), moved()) {
-                (_, true) => Opening::Raced,
-                (true, false) => Opening::Blocked,
-                (false, false)
-                    if found == seq || self.announce(header, found, seq, first_event) =>
-                {
-                    Opening::Ready(Head::compose(index + 1, 0, lap), ours)
-                }
-                (false, false) => Opening::Raced,
+        let opening = match (blocked(), moved()) {
+            (true, false) => Opening::Blocked,
+            (false, false) if found == seq || self.announce(header, found, seq, first_event) => {
+                Opening::Ready(Head::compose(index + 1, 0, lap), ours)
             }
+            _ => Opening::Raced,
         };
         if ours && !matches!(opening, Opening::Ready(..)) {
             self.opening.store_relaxed(0);

@@ -116,6 +116,13 @@ impl List {
     }
 }
 
+/// Whether the kernel has the file system that `list` is kept in.
+pub(crate) fn has(list: List) -> bool {
+    let (kind, _) = list.place();
+    // SAFETY: The name is a string. What is built in has no reference to be put back.
+    !unsafe { bindings::get_fs_type(kind.as_char_ptr()) }.is_null()
+}
+
 /// Gives `line` every line of a list, without its end.
 ///
 /// # Errors

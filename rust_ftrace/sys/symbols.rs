@@ -39,10 +39,17 @@ impl SymbolText {
 
 const _: () = assert!(SYMBOL_TEXT >= bindings::KSYM_NAME_LEN as usize + 256);
 
+/// Without kprobes only the names that ftrace lists are known.
+#[cfg(not(CONFIG_KPROBES))]
+pub(crate) fn address_of(_name: &[u8]) -> Option<u64> {
+    None
+}
+
 /// The address of symbol `name`, aliases included; `None` if the kernel knows none that is unique.
 ///
 /// A disabled kprobe finds it: `register_kprobe` resolves the name before it looks at anything
 /// else, and a disabled one changes no code.
+#[cfg(CONFIG_KPROBES)]
 pub(crate) fn address_of(name: &[u8]) -> Option<u64> {
     let name = CString::try_from_fmt(fmt!("{}", kernel::str::BStr::from_bytes(name))).ok()?;
     let mut probe = KBox::new(ffi::kprobe::default(), GFP_KERNEL).ok()?;
