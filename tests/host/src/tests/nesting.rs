@@ -178,3 +178,45 @@ fn interrupt_of_an_interrupt() {
         }
     }
 }
+
+/// A writer, an interrupt of it, and two NMIs in that: the fewest that could see a header zeroed by
+/// one that is already behind.
+#[test]
+fn two_interrupts_of_an_interrupt() {
+    // Only where a sub-buffer is opened, and the first NMI fills it.
+    for events in [0, 4, 8] {
+        for irq_point in 0.. {
+            let mut irq_came = false;
+            for first in 0.. {
+                let mut any = false;
+                for second in first + 1.. {
+                    let cpu = prepared((2, 8), events, false);
+                    let nmis_came = Rc::new(Cell::new(false));
+                    let (in_irq, in_nmi) = (cpu.clone(), cpu.clone());
+                    let seen = nmis_came.clone();
+                    let mut nmi_handler = Some(move |index| in_nmi.writes([4, 1][index]));
+                    irq_came = interrupted(
+                        [irq_point],
+                        move |_| {
+                            let handler = nmi_handler.take().expect("one interrupt");
+                            let points = [first, second];
+                            seen.set(interrupted(points, handler, || in_irq.writes(1)));
+                        },
+                        || cpu.writes(1),
+                    );
+                    cpu.check();
+                    if !nmis_came.get() {
+                        break;
+                    }
+                    any = true;
+                }
+                if !any {
+                    break;
+                }
+            }
+            if !irq_came {
+                break;
+            }
+        }
+    }
+}

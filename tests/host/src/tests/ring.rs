@@ -173,6 +173,34 @@ fn writer_at_every_step_of_a_reader() {
     }
 }
 
+/// The same while the extent is looked at.
+#[test]
+fn writer_at_every_step_of_an_extent() {
+    for (subbufs, subbuf_slots, earlier) in [(2, 8, 3), (2, 8, 11), (3, 8, 14)] {
+        for burst in 1..40 {
+            for point in 0.. {
+                let cpu = Rc::new(Cpu::new(subbufs, subbuf_slots, 1));
+                cpu.writes(earlier);
+                let before = cpu.ring.extent();
+                let other = cpu.clone();
+                let mut extent = Extent::default();
+                let came = interrupted(
+                    [point],
+                    move |_| other.writes(burst),
+                    || extent = cpu.ring.extent(),
+                );
+                let after = cpu.ring.extent();
+                assert!((before.first_event..=after.first_event).contains(&extent.first_event));
+                assert!((before.end_event..=after.end_event).contains(&extent.end_event));
+                assert!(extent.first_event < extent.end_event);
+                if !came {
+                    break;
+                }
+            }
+        }
+    }
+}
+
 /// A reader that finds a sub-buffer being opened goes on with those after it.
 #[test]
 fn overtaken_while_opening() {
