@@ -85,6 +85,21 @@ fn slots_per_event() {
     cpu.check();
 }
 
+#[test]
+fn last_slots_are_used() {
+    let cpu = Cpu::new(2, 8, 1);
+    cpu.writes(2);
+    // Slots 6 and 7.
+    cpu.write(true);
+    assert_eq!((cpu.ring.head().slot(), cpu.ring.extent().newest), (8, 1));
+    // One slot too few.
+    let cpu = Cpu::new(2, 8, 1);
+    cpu.writes(3);
+    cpu.write(true);
+    assert_eq!((cpu.ring.head().slot(), cpu.ring.extent().newest), (14, 2));
+    cpu.check();
+}
+
 /// The head counts laps in a few bits; when they begin anew, nobody must notice.
 #[test]
 fn laps_wrap() {
