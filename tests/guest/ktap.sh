@@ -8,12 +8,15 @@
 
 R=/sys/kernel/debug/rftrace
 T=/sys/kernel/tracing
+# What a buffer's size is if nothing is said.
+SIZE_KB=1408
 
 tests=0
 failures=0
 
 t() {
 	tests=$((tests + 1))
+	reset
 	# (not in a condition: errexit would be off in all of it)
 	(set -ex; "$2") >/tmp/t.log 2>&1
 	code=$?
@@ -21,7 +24,7 @@ t() {
 		echo "ok $tests $1"
 	else
 		failures=$((failures + 1))
-		tail -n 40 /tmp/t.log | cut -c 1-300 | sed 's/^/# /'
+		tail -n 25 /tmp/t.log | cut -c 1-300 | sed 's/^/# /'
 		echo "# exit code $code"
 		echo "not ok $tests $1"
 	fi
@@ -108,6 +111,20 @@ stat_of() {
 	sed -n "s/^$2: //p" $R/per_cpu/cpu"$1"/stats
 }
 
+# All files as after loading: no test depends on how the one before it ended.
+reset() {
+	end_background
+	[ -e $R ] || return 0
+	echo nop >$R/current_tracer
+	echo >$R/filter
+	echo >$R/notrace
+	echo 0 >$R/options/func-depth
+	[ "$(cat $R/buffer_size_kb)" = "$SIZE_KB" ] || echo "$SIZE_KB" >$R/buffer_size_kb
+	echo 1 >$R/tracing_on
+	echo >$R/trace
+	echo >$R/error_log
+}
+
 # The lines of events of a trace read from stdin or FILE.
 events() {
 	grep -v '^#' "$@" | grep -v '^CPU:'
@@ -147,7 +164,7 @@ stock_off() {
 	echo >$T/set_ftrace_filter
 	echo >$T/set_ftrace_notrace
 	echo 0 >$T/options/func_stack_trace 2>/dev/null
-	echo 1408 >$T/buffer_size_kb
+	echo $SIZE_KB >$T/buffer_size_kb
 	echo 1 >$T/tracing_on
 	echo >$T/trace
 }
@@ -202,3 +219,14 @@ churn() {
 
 # shellcheck disable=SC2034 # tests use it
 PARENT=$(sys getppid)
+
+# now: hundredths of a second since boot.
+now() {
+	sed 's/ .*//; s/\.//' /proc/uptime
+}
+
+# A debug kernel is many times slower.
+case $KERNEL in
+debug) SLOWER=10 ;;
+*) SLOWER=1 ;;
+esac

@@ -3,7 +3,7 @@
  * Makes the kernel work, in known amounts.
  *
  *	calls getppid COUNT [CPU]	system calls, on that CPU only
- *	calls turns COUNT [CPU]		getppid and getuid in turn
+ *	calls turns COUNT [CPU]		getppid and sched_yield in turn
  *	calls files COUNT [CPU]		opens, stats, reads, pipes
  *	calls forks COUNT [CPU]		processes that exit at once
  *	calls signals COUNT [CPU]	getppid, while a timer's signal comes every millisecond
@@ -102,7 +102,7 @@ int main(int argc, char **argv)
 		else
 			syscall(SYS_getppid);
 		if (!strcmp(mode, "turns"))
-			syscall(SYS_getuid);
+			syscall(SYS_sched_yield);
 	}
 	return 0;
 }

@@ -1,0 +1,173 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# What cannot be had is refused, is named, and changes nothing.
+. /tests/ktap.sh
+
+reload
+A=vfs_read
+B=vfs_write
+UNTRACEABLE=
+for f in memset memcpy do_syscall_64; do
+	if grep -q " [tT] $f\$" /proc/kallsyms && ! grep -qxF $f /tmp/available; then UNTRACEABLE=$f; fi
+done
+long=$(head -c 300 /dev/zero | tr '\0' a)
+huge=$(head -c 5000 /dev/zero | tr '\0' a)
+
+# All that a refused write must leave as it was.
+state() {
+	cat $R/filter $R/notrace $R/current_tracer $R/tracing_on $R/enabled_functions
+	cat $T/enabled_functions
+	grep -E '^(filter|notrace|armed functions|skipped matches):' $R/status
+}
+
+# refused FILE WORD [TEXT [FLAGS]]: TEXT (WORD alone) is, and WORD is named.
+refused() {
+	local file=$1 word=$2 text=${3:-$2} flag
+	for flag in ${4:--t}; do
+		echo >$R/error_log
+		state >/tmp/state.before
+		gets 'write EINVAL' $R/"$file" "$flag" "$text\n"
+		state >/tmp/state.after
+		cmp /tmp/state.before /tmp/state.after
+		cat $R/error_log
+		# Which file, which word (a caret is under its first byte), and why.
+		grep -qE "^\[ *[0-9]+\.[0-9]{6}\] $file: error: [A-Z]" $R/error_log
+		is 'lines of the log' "$(grep -c . $R/error_log)" 3
+		awk -v word="$word" '
+			/^  Command: / { command = $0 }
+			/^ *\^$/ { at = index($0, "^") }
+			END {
+				# (very long ones may be cut)
+				word = substr(word, 1, 200)
+				exit substr(command, at, length(word)) != word
+			}' $R/error_log
+		dmesg | tail -n 3 | grep -qF "$(echo "$word" | cut -c 1-200)"
+	done
+}
+
+each_error() {
+	local file=$1
+	refused "$file" no_such_function no_such_function '-t -a'
+	refused "$file" '*no_such_function*'
+	refused "$file" '!no_such_function'
+	refused "$file" '!no_such*'
+	refused "$file" '!'
+	refused "$file" 'vfs_[rw'
+	refused "$file" ":"
+	refused "$file" "$A:nonsense"
+	refused "$file" "$A:mod"
+	refused "$file" "$A:mod:"
+	refused "$file" "$A:mod:no_such_module"
+	refused "$file" ":mod:no_such_module"
+	refused "$file" "vfs_*:mod:no_such_module"
+	refused "$file" "!$A:nonsense"
+	refused "$file" "$long"
+	refused "$file" "%s%s%n"
+}
+
+with_an_empty_list() {
+	each_error filter
+	each_error notrace
+	says $R/current_tracer nop
+}
+
+with_a_list() {
+	echo "$B" >$R/notrace
+	echo "$A $B" >$R/filter
+	each_error filter
+	each_error notrace
+	is filter "$(names $R/filter | tr ' ' '\n' | sort | tr '\n' ' ')" "$A $B "
+	echo >$R/filter
+	echo >$R/notrace
+}
+
+untraceable() {
+	refused filter $UNTRACEABLE
+	grep -qi 'cannot be traced' $R/error_log
+	refused filter no_such_function
+	fails grep -qi 'cannot be traced' $R/error_log
+}
+
+one_bad_among_good() {
+	echo $B >$R/filter
+	refused filter no_such_function "$A no_such_function vfs_open"
+	refused filter no_such_function "!$B no_such_function"
+	# (the log shows the line, not all that was written)
+	refused filter no_such_function "$A\nvfs_open no_such_function\nvfs_open"
+	is filter "$(names $R/filter)" $B
+	echo >$R/filter
+}
+
+shell_says() {
+	echo $B >$R/filter
+	# shellcheck disable=SC2016
+	fails sh -c "echo no_such_function >$R/filter" 2>/tmp/said
+	cat /tmp/said
+	grep -q 'Invalid argument' /tmp/said
+	is filter "$(names $R/filter)" $B
+	echo >$R/filter
+}
+
+after_an_error() {
+	# What was taken in the same opening before stays; what comes later is taken again.
+	gets 'write EINVAL' $R/filter -t "$A\n" "no_such_function\n"
+	is filter "$(names $R/filter)" $A
+	# A word without an end is taken at the close, which has no way to refuse it.
+	gets ok $R/filter -t no_such_function
+	is filter "$(names $R/filter)" $A
+	grep -q no_such_function $R/error_log
+	echo >$R/filter
+}
+
+too_long() {
+	echo $B >$R/filter
+	state >/tmp/state.before
+	gets 'write EINVAL' $R/filter -t "$huge\n"
+	gets 'write EINVAL' $R/filter -t "$huge"
+	gets 'write EINVAL' $R/filter -t "$long" "$long" "$long" "$long" "$long"
+	state >/tmp/state.after
+	cmp /tmp/state.before /tmp/state.after
+	echo >$R/filter
+}
+
+log_is_a_ring() {
+	local i
+	echo >$R/error_log
+	is empty "$(cat $R/error_log)" ''
+	for i in 1 2 3 4 5 6 7 8 9 10; do
+		gets 'write EINVAL' $R/filter "no_such_function_$i\n"
+	done
+	# As many as tracefs keeps, the newest last.
+	is lines "$(grep -c 'Command:' $R/error_log)" 8
+	is last "$(grep 'Command:' $R/error_log | tail -n 1)" '  Command: no_such_function_10'
+	is first "$(grep 'Command:' $R/error_log | head -n 1)" '  Command: no_such_function_3'
+	echo >$R/error_log
+	is empty "$(cat $R/error_log)" ''
+}
+
+many_words() {
+	# More than fit a page, in one write by one program.
+	grep -v '\[' /tmp/available | cut -d' ' -f1 | grep -m 300 -E '^[a-z_0-9]+$' >/tmp/many
+	[ "$(wc -c </tmp/many)" -gt 4096 ]
+	cat /tmp/many >$R/filter
+	cut -d' ' -f1 $R/filter | sort -u >/tmp/many.back
+	sort -u /tmp/many >/tmp/many.sorted
+	# (and their variants)
+	sed 's/\..*//' /tmp/many.back | sort -u | cmp - /tmp/many.sorted
+	echo >$R/filter
+}
+
+t 'each error, with nothing in the lists' with_an_empty_list
+t 'each error, with both lists in use' with_a_list
+if [ -n "$UNTRACEABLE" ]; then
+	t 'the log tells names that cannot be traced from names that are not there' untraceable
+else
+	skip 'the log tells names that cannot be traced' 'all known ones can be'
+fi
+t 'one bad word among good ones: none is taken' one_bad_among_good
+t 'the shell says so' shell_says
+t 'before and after an error in one opening' after_an_error
+t 'words longer than any name' too_long
+t 'the error log keeps the last eight, and is cleared by a write' log_is_a_ring
+t 'hundreds of words at once' many_words
+finish

@@ -1,0 +1,229 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# The directory: its files, their modes, their README, and what holds the module.
+. /tests/ktap.sh
+
+reload
+FILES=$(cd $R && find . -type f | sed 's|^\./||' | sort)
+
+modes() {
+	local f mode
+	is "$R" "$(stat -c '%a %u %g' $R)" '700 0 0'
+	[ "$(echo "$FILES" | wc -l)" -ge 18 ]
+	for f in $(cd $R && find . -type d | sort); do
+		is "$f" "$(stat -c '%a %u %g' $R/"$f")" '700 0 0'
+	done
+	for f in $FILES; do
+		mode=$(stat -c '%a %u %g' $R/"$f")
+		case $mode in
+		'400 0 0') is "opening $f to write" "$(fileio write $R/"$f" x)" 'write EINVAL' ;;
+		'600 0 0' | '200 0 0') ;;
+		*) is "$f" "$mode" '400, 600 or 200' ;;
+		esac
+	done
+}
+
+wanted_files() {
+	local f
+	for f in README available_tracers current_tracer filter notrace trace tracing_on buffer_size_kb \
+		trace_clock enabled_functions available_filter_functions status error_log \
+		options/func-depth per_cpu/cpu0/trace per_cpu/cpu0/stats; do
+		[ -f $R/$f ]
+	done
+	# As many CPUs as the kernel could have.
+	is cpus "$(ls $R/per_cpu | wc -l)" "$(ls $T/per_cpu | wc -l)"
+}
+
+symlinks() {
+	local link
+	is set_ftrace_filter "$(readlink $R/set_ftrace_filter)" filter
+	is set_ftrace_notrace "$(readlink $R/set_ftrace_notrace)" notrace
+	for link in $(find $R -type l); do
+		[ -f "$link" ]
+		# Only tracefs's own names.
+		[ -e $T/"${link#"$R"/}" ]
+	done
+}
+
+# README has each file in a line of its own, "cpuN" for any CPU, with its other name after a comma.
+readme() {
+	grep -E '^  [A-Za-z]' $R/README | grep -v '^  #' | sed 's/^  //' >/tmp/readme.lines
+	sed 's/, /\n/' /tmp/readme.lines | sort -u >/tmp/readme.names
+	(cd $R && find . -type f -o -type l) | sed 's|^\./||; s|per_cpu/cpu[0-9]*/|per_cpu/cpuN/|' |
+		sort -u >/tmp/present
+	diff /tmp/readme.names /tmp/present
+	# And says something of each.
+	is 'help lines' "$(grep -c '^		[^ ]' $R/README)" "$(grep -c . /tmp/readme.lines)"
+}
+
+status_lines() {
+	fails grep -vE '^[a-z][a-z_ ]*: [^ ].*$' $R/status
+	is kernel "$(status kernel)" "$(uname -r)"
+	is version "$(status version)" "$(modinfo -F version /rust_ftrace.ko | grep . || status version)"
+}
+
+read_in_any_size() {
+	local f
+	echo 'vfs_r*' >$R/filter
+	cat $R/README >/dev/null
+	echo 0 >$R/tracing_on
+	for f in $FILES; do
+		# (this one has the time in it)
+		case $f in */stats) continue ;; available_filter_functions) continue ;; esac
+		fileio read $R/"$f" 1000000 >/tmp/whole
+		fileio read $R/"$f" 1 >/tmp/parts
+		cmp /tmp/whole /tmp/parts
+		fileio read $R/"$f" 7 4095 1 4097 3 >/tmp/parts
+		cmp /tmp/whole /tmp/parts
+		fileio pread $R/"$f" 100 >/tmp/parts
+		cmp /tmp/whole /tmp/parts
+		fileio again $R/"$f" 2 >/tmp/parts
+		cat /tmp/whole /tmp/whole | cmp - /tmp/parts
+		fileio seek $R/"$f" 10 20 >/tmp/parts
+		dd if=/tmp/whole bs=1 skip=10 count=20 2>/dev/null | cmp - /tmp/parts
+		is "past the end of $f" "$(fileio seek $R/"$f" 100000000 20)" ''
+	done
+	echo >$R/filter
+	echo 1 >$R/tracing_on
+}
+
+# The kernel's tracer has the same files: what it refuses, and how, we do too.
+# (a value beyond what it can count does not fit there, but it wraps around first)
+same_end() {
+	local file=$1 theirs=$2 value before
+	shift 2
+	for value; do
+		before=$(cat $R/"$file")
+		is "end of '$value' in $file" "$(fileio write $R/"$file" "$value")" \
+			"$(fileio write $T/"$theirs" "$value")"
+		is "$file after '$value'" "$(cat $R/"$file")" "$before"
+	done
+}
+
+bad_values() {
+	local long
+	long=$(head -c 200 /dev/zero | tr '\0' 1)
+	echo 0 >$T/tracing_on
+	same_end tracing_on tracing_on x '' '\n' ' ' -1 '1 1' 1x "1x$long"
+	same_end options/func-depth options/irq-info x '' '\n' ' ' -1 2 '1 1' 1x 18446744073709551615
+	same_end buffer_size_kb buffer_size_kb x '' '\n' ' ' -1 0 '64 64' 64x 0x "64x$long"
+	same_end trace_clock trace_clock x '' '\n' '[local]' 'local x' LOCAL "$long"
+	same_end current_tracer current_tracer x '' '\n' 'nop x' NOP "$long"
+	says $R/tracing_on 1
+}
+
+odd_numbers() {
+	echo 0 >$T/tracing_on
+	same_end tracing_on tracing_on 0x0 ' 0' '0 ' 99999999999999999999999
+	same_end options/func-depth options/irq-info 0x1 ' 1' '1 ' 99999999999999999999999
+	same_end buffer_size_kb buffer_size_kb 0x40 ' 64' 99999999999999999999999
+}
+
+too_much() {
+	local value
+	same_end buffer_size_kb buffer_size_kb 4294967296 99999999999
+	# (these wrap around in tracefs, to tiny buffers)
+	for value in 18014398509481983 18014398509481984 18446744073709551615; do
+		fails gets ok $R/buffer_size_kb $value
+		says $R/buffer_size_kb $SIZE_KB
+	done
+	# It still works.
+	echo "$PARENT" >$R/filter
+	gets 'write ENOMEM' $R/buffer_size_kb 2000000
+	calls getppid 3
+	is hits "$(hits "$PARENT")" 3
+	echo >$R/filter
+}
+
+good_values() {
+	gets ok $R/tracing_on '0\n'
+	says $R/tracing_on 0
+	gets ok $R/tracing_on 1
+	says $R/tracing_on 1
+	gets ok $R/tracing_on 2
+	says $R/tracing_on 1
+	gets ok $R/options/func-depth 1
+	says $R/options/func-depth 1
+	gets ok $R/options/func-depth 0
+	says $R/options/func-depth 0
+	gets ok $R/current_tracer 'nop\n'
+	gets ok $R/trace_clock 'local\n'
+	grep -qE '(^| )\[local\]( |$)' $R/trace_clock
+	echo 64 >$R/buffer_size_kb
+	says $R/buffer_size_kb 64
+	is tracers "$(tr ' ' '\n' <$R/available_tracers | sort | tr '\n' ' ')" 'function nop '
+}
+
+# Each file in turn, and all at once, keep the module; what was written keeps working.
+held() {
+	local f fd
+	for f in $FILES; do
+		if [ "$(stat -c %a $R/"$f")" = 200 ]; then exec 3>$R/"$f"; else exec 3<$R/"$f"; fi
+		fails rmmod rust_ftrace
+		[ -e $R/"$f" ]
+		is "refcount with $f" "$(cat /sys/module/rust_ftrace/refcnt)" 1
+		cat <&3 >/dev/null
+		exec 3<&-
+		is "refcount without $f" "$(cat /sys/module/rust_ftrace/refcnt)" 0
+	done
+	rmmod rust_ftrace
+	load
+}
+
+held_for_writing() {
+	local f
+	for f in $FILES; do
+		if [ "$(stat -c %a $R/"$f")" = 400 ]; then continue; fi
+		exec 3<>$R/"$f"
+		fails rmmod rust_ftrace
+		exec 3<&-
+	done
+	is refcount "$(cat /sys/module/rust_ftrace/refcnt)" 0
+}
+
+held_all_at_once() {
+	local f count=0
+	for f in $FILES; do
+		background calls hold 100 $R/"$f"
+		count=$((count + 1))
+	done
+	until_true 20 grep -qx $count /sys/module/rust_ftrace/refcnt
+	fails rmmod rust_ftrace
+	echo "$PARENT" >$R/filter
+	calls getppid 3
+	is hits "$(hits "$PARENT")" 3
+	end_background
+	is refcount "$(cat /sys/module/rust_ftrace/refcnt)" 0
+	rmmod rust_ftrace
+	fails [ -e $R ]
+	load
+}
+
+held_while_tracing() {
+	echo "$PARENT" >$R/filter
+	background calls getppid 0
+	exec 3<$R/trace
+	fails rmmod rust_ftrace
+	head -n 5 <&3 >/dev/null
+	exec 3<&-
+	rmmod rust_ftrace
+	is hooked "$(grep -c . $T/enabled_functions)" 0
+	load
+	end_background
+}
+
+t 'the files of the issue are there, and all CPUs' wanted_files
+t 'directories are 0700, files 0400, 0600 or 0200, of root' modes
+t "tracefs's names are links" symlinks
+t 'README has every file, and nothing else' readme
+t 'status is made of "key: value"' status_lines
+t 'reads of every size, and seeks, give the same text' read_in_any_size
+t 'good values are taken and read back' good_values
+t 'bad values end as in tracefs, and change nothing' bad_values
+t 'odd numbers too' odd_numbers
+t 'a buffer that no machine could hold is refused' too_much
+t 'every file that is open keeps the module' held
+t 'every file that is open for writing too' held_for_writing
+t 'all files at once' held_all_at_once
+t 'an open trace of what goes on keeps it' held_while_tracing
+finish

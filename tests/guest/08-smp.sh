@@ -1,0 +1,98 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# Both CPUs trace at once: all calls are there, each CPU's in order.
+. /tests/ktap.sh
+
+reload
+YIELD=$(sys sched_yield)
+
+both_cpus() {
+	local pid0 pid1
+	echo 4096 >$R/buffer_size_kb
+	echo "$PARENT $YIELD" >$R/filter
+	calls turns 20000 0 &
+	pid0=$!
+	calls turns 20000 1 &
+	pid1=$!
+	wait $pid0
+	wait $pid1
+	echo 0 >$R/tracing_on
+	cat $R/trace >/tmp/smp.trace
+	# Each process did its calls in turn, on its CPU, with times that do not go back.
+	events /tmp/smp.trace | sed -nE "s/^ *calls-($pid0|$pid1) +\[00([01])\] .{5} +([0-9.]+): ([^ ]+) <-.*/\1 \2 \3 \4/p" |
+		awk -v pid0=$pid0 -v pid1=$pid1 -v first="$PARENT" -v second="$YIELD" '
+			function wrong(text) { print text ": " $0; bad = 1; exit }
+			($1 == pid0) != ($2 == 0) { wrong("not on its CPU") }
+			$4 != (count[$1]++ % 2 ? second : first) { wrong("not in turn") }
+			$3 < last { wrong("back in time") }
+			{ last = $3 }
+			END {
+				print count[pid0], count[pid1]
+				if (count[pid0] != 40000 || count[pid1] != 40000) bad = 1
+				exit bad
+			}'
+	is lost "$(status 'events lost')" 0
+	is overwritten "$(status 'events overwritten')" 0
+	accounts_agree
+	# They ran at the same time: neither CPU had all its events before the other.
+	events /tmp/smp.trace | sed -E 's/^.*-[0-9]+ +\[(...)\].*/\1/' | uniq | wc -l >/tmp/turns
+	[ "$(cat /tmp/turns)" -gt 4 ]
+}
+
+moved() {
+	# One process that goes to and fro keeps its pid, and its order.
+	local pid i
+	echo "$PARENT" >$R/filter
+	calls getppid 0 &
+	pid=$!
+	for i in 1 2 3 4 5 6; do
+		taskset -p 1 $pid >/dev/null
+		taskset -p 2 $pid >/dev/null
+	done
+	kill $pid
+	wait $pid || :
+	echo 0 >$R/tracing_on
+	cat $R/trace >/tmp/smp.trace
+	grep -q "calls-$pid .*\[000\]" /tmp/smp.trace || [ "$(stat_of 0 'written events')" -gt 0 ]
+	fails grep -vE "^#|calls-$pid +\[00[01]\]|^(cat|sh|CPU)|taskset|sh-" /tmp/smp.trace
+	accounts_agree
+}
+
+many_processes() {
+	# Every event has its process: none is unknown, however short it lived.
+	local count
+	echo 4096 >$R/buffer_size_kb
+	echo "$(pick do_exit)" >$R/filter
+	calls forks 300 0 &
+	calls forks 300 1
+	wait
+	echo 0 >$R/tracing_on
+	cat $R/trace >/tmp/smp.trace
+	fails grep -qF '<...>' /tmp/smp.trace
+	count=$(events /tmp/smp.trace | grep -c '^ *calls-')
+	[ "$count" -ge 600 ]
+	# Each with a pid of its own.
+	is pids "$(events /tmp/smp.trace | sed -nE 's/^ *(calls-[0-9]+) .*/\1/p' | sort -u | wc -l)" "$count"
+}
+
+interrupts() {
+	# Timer interrupts come in the middle of recording, signals in the middle of calls.
+	echo 8192 >$R/buffer_size_kb
+	echo '*timer* *signal*' >$R/filter
+	echo "$PARENT" >>$R/filter
+	calls signals 20000 0 &
+	calls signals 20000 1
+	wait
+	echo 0 >$R/tracing_on
+	cat $R/trace >/tmp/smp.trace
+	# hardirq is 'h' or 'H' in the third column of the state
+	events /tmp/smp.trace | grep -qE '\] ..[hH].. '
+	is 'all calls' "$(grep -cF ": $PARENT <-" /tmp/smp.trace)" 40000
+	accounts_agree
+}
+
+t 'events of both CPUs, each in order, none lost' both_cpus
+t 'a process that moves between CPUs' moved
+t 'every event names its process, however short it lived' many_processes
+t 'interrupts nest with what they interrupt' interrupts
+finish

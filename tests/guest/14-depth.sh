@@ -1,0 +1,107 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# options/func-depth, with the kernel's function_graph tracer as the oracle.
+. /tests/ktap.sh
+
+reload
+
+column() {
+	echo "$PARENT" >$R/filter
+	calls getppid 2
+	events $R/trace >/tmp/flat
+	echo 1 >$R/options/func-depth
+	says $R/options/func-depth 1
+	grep -q '^#  *TASK-PID .* DEPTH FUNCTION$' $R/trace
+	# The same lines, with the depth before the function.
+	events $R/trace | grep -E ": +0 $PARENT <-" >/tmp/deep
+	sed -E 's/: +0 /: /' /tmp/deep | cmp - /tmp/flat
+	echo 0 >$R/options/func-depth
+	events $R/trace | cmp - /tmp/flat
+}
+
+wrong_values() {
+	for value in 2 -1 x '' 1x; do gets EINVAL $R/options/func-depth "$value"; done
+	says $R/options/func-depth 0
+}
+
+# nesting < TRACE of function_graph: "depth function" of every call
+graph_nesting() {
+	grep -v '^#' | sed -nE 's/^[^|]*\|  ( *)([a-zA-Z_][^ (]*)\(\).*/\1 \2/p' |
+		awk '{ match($0, /^ */); print (RLENGTH - 1) / 2, $1 }'
+}
+
+# All that is called below one root: then no function between is hidden.
+against_graph() {
+	local root=$1 action=$2
+	grep -qxF "$root" /tmp/available || return 0
+	# Interrupts are calls of the interrupted task there, and levels of their own here.
+	echo 0 >$T/options/funcgraph-irqs
+	echo "$root" >$T/set_graph_function
+	echo 8192 >$T/buffer_size_kb
+	echo function_graph >$T/current_tracer
+	eval "$action"
+	echo 0 >$T/tracing_on
+	graph_nesting <$T/trace >/tmp/graph
+	echo nop >$T/current_tracer
+	echo >$T/set_graph_function
+	echo 1 >$T/tracing_on
+	[ "$(wc -l </tmp/graph)" -ge 5 ]
+	sed 's/.* //' /tmp/graph | sort -u >/tmp/names
+	# Ours, all functions at once, and the root's call cut out by its depth.
+	echo 1 >$R/options/func-depth
+	echo 16384 >$R/buffer_size_kb
+	echo function >$R/current_tracer
+	eval "$action"
+	echo 0 >$R/tracing_on
+	# (comm-pid of the first call of the root, its depth, and all task level lines till it returns)
+	events $R/trace | awk -v root="$root" '
+		{
+			state = $3
+			for (i = 1; i <= NF; i++) if ($i ~ /:$/) break
+			depth = $(i + 1); name = $(i + 2); task = $1
+		}
+		substr(state, 3, 1) != "." { next }
+		!found && name == root { found = 1; me = task; base = depth; print 0, name; next }
+		found == 1 && task == me {
+			if (depth <= base) { found = 2; next }
+			print depth - base, name
+		}' >/tmp/ours
+	head -n 5 /tmp/graph /tmp/ours
+	# What the two runs did may differ in a call or two (allocation, scheduling); the nesting of the
+	# calls that both have may not.
+	diff /tmp/graph /tmp/ours >/tmp/diff || :
+	differ=$(grep -c '^[<>]' /tmp/diff) || :
+	lines=$(wc -l </tmp/graph)
+	echo "$differ of $lines differ"
+	sed -n 1,20p /tmp/diff
+	[ $((differ * 10)) -le "$lines" ]
+}
+
+graph_getcwd() {
+	against_graph "$(sys getcwd)" 'busybox pwd >/dev/null'
+}
+
+graph_mount() {
+	if grep -qxF path_mount /tmp/available; then
+		against_graph path_mount 'mount -t tmpfs rftrace /mnt; umount /mnt'
+	fi
+}
+
+irqs_begin_at_zero() {
+	local low
+	echo 1 >$R/options/func-depth
+	echo function >$R/current_tracer
+	calls getppid 20000 0
+	echo 0 >$R/tracing_on
+	# The outermost function of a hardirq is at depth 0 on its own level.
+	events $R/trace | awk '{ for (i = 1; i <= NF; i++) if ($i ~ /:$/) break; if ($3 ~ /^..[hH]/) print $(i + 1) }' |
+		sort -n | head -n 1 >/tmp/low
+	is 'the least depth in interrupts' "$(cat /tmp/low)" 0
+}
+
+t 'the column comes and goes, the rest stays' column
+t 'wrong values' wrong_values
+t 'nesting of getcwd as function_graph has it' graph_getcwd
+t 'nesting of a mount as function_graph has it' graph_mount
+t 'interrupts begin at depth 0' irqs_begin_at_zero
+finish

@@ -1,0 +1,56 @@
+#!/bin/busybox sh
+# SPDX-License-Identifier: GPL-2.0
+# What "make demo" shows: the main job, in a guest.
+R=/sys/kernel/debug/rftrace
+
+note() {
+	echo
+	while [ $# -gt 0 ]; do echo "--- $1"; shift; done
+}
+
+run() {
+	echo "# $*"
+	eval "$*"
+}
+
+set -e
+note "This is Linux $(uname -r) in a guest. The module is loaded; nothing is traced yet."
+run insmod /rust_ftrace.ko
+
+note "Name a function, and see who calls it:"
+run "echo path_mount > $R/filter"
+run mount -t tmpfs demo /mnt
+run "cat $R/trace"
+note "The mount program (with its pid), on the CPU in brackets, came to path_mount from" \
+	"__x64_sys_mount, that many seconds after boot. The five dots: interrupts were on," \
+	"no rescheduling was due, no interrupt ran, preemption and migration were allowed."
+
+note "Functions under it, with a column that says how deep each call is. >> adds to the filter:"
+for function in do_new_mount path_mount_or_remount vfs_parse_fs_string vfs_get_tree \
+	alloc_vfsmnt vfs_create_mount; do
+	if grep -q "^$function\(\.[a-z0-9.]*\)\?$" $R/available_filter_functions; then
+		functions="$functions $function"
+	fi
+done
+run "echo $functions >> $R/filter"
+run "echo 1 > $R/options/func-depth"
+run "echo > $R/trace"
+run umount /mnt
+run mount -t tmpfs demo /mnt
+run "cat $R/trace | tail -n +11"
+note "0 is the outermost call; what is deeper was called, perhaps through other functions," \
+	"by the last one above that is less deep."
+
+note "A function can be armed and yet never hit:"
+run umount /mnt
+run "echo do_mount > $R/filter"
+run "echo > $R/trace"
+run mount -t tmpfs demo /mnt
+run "grep -E '^(armed functions|hits)' $R/status"
+note "The compiler copied do_mount into its only caller, so nothing ever enters it:" \
+	"hits: 0 says so. Trace a function that it calls, like path_mount, instead."
+
+note "Unloading leaves nothing behind:"
+run umount /mnt
+run rmmod rust_ftrace
+run "ls -d $R || true"
