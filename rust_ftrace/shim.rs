@@ -3,12 +3,14 @@
 //! What the engine takes from its surroundings; the host's twin is `tests/host/src/shim.rs`.
 //!
 //! The kernel's own atomics are out-of-line calls wherever the kernel is built with GCC, and the
-//! fast path must not call. So this file, and no other, uses `core`'s for plain loads and stores
-//! (relaxed, acquire and release are ordinary moves on x86-64, as LKMM's are), and its own
-//! instruction for the exchange, which `core` has only with a lock prefix.
+//! fast path must not call. So this file, and no other, makes its own, as LKMM has them on x86-64:
+//! volatile loads and stores, which the compiler keeps in program order (an interrupt may come
+//! between any two), and which the processor does not reorder where acquire and release forbid it.
+//! The exchange is an instruction of its own, since `core` has it only with a lock prefix.
 
 use core::arch::asm;
-use core::sync::atomic::{fence, AtomicU64, Ordering};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{compiler_fence, Ordering};
 
 use kernel::prelude::*;
 
@@ -16,31 +18,44 @@ pub(crate) use kernel::alloc::AllocError;
 
 /// A 64-bit word of memory that other CPUs may read.
 #[repr(transparent)]
-pub(crate) struct Word(AtomicU64);
+pub(crate) struct Word(UnsafeCell<u64>);
+
+// SAFETY: All accesses are volatile and of a whole, aligned machine word, which LKMM takes for
+// marked: they do not tear, and racing with each other is defined.
+unsafe impl Sync for Word {}
 
 impl Word {
     pub(crate) const fn new(value: u64) -> Self {
-        Self(AtomicU64::new(value))
+        Self(UnsafeCell::new(value))
     }
 
+    /// As `READ_ONCE()`.
     #[inline(always)]
     pub(crate) fn load_relaxed(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        // SAFETY: The word is valid and aligned; see `Sync` above for races.
+        unsafe { self.0.get().read_volatile() }
     }
 
+    /// As `smp_load_acquire()`: x86 does not reorder loads, so only the compiler must be told.
     #[inline(always)]
     pub(crate) fn load_acquire(&self) -> u64 {
-        self.0.load(Ordering::Acquire)
+        let value = self.load_relaxed();
+        compiler_fence(Ordering::Acquire);
+        value
     }
 
+    /// As `WRITE_ONCE()`.
     #[inline(always)]
     pub(crate) fn store_relaxed(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
+        // SAFETY: As for `load_relaxed`.
+        unsafe { self.0.get().write_volatile(value) };
     }
 
+    /// As `smp_store_release()`: x86 does not reorder a store with what comes before it.
     #[inline(always)]
     pub(crate) fn store_release(&self, value: u64) {
-        self.0.store(value, Ordering::Release);
+        compiler_fence(Ordering::Release);
+        self.store_relaxed(value);
     }
 
     /// Replaces `old` by `new`, atomic towards interrupts of this CPU only; whether it was `old`.
@@ -52,7 +67,7 @@ impl Word {
         unsafe {
             asm!(
                 "cmpxchg qword ptr [{word}], {new}",
-                word = in(reg) self.0.as_ptr(),
+                word = in(reg) self.0.get(),
                 new = in(reg) new,
                 inout("rax") old => found,
                 options(nostack),
@@ -68,7 +83,7 @@ impl Word {
         unsafe {
             asm!(
                 "add qword ptr [{word}], {value}",
-                word = in(reg) self.0.as_ptr(),
+                word = in(reg) self.0.get(),
                 value = in(reg) value,
                 options(nostack),
             );
@@ -76,16 +91,16 @@ impl Word {
     }
 }
 
-/// Stores before it are seen no later than stores after it.
+/// Stores before it are seen no later than stores after it: `smp_wmb()`, nothing on x86.
 #[inline(always)]
 pub(crate) fn fence_release() {
-    fence(Ordering::Release);
+    compiler_fence(Ordering::Release);
 }
 
-/// Loads before it are done no later than loads after it.
+/// Loads before it are done no later than loads after it: `smp_rmb()`, nothing on x86.
 #[inline(always)]
 pub(crate) fn fence_acquire() {
-    fence(Ordering::Acquire);
+    compiler_fence(Ordering::Acquire);
 }
 
 /// Called in loops that wait for a writer.

@@ -267,6 +267,16 @@ fn irqs_off() -> bool {
 /// The time stamp counter, in cycles.
 #[inline(always)]
 pub(crate) fn cycles() -> u64 {
-    // SAFETY: Every x86-64 CPU has the instruction, and the kernel may always use it.
-    unsafe { core::arch::x86_64::_rdtsc() }
+    let (low, high): (u32, u32);
+    // SAFETY: Every x86-64 CPU has the instruction, and the kernel may always use it. `nomem` is
+    // not given, so that the compiler leaves it between the accesses of memory around it.
+    unsafe {
+        asm!(
+            "rdtsc",
+            out("eax") low,
+            out("edx") high,
+            options(nostack, preserves_flags),
+        );
+    }
+    u64::from(high) << 32 | u64::from(low)
 }
