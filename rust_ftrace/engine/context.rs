@@ -16,7 +16,7 @@
 //! | 14    | in a hardirq                                                              |
 //! | 15    | in an NMI                                                                 |
 //! | 16-28 | stack pointer at the entry, bits 3-15: a window of 64 KiB, 8-byte units    |
-//! | 29-31 | zero                                                                      |
+//! | 29-31 | entry tag: low bits of the number of the system call, or what led to the kernel |
 //!
 //! No stack is larger than half the window, so the order of two entries of one stack follows from
 //! the difference of their offsets modulo the window, wherever the stack begins.
@@ -43,6 +43,9 @@ pub(crate) const STACK_SHIFT: u32 = 16;
 /// How many bits it has.
 pub(crate) const STACK_BITS: u32 = 13;
 const STACK_MASK: u32 = (1 << STACK_BITS) - 1;
+
+/// Where the entry tag begins.
+pub(crate) const ENTRY_TAG_SHIFT: u32 = 29;
 
 /// The context word of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,6 +88,12 @@ impl Context {
     /// The stack pointer within its window, in units of 8 bytes.
     pub(crate) const fn stack_offset(self) -> u16 {
         ((self.0 >> STACK_SHIFT) & STACK_MASK) as u16
+    }
+
+    /// Tells apart, mostly, what brought the task into the kernel: the same for all events of one
+    /// system call, and another one for many other system calls.
+    pub(crate) const fn entry_tag(self) -> u8 {
+        (self.0 >> ENTRY_TAG_SHIFT) as u8
     }
 
     /// Preemption depth, at most 15.

@@ -6,28 +6,54 @@
 //! has returned: its return address lay where the new one is. What is left below are the callers.
 //! Softirqs, hardirqs and NMIs are levels of their own, whose depth begins at 0 again.
 //!
+//! That alone is not enough where a kernel lets every system call begin at another, random height
+//! (CONFIG_RANDOMIZE_KSTACK_OFFSET): the next one may lie deeper than what the last one left. So
+//! all calls of a task have returned, too, when the [entry tag](super::context::Context::entry_tag) changes, or when
+//! the outermost call's call site is met again.
+//!
 //! Only traced functions are known. Where a filter hides the functions between, a call that has
-//! returned can still seem open until an entry at its height or above comes.
+//! returned can still seem open until one of these signs comes.
 
 use super::context::{is_deeper, Level};
 use super::reader::Event;
 use crate::shim::{AllocError, Vec};
 
-/// The open calls of one stack, outermost first, by their stack offsets.
-struct Frames(Vec<u16>);
+/// An open call.
+struct Frame {
+    /// Where its return address lies.
+    offset: u16,
+    /// See [`Context::entry_tag`](super::context::Context::entry_tag).
+    entry_tag: u8,
+    parent_ip: u64,
+}
+
+/// The open calls of one stack, outermost first.
+struct Frames(Vec<Frame>);
 
 impl Frames {
     const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// Enters a call at `offset`; its depth, 0 for the outermost.
-    fn enter(&mut self, offset: u16) -> Result<usize, AllocError> {
-        while self.0.last().is_some_and(|&open| !is_deeper(offset, open)) {
+    /// Enters the call of `event`; its depth, 0 for the outermost.
+    fn enter(&mut self, event: &Event) -> Result<usize, AllocError> {
+        let frame = Frame {
+            offset: event.context.stack_offset(),
+            entry_tag: event.context.entry_tag(),
+            parent_ip: event.parent_ip,
+        };
+        let begins_anew = self.0.first().is_some_and(|outermost| {
+            outermost.entry_tag != frame.entry_tag || outermost.parent_ip == frame.parent_ip
+        });
+        if begins_anew {
+            self.0.clear();
+        }
+        let returned = |open: &Frame| !is_deeper(frame.offset, open.offset);
+        while self.0.last().is_some_and(returned) {
             self.0.pop();
         }
         let depth = self.0.len();
-        self.0.push(offset)?;
+        self.0.push(frame)?;
         Ok(depth)
     }
 }
@@ -66,7 +92,6 @@ impl Replay {
     ///
     /// [`AllocError`] if there is no memory for another frame.
     pub(crate) fn enter(&mut self, cpu: u32, event: &Event) -> Result<usize, AllocError> {
-        let offset = event.context.stack_offset();
         let level = event.context.level();
         let levels = self.levels(cpu)?;
         // What ran above this level has ended.
@@ -77,8 +102,8 @@ impl Replay {
             .checked_sub(1)
             .and_then(|index| levels.get_mut(index))
         {
-            Some(frames) => frames.enter(offset),
-            None => self.task(cpu, event.task.pid())?.enter(offset),
+            Some(frames) => frames.enter(event),
+            None => self.task(cpu, event.task.pid())?.enter(event),
         }
     }
 

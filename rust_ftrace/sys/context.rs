@@ -76,6 +76,7 @@ impl PreemptGuard {
         let resched = (current.thread_flags() >> bindings::TIF_NEED_RESCHED) as u32 & 3;
         word |= resched << bits::NEED_RESCHED.trailing_zeros();
         word |= u32::from(current.migration_disabled().min(0xf)) << 4;
+        word |= current.entry_word() << bits::ENTRY_TAG_SHIFT;
 
         let count = self.before;
         if count & !0xf == PREEMPT_NEED_RESCHED && cfg!(not(CONFIG_PREEMPT_RT)) {
@@ -220,6 +221,24 @@ impl Current<'_> {
             + offset_of!(bindings::thread_info, flags);
         // SAFETY: `flags` is an unsigned long.
         unsafe { self.field::<u64>(FLAGS) }
+    }
+
+    /// `orig_ax` of the registers that the task entered the kernel with (`task_pt_regs()`): the
+    /// number of the system call. A kernel thread has something there that does not change.
+    #[inline(always)]
+    fn entry_word(&self) -> u32 {
+        // include/asm/page_64_types.h and thread_info.h of arch/x86.
+        const ORDER: u32 = if cfg!(CONFIG_KASAN) { 3 } else { 2 };
+        const THREAD_SIZE: usize = kernel::page::PAGE_SIZE << ORDER;
+        const PADDING: usize = if cfg!(CONFIG_X86_FRED) { 16 } else { 0 };
+        const REGS: usize = THREAD_SIZE - PADDING - core::mem::size_of::<bindings::pt_regs>();
+        const ORIG_AX: usize = REGS + offset_of!(bindings::pt_regs, orig_ax);
+        // SAFETY: `stack` is a pointer.
+        let stack = unsafe { self.field::<*const u8>(offset_of!(bindings::task_struct, stack)) };
+        // SAFETY: The stack of the running task has THREAD_SIZE bytes.
+        let word = unsafe { stack.add(ORIG_AX) };
+        // SAFETY: As above; the place is aligned, and its low half is a machine word as well.
+        unsafe { word.cast::<u32>().read_volatile() }
     }
 
     #[inline(always)]

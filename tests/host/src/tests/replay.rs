@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-use crate::engine::context::{Context, HARDIRQ, NMI, SOFTIRQ};
+use crate::engine::context::{Context, ENTRY_TAG_SHIFT, HARDIRQ, NMI, SOFTIRQ};
 use crate::engine::reader::Event;
 use crate::engine::replay::Replay;
 use crate::support::task;
@@ -14,7 +14,9 @@ type Step = (u32, u32, u32, u64, usize);
 fn play(steps: &[Step]) {
     let mut replay = Replay::new();
     for (index, &(cpu, pid, level, sp, wanted)) in steps.iter().enumerate() {
+        // No call site comes twice: that is a sign of its own.
         let event = Event {
+            parent_ip: index as u64,
             context: Context(level | Context::stack_field(sp)),
             task: task(pid, pid, "task"),
             ..Event::default()
@@ -139,5 +141,49 @@ fn deepest_stack() {
         (0, 1, 0, WINDOW, 0),
         (0, 1, 0, WINDOW / 2 + 8, 1),
         (0, 1, 0, WINDOW, 0),
+    ]);
+}
+
+/// System calls that each begin at another height, as (number, parent_ip, stack pointer, depth).
+fn play_calls(steps: &[(u32, u64, u64, usize)]) {
+    let mut replay = Replay::new();
+    for (index, &(number, parent_ip, sp, wanted)) in steps.iter().enumerate() {
+        let event = Event {
+            parent_ip,
+            context: Context(number << ENTRY_TAG_SHIFT | Context::stack_field(sp)),
+            task: task(1, 1, "task"),
+            ..Event::default()
+        };
+        let depth = replay.enter(0, &event).expect("memory");
+        assert_eq!(depth, wanted, "step {index}");
+    }
+}
+
+#[test]
+fn random_height_of_a_system_call() {
+    const READ: u32 = 0;
+    const WRITE: u32 = 1;
+    play_calls(&[
+        (READ, 0x100, 0x8000, 0),
+        (READ, 0x200, 0x7f00, 1),
+        // The same system call, deeper: its outermost call site is met again.
+        (READ, 0x100, 0x7d00, 0),
+        (READ, 0x200, 0x7c00, 1),
+        // Another system call, deeper than all before.
+        (WRITE, 0x300, 0x7a00, 0),
+        (WRITE, 0x400, 0x7900, 1),
+        // And one that begins higher.
+        (READ, 0x200, 0x7f80, 0),
+    ]);
+}
+
+#[test]
+fn recursion() {
+    play_calls(&[
+        (0, 0x100, 0x8000, 0),
+        // A function that calls itself: a call site that is not the outermost one may come again.
+        (0, 0x200, 0x7f00, 1),
+        (0, 0x200, 0x7e00, 2),
+        (0, 0x200, 0x7d00, 3),
     ]);
 }
