@@ -87,7 +87,7 @@ alias() {
 	echo __x64_sys_getppid >$R/filter
 	says $R/filter "$PARENT"
 	calls getppid 5
-	is lines "$(hits "$PARENT")" 5
+	is lines "$(calls_of "$PARENT")" 5
 }
 
 stop_and_go() {
@@ -95,11 +95,11 @@ stop_and_go() {
 	echo "$PARENT" >$R/filter
 	echo 0 >$R/tracing_on
 	calls getppid 5
-	is 'while off' "$(hits "$PARENT")" 0
+	is 'while off' "$(calls_of "$PARENT")" 0
 	is armed "$(status 'armed functions')" 1
 	echo 1 >$R/tracing_on
 	calls getppid 3
-	is 'when on again' "$(hits "$PARENT")" 3
+	is 'when on again' "$(calls_of "$PARENT")" 3
 	echo nop >$R/current_tracer
 	calls getppid 3
 	is 'armed with nop' "$(status 'armed functions')" 0
@@ -107,7 +107,7 @@ stop_and_go() {
 	echo function >$R/current_tracer
 	calls getppid 2
 	# (a tracer starts with an empty buffer, as in tracefs)
-	is 'after the start' "$(hits "$PARENT")" 2
+	is 'after the start' "$(calls_of "$PARENT")" 2
 }
 
 all_functions() {
@@ -119,7 +119,7 @@ all_functions() {
 	calls getppid 100
 	echo 0 >$R/tracing_on
 	# (the last ones: the shell that stopped it came after them)
-	[ "$(hits "$PARENT")" -ge 1 ]
+	[ "$(calls_of "$PARENT")" -ge 1 ]
 	# One that is called by name is not stopped by an empty filter.
 	echo >$R/filter
 	says $R/current_tracer function

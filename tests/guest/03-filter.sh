@@ -182,13 +182,13 @@ notrace() {
 	echo "$PARENT $(sys sched_yield)" >$R/filter
 	is armed "$(status 'armed functions')" 1
 	calls turns 10
-	is "$PARENT" "$(hits "$PARENT")" 0
-	is sched_yield "$(hits "$(sys sched_yield)")" 10
+	is "$PARENT" "$(calls_of "$PARENT")" 0
+	is sched_yield "$(calls_of "$(sys sched_yield)")" 10
 	echo >$R/notrace
 	says $R/notrace '#### no functions disabled ####'
 	is armed "$(status 'armed functions')" 2
 	calls turns 10
-	is "$PARENT" "$(hits "$PARENT")" 10
+	is "$PARENT" "$(calls_of "$PARENT")" 10
 	echo >$R/filter
 }
 
@@ -233,7 +233,7 @@ starts_once() {
 	calls getppid 5
 	echo $A >>$R/filter
 	says $R/current_tracer function
-	is events "$(hits "$PARENT")" 5
+	is events "$(calls_of "$PARENT")" 5
 	# The tracer that was started by name stays when the filter goes.
 	echo >$R/filter
 	says $R/current_tracer nop

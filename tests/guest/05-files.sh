@@ -131,7 +131,7 @@ too_much() {
 	echo "$PARENT" >$R/filter
 	gets 'write ENOMEM' $R/buffer_size_kb 2000000
 	calls getppid 3
-	is hits "$(hits "$PARENT")" 3
+	is hits "$(calls_of "$PARENT")" 3
 	echo >$R/filter
 }
 
@@ -191,7 +191,7 @@ held_all_at_once() {
 	fails rmmod rust_ftrace
 	echo "$PARENT" >$R/filter
 	calls getppid 3
-	is hits "$(hits "$PARENT")" 3
+	is hits "$(calls_of "$PARENT")" 3
 	end_background
 	is refcount "$(cat /sys/module/rust_ftrace/refcnt)" 0
 	rmmod rust_ftrace

@@ -60,7 +60,7 @@ LINE='^ *[^ ].{0,15}-[0-9]+ +\[[0-9]{3}\] [.dbD][.NnpLlbB][.sShHzZ][.0-9a-f][.0-
 
 every_line() {
 	# Much of everything, with interrupts, all kinds of tasks, and events that get lost.
-	echo 256 >$R/buffer_size_kb
+	echo 96 >$R/buffer_size_kb
 	echo function >$R/current_tracer
 	background calls files 0 0
 	background calls signals 0 1
@@ -68,7 +68,7 @@ every_line() {
 	end_background
 	echo 0 >$R/tracing_on
 	cat $R/trace >/tmp/our.trace
-	[ "$(events /tmp/our.trace | wc -l)" -gt 10000 ]
+	[ "$(events /tmp/our.trace | wc -l)" -gt 5000 ]
 	events /tmp/our.trace | grep -vE "$LINE" >/tmp/odd || :
 	head -n 5 /tmp/odd
 	[ ! -s /tmp/odd ]
@@ -139,11 +139,11 @@ any_size() {
 
 read_while_written() {
 	local i
-	echo 64 >$R/buffer_size_kb
+	echo 32 >$R/buffer_size_kb
 	echo 'vfs_*' >$R/filter
 	background calls files 0 0
 	background calls files 0 1
-	for i in 1 2 3 4 5; do
+	for i in 1 2 3; do
 		cat $R/trace >/tmp/our.trace
 		events /tmp/our.trace | grep -vE "$LINE" >/tmp/odd || :
 		head -n 5 /tmp/odd
@@ -160,22 +160,22 @@ clearing() {
 	echo "$PARENT" >$R/filter
 	calls getppid 10 0
 	calls getppid 20 1
-	is lines "$(hits "$PARENT")" 30
+	is lines "$(calls_of "$PARENT")" 30
 	# One CPU's, then all.
 	echo >$R/per_cpu/cpu0/trace
-	is lines "$(hits "$PARENT")" 20
+	is lines "$(calls_of "$PARENT")" 20
 	is 'written' "$(status 'events written')" 20
 	gets ok $R/trace
-	is lines "$(hits "$PARENT")" 20
+	is lines "$(calls_of "$PARENT")" 20
 	gets ok $R/trace -t
-	is lines "$(hits "$PARENT")" 0
+	is lines "$(calls_of "$PARENT")" 0
 	accounts_agree
 	calls getppid 5
-	is lines "$(hits "$PARENT")" 5
+	is lines "$(calls_of "$PARENT")" 5
 	gets ok $R/trace 0
-	is lines "$(hits "$PARENT")" 0
+	is lines "$(calls_of "$PARENT")" 0
 	calls getppid 6
-	is lines "$(hits "$PARENT")" 6
+	is lines "$(calls_of "$PARENT")" 6
 	says $R/current_tracer function
 }
 

@@ -136,6 +136,12 @@ hits() {
 	grep -cF ": $1 <-" /tmp/hits.trace || :
 }
 
+# calls_of FUNCTION: how many of its events are of the program calls. (shells too call getppid)
+calls_of() {
+	cat $R/trace >/tmp/hits.trace
+	grep -cE "^ *calls-[0-9]+ .*: $1 <-" /tmp/hits.trace || :
+}
+
 # names FILE: the functions in filter or notrace, without modules, in one line.
 names() {
 	sed 's/ .*//' "$1" | tr '\n' ' ' | sed 's/ $//'

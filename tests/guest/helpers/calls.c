@@ -3,6 +3,7 @@
  * Makes the kernel work, in known amounts.
  *
  *	calls getppid COUNT [CPU]	system calls, on that CPU only
+ *	calls yields COUNT [CPU]	sched_yield, which no program here calls by itself
  *	calls turns COUNT [CPU]		getppid and sched_yield in turn
  *	calls files COUNT [CPU]		opens, stats, reads, pipes
  *	calls forks COUNT [CPU]		processes that exit at once
@@ -99,9 +100,9 @@ int main(int argc, char **argv)
 			files(pipes);
 		else if (!strcmp(mode, "forks"))
 			forks();
-		else
+		else if (strcmp(mode, "yields"))
 			syscall(SYS_getppid);
-		if (!strcmp(mode, "turns"))
+		if (!strcmp(mode, "turns") || !strcmp(mode, "yields"))
 			syscall(SYS_sched_yield);
 	}
 	return 0;

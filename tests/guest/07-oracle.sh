@@ -1,0 +1,159 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# The kernel's own function tracer as oracle: the same filter and the same work, both on, and the
+# two traces agree call by call.
+. /tests/ktap.sh
+
+reload
+
+# Lines "cpu|comm|pid|function|parent|state|time" of a trace, in its order.
+normalise() {
+	events "$1" | sed -E 's/^ *(.*[^ ]|)-([0-9]+) +\[([0-9]+)\] (.{5}) +([0-9.]+): (.*) <-(.*)$/\3|\1|\2|\6|\7|\4|\5/'
+}
+
+# The lines of each CPU, task, and kind of interrupt together, in order. An interrupt or another task
+# can come between the two tracers' looks at one call: it is before the call in one trace and behind
+# it in the other. Who is interrupted cannot be. (the end of an interrupt counts as the task's, but
+# with interrupts off)
+by_stack() {
+	awk -F '|' '{
+		kind = substr($6, 3, 1)
+		gsub("H", "h", kind)
+		gsub("Z", "z", kind)
+		if ($6 ~ /^[dD]/) kind = kind "d"
+		print $1 $3 kind "|" $0
+	}' "$1" | sort -s -t '|' -k 1,1 | cut -d '|' -f 2-
+}
+
+# compare FILTER WORK...: both tracers on, work, both off.
+# The work begins and ends between two marks, calls of getppid by processes of their own, on each
+# CPU: what is before or after them is one tracer's alone.
+compare() {
+	local filter=$1 cpu f
+	shift
+	stock_off
+	echo 16384 >$T/buffer_size_kb
+	echo 8192 >$R/buffer_size_kb
+	echo "$filter $PARENT" >$T/set_ftrace_filter
+	echo "$filter $PARENT" >$R/filter
+	is 'functions' "$(status 'armed functions')" "$(grep -cv '^#' $T/set_ftrace_filter)"
+	echo function >$T/current_tracer
+	for cpu in 0 1; do taskset $((cpu + 1)) calls getppid 1 $cpu; done
+	"$@"
+	for cpu in 0 1; do taskset $((cpu + 1)) calls getppid 1 $cpu; done
+	echo 0 >$R/tracing_on
+	echo 0 >$T/tracing_on
+	is 'lost' "$(status 'events lost')" 0
+	is 'overwritten' "$(status 'events overwritten')" 0
+	cat $T/trace >/tmp/stock.trace
+	cat $R/trace >/tmp/our.trace
+	stock_off
+	for f in stock our; do
+		normalise /tmp/$f.trace | awk -F '|' -v mark="$PARENT" '
+			{ line[++n] = $0; cpu[n] = $1; is_mark[n] = $4 == mark }
+			is_mark[n] && !($1 in first) { first[$1] = n }
+			is_mark[n] { last[$1] = n }
+			END {
+				for (i = 1; i <= n; i++)
+					if (i >= first[cpu[i]] && i <= last[cpu[i]]) print line[i]
+			}' >/tmp/$f.in_time
+		by_stack /tmp/$f.in_time >/tmp/$f.window
+		cut -d '|' -f 1,3,4,5 /tmp/$f.window >/tmp/$f.calls
+	done
+	wc -l </tmp/our.calls
+	[ "$(wc -l </tmp/our.calls)" -gt 100 ]
+	if ! cmp -s /tmp/stock.calls /tmp/our.calls; then
+		diff /tmp/stock.calls /tmp/our.calls | head -n 20
+		return 1
+	fi
+	# All but those few are also where they were in each CPU's order of time.
+	for f in stock our; do
+		sort -s -t '|' -k 1,1 /tmp/$f.in_time | cut -d '|' -f 1,3,4,5 >/tmp/$f.calls
+	done
+	[ $(($(diff /tmp/stock.calls /tmp/our.calls | grep -c '^[-+][^-+]') * 20)) -le \
+		"$(wc -l </tmp/our.calls)" ]
+}
+
+# The rest of the columns, of what compare left. A call's two stamps are taken at two moments, and a
+# need-resched or a name can change between them.
+columns() {
+	paste -d '|' /tmp/stock.window /tmp/our.window | awk -F '|' -v most=$((100 * SLOWER)) '
+		function time(text, part) {
+			split(text, part, ".")
+			return part[1] * 1000000 + part[2]
+		}
+		# fields: cpu comm pid function parent state time, and again
+		$2 == $9 { names++ }
+		$6 == $13 { states++ }
+		{
+			away = time($14) - time($7)
+			if (away < 0) away = -away
+			if (away <= most) near++
+			if (away <= 10) nearer++
+		}
+		END {
+			print NR " calls: name " names ", state " states ", times within 10 us " nearer \
+				", within " most " us " near
+			exit !(names >= 0.95 * NR && states >= 0.98 * NR && near > 0.5 * NR)
+		}'
+}
+
+# on_both MODE COUNT: that work on each CPU at once.
+on_both() {
+	local pid
+	calls "$1" "$2" 0 &
+	pid=$!
+	calls "$1" "$2" 1
+	wait $pid
+}
+
+system_calls() {
+	compare "$(sys sched_yield)" on_both turns 2000
+	columns
+}
+
+file_operations() {
+	compare "vfs_* $(pick path_openat do_filp_open) path_lookupat" on_both files 150
+	columns
+}
+
+processes() {
+	compare 'do_exit kernel_clone wake_up_new_task mmput' on_both forks 100
+	columns
+}
+
+interrupts() {
+	compare '*hrtimer* *softirq* *_signal*' on_both signals 5000
+	grep -qE '\|..[hH]..\|' /tmp/our.window
+	columns
+}
+
+much() {
+	compare 'vfs_* *mutex_lock* *alloc_file* security_file_*' on_both files 150
+	columns
+}
+
+# Ours alone first, then the kernel's beside it: neither disturbs the other.
+comes_and_goes() {
+	echo "$PARENT" >$R/filter
+	calls getppid 100
+	echo "$PARENT" >$T/set_ftrace_filter
+	echo function >$T/current_tracer
+	calls getppid 100
+	echo nop >$T/current_tracer
+	calls getppid 100
+	is ours "$(calls_of "$PARENT")" 300
+	echo function >$T/current_tracer
+	echo nop >$R/current_tracer
+	calls getppid 100
+	is theirs "$(grep -cF ": $PARENT <-" $T/trace)" 100
+	stock_off
+}
+
+t 'system calls on both CPUs' system_calls
+t 'file operations on both CPUs' file_operations
+t 'processes that come and go' processes
+t 'interrupts and signals' interrupts
+t 'many functions, some called by most others' much
+t 'either tracer comes and goes beside the other' comes_and_goes
+finish
