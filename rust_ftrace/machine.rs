@@ -9,6 +9,7 @@ use crate::catalog::Catalog;
 use crate::engine::clock::Conversion;
 use crate::engine::render::TimeUnit;
 use crate::sys::clock;
+use crate::sys::context::cycles;
 
 /// How far two calibrations may differ, in ns beyond their own errors, for the time stamp counter
 /// to be taken for what the `local` clock is made of.
@@ -49,6 +50,9 @@ pub(crate) struct Machine {
     #[pin]
     catalog: Mutex<Option<Catalog>>,
     clock_source: ClockSource,
+    /// The conversion in use, and its greatest error in ns.
+    #[pin]
+    conversion: Mutex<Option<(Conversion, u64)>>,
 }
 
 impl Machine {
@@ -57,6 +61,7 @@ impl Machine {
         try_pin_init!(Self {
             catalog <- new_mutex!(None),
             clock_source: Self::choose_clock(),
+            conversion <- new_mutex!(None),
         }? Error)
     }
 
@@ -65,9 +70,9 @@ impl Machine {
             let (first, first_error) = clock::calibrate()?;
             kernel::time::delay::fsleep(kernel::time::Delta::from_millis(2));
             let (second, second_error) = clock::calibrate()?;
-            let now = crate::sys::context::cycles();
-            let drift = first.to_ns(now).abs_diff(second.to_ns(now));
-            Some(drift <= MAX_DRIFT_NS + first_error + second_error)
+            let now = cycles();
+            let tolerance = MAX_DRIFT_NS + first_error + second_error;
+            Some(first.agrees_with(&second, now, tolerance))
         };
         match agrees() {
             Some(true) => ClockSource::Cycles,
@@ -80,12 +85,29 @@ impl Machine {
         self.clock_source
     }
 
-    /// The way from stamps to times, as it is now.
+    /// The way from stamps to times: the same for every reader, until the kernel's clock was
+    /// adjusted or has slept.
     pub(crate) fn timeline(&self) -> Timeline {
-        match (self.clock_source, clock::calibrate()) {
-            (ClockSource::Cycles, Some((conversion, _))) => Timeline::Converted(conversion),
-            (ClockSource::Cycles, None) => Timeline::Plain(TimeUnit::Counts),
-            (ClockSource::Local, _) => Timeline::Plain(TimeUnit::Nanoseconds),
+        match self.clock_source {
+            ClockSource::Local => Timeline::Plain(TimeUnit::Nanoseconds),
+            ClockSource::Cycles => match self.conversion() {
+                Some(conversion) => Timeline::Converted(conversion),
+                None => Timeline::Plain(TimeUnit::Counts),
+            },
+        }
+    }
+
+    fn conversion(&self) -> Option<Conversion> {
+        let mut kept = self.conversion.lock();
+        let (now, now_error) = clock::calibrate()?;
+        match *kept {
+            Some((before, error)) if before.agrees_with(&now, cycles(), error + now_error) => {
+                Some(before)
+            }
+            _ => {
+                *kept = Some((now, now_error));
+                Some(now)
+            }
         }
     }
 

@@ -72,6 +72,12 @@ impl Conversion {
         ))
     }
 
+    /// Whether both give the time of `cycles`, and all times near it, to within `tolerance` ns.
+    pub(crate) fn agrees_with(&self, other: &Self, cycles: u64, tolerance: u64) -> bool {
+        let difference = self.to_ns(cycles).wrapping_sub(other.to_ns(cycles)) as i64;
+        self.scale == other.scale && difference.unsigned_abs() <= tolerance
+    }
+
     /// The time of `cycles` on the other clock, in ns.
     pub(crate) const fn to_ns(self, cycles: u64) -> u64 {
         self.scale.to_ns(cycles).wrapping_add(self.offset)

@@ -128,7 +128,7 @@ impl Small for CpuStats {
                 stats.present * crate::engine::slot::SLOT_BYTES as u64
             )?;
             for (name, ns) in [("oldest event", oldest), ("now", now)] {
-                let micros = ns / 1000;
+                let micros = ns.wrapping_add(500) / 1000;
                 let (seconds, micros) = (micros / 1_000_000, micros % 1_000_000);
                 writeln!(text, "{name} ts: {seconds:5}.{micros:06}")?;
             }

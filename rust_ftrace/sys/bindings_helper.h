@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* What the kernel crate's own bindings lack. */
 #include <linux/kprobes.h>
-#include <linux/vmalloc.h>
 #include <generated/utsrelease.h>

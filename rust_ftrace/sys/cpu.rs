@@ -7,6 +7,7 @@
 
 use core::marker::PhantomPinned;
 
+use kernel::alloc::NumaNode;
 use kernel::bindings;
 use kernel::cpu::{nr_cpu_ids, CpuId};
 use kernel::cpumask::Cpumask;
@@ -34,8 +35,8 @@ pub(crate) fn online() -> impl Iterator<Item = CpuId> {
     among(&raw const bindings::__cpu_online_mask)
 }
 
-/// The NUMA node of `cpu`'s memory, -1 if it does not matter.
-pub(crate) fn node_of(cpu: CpuId) -> i32 {
+/// The NUMA node of `cpu`'s memory.
+pub(crate) fn node_of(cpu: CpuId) -> NumaNode {
     #[cfg(CONFIG_USE_PERCPU_NUMA_NODE_ID)]
     {
         let offsets = &raw const bindings::__per_cpu_offset;
@@ -43,12 +44,13 @@ pub(crate) fn node_of(cpu: CpuId) -> i32 {
         let offset = unsafe { (*offsets).get(cpu.as_u32() as usize).copied() };
         let node = (&raw const bindings::numa_node).wrapping_byte_add(offset.unwrap_or(0));
         // SAFETY: `node` is the CPU's instance of the per-CPU variable.
-        unsafe { node.read_volatile() }
+        let node = unsafe { node.read_volatile() };
+        NumaNode::new(node).unwrap_or(NumaNode::NO_NODE)
     }
     #[cfg(not(CONFIG_USE_PERCPU_NUMA_NODE_ID))]
     {
         let _ = cpu;
-        -1
+        NumaNode::NO_NODE
     }
 }
 

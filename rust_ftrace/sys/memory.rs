@@ -2,25 +2,27 @@
 
 //! The memory of a ring: virtually contiguous, zeroed, on its CPU's node.
 
+use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use kernel::alloc::AllocError;
-use kernel::prelude::*;
+use kernel::alloc::allocator::Vmalloc;
+use kernel::alloc::flags::{GFP_KERNEL, __GFP_NOWARN, __GFP_ZERO};
+use kernel::alloc::{AllocError, Allocator, NumaNode};
 
-use super::ffi;
 use crate::engine::ring::{Slot, Storage};
 use crate::engine::slot::SLOT_BYTES;
 
 const _: () = assert!(core::mem::size_of::<Slot>() == SLOT_BYTES);
 
-/// Slots from `vzalloc_node()`.
+/// Slots in vmalloc memory.
 ///
 /// # Invariants
 ///
-/// `slots` points to `length` slots that are ours alone, allocated by `vzalloc_node`.
+/// - `slots` points to `length` slots that are ours alone, allocated by `Vmalloc` with `layout`.
 pub(crate) struct SlotMemory {
     slots: NonNull<Slot>,
     length: usize,
+    layout: Layout,
 }
 
 // SAFETY: Owns its memory, which holds atomics only.
@@ -29,19 +31,21 @@ unsafe impl Sync for SlotMemory {}
 unsafe impl Send for SlotMemory {}
 
 impl SlotMemory {
-    /// Allocates `length` zeroed slots, preferably on NUMA node `node` (-1 for any).
+    /// Allocates `length` zeroed slots, preferably on `node`.
     ///
     /// # Errors
     ///
-    /// [`AllocError`] if there is no memory, or `length` is 0.
-    pub(crate) fn new(length: usize, node: i32) -> Result<Self, AllocError> {
-        let bytes = length.checked_mul(SLOT_BYTES).ok_or(AllocError)?;
-        // SAFETY: Has no preconditions; a size of 0 gives NULL.
-        let slots = unsafe { ffi::vzalloc_node_noprof(bytes as c_ulong, node) };
-        // INVARIANT: Zeroes are valid slots; vmalloc memory is aligned to pages.
+    /// [`AllocError`] if there is no memory.
+    pub(crate) fn new(length: usize, node: NumaNode) -> Result<Self, AllocError> {
+        let layout = Layout::array::<Slot>(length).map_err(|_| AllocError)?;
+        // People may ask for more than there is: that is their error, not the kernel's to warn of.
+        let flags = GFP_KERNEL | __GFP_ZERO | __GFP_NOWARN;
+        let slots = Vmalloc::alloc(layout, flags, node)?.cast();
+        // INVARIANT: Zeroes are valid slots.
         Ok(Self {
-            slots: NonNull::new(slots.cast()).ok_or(AllocError)?,
+            slots,
             length,
+            layout,
         })
     }
 }
@@ -57,6 +61,6 @@ unsafe impl Storage for SlotMemory {
 impl Drop for SlotMemory {
     fn drop(&mut self) {
         // SAFETY: By the type's invariants; nobody uses the slots any more.
-        unsafe { ffi::vfree(self.slots.as_ptr().cast()) };
+        unsafe { Vmalloc::free(self.slots.cast(), self.layout) };
     }
 }

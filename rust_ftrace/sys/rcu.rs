@@ -4,9 +4,16 @@
 
 use kernel::bindings;
 
-/// Returns when every CPU has left what it ran with preemption off at the time of the call, be it
-/// in idle or wherever else RCU is not watching.
+/// Returns when every CPU has left what it ran with preemption off at the time of the call, in a
+/// function that can be traced.
 pub(crate) fn synchronize_preempt_off() {
+    // Code with preemption off is a read side of RCU, as long as RCU is watching.
+    //
     // SAFETY: Has no preconditions but that the caller may sleep.
+    unsafe { bindings::synchronize_rcu() };
+    // On architectures where functions can be traced while RCU is not watching (in idle, say), this
+    // one waits for those CPUs. On the others, x86 among them, it does nothing.
+    //
+    // SAFETY: As above.
     unsafe { bindings::synchronize_rcu_tasks_rude() };
 }

@@ -10,7 +10,7 @@ from_load() {
 	says $R/filter "$PARENT"
 	says $R/current_tracer function
 	calls getppid 3
-	is lines "$(hits "$PARENT")" 3
+	is lines "$(calls_of "$PARENT")" 3
 }
 
 several_words() {
