@@ -8,19 +8,21 @@ reload
 column() {
 	echo "$PARENT" >$R/filter
 	calls getppid 2
+	echo 0 >$R/tracing_on
 	events $R/trace >/tmp/flat
 	echo 1 >$R/options/func-depth
 	says $R/options/func-depth 1
 	grep -q '^#  *TASK-PID .* DEPTH FUNCTION$' $R/trace
 	# The same lines, with the depth before the function.
 	events $R/trace | grep -E ": +0 $PARENT <-" >/tmp/deep
+	[ -s /tmp/deep ]
 	sed -E 's/: +0 /: /' /tmp/deep | cmp - /tmp/flat
 	echo 0 >$R/options/func-depth
 	events $R/trace | cmp - /tmp/flat
 }
 
 wrong_values() {
-	for value in 2 -1 x '' 1x; do gets EINVAL $R/options/func-depth "$value"; done
+	for value in 2 -1 x '' 1x; do gets 'write EINVAL' $R/options/func-depth "$value"; done
 	says $R/options/func-depth 0
 }
 

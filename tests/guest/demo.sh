@@ -14,7 +14,7 @@ run() {
 }
 
 set -e
-note "This is Linux $(uname -r) in a guest. The module is loaded; nothing is traced yet."
+note "This is Linux $(uname -r) in a guest. Load the module:"
 run insmod /rust_ftrace.ko
 
 note "Name a function, and see who calls it:"
@@ -26,10 +26,10 @@ note "The mount program (with its pid), on the CPU in brackets, came to path_mou
 	"no rescheduling was due, no interrupt ran, preemption and migration were allowed."
 
 note "Functions under it, with a column that says how deep each call is. >> adds to the filter:"
-for function in do_new_mount path_mount_or_remount vfs_parse_fs_string vfs_get_tree \
-	alloc_vfsmnt vfs_create_mount; do
-	if grep -q "^$function\(\.[a-z0-9.]*\)\?$" $R/available_filter_functions; then
-		functions="$functions $function"
+for function in vfs_get_tree shmem_get_tree get_tree_nodev vfs_get_super sget_fc alloc_super \
+	shmem_fill_super d_make_root d_alloc_anon vfs_create_mount alloc_vfsmnt do_add_mount; do
+	if grep -qx "$function" $R/available_filter_functions; then
+		functions="${functions:+$functions }$function"
 	fi
 done
 run "echo $functions >> $R/filter"
