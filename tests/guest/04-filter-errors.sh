@@ -72,10 +72,15 @@ with_an_empty_list() {
 }
 
 with_a_list() {
+	local file
 	echo "$B" >$R/notrace
 	echo "$A $B" >$R/filter
-	each_error filter
-	each_error notrace
+	for file in filter notrace; do
+		refused $file no_such_function no_such_function '-t -a'
+		refused $file '!no_such*'
+		refused $file ":mod:no_such_module"
+		refused $file "$A:nonsense"
+	done
 	is filter "$(names $R/filter | tr ' ' '\n' | sort | tr '\n' ' ')" "$A $B "
 	echo >$R/filter
 	echo >$R/notrace
@@ -158,7 +163,7 @@ many_words() {
 }
 
 t 'each error, with nothing in the lists' with_an_empty_list
-t 'each error, with both lists in use' with_a_list
+t 'errors with both lists in use' with_a_list
 if [ -n "$UNTRACEABLE" ]; then
 	t 'the log tells names that cannot be traced from names that are not there' untraceable
 else

@@ -108,12 +108,12 @@ on_both() {
 }
 
 system_calls() {
-	compare "$(sys sched_yield)" on_both turns 2000
+	compare "$(sys sched_yield)" on_both turns 1000
 	columns
 }
 
 file_operations() {
-	compare "vfs_* $(pick path_openat do_filp_open) path_lookupat" on_both files 150
+	compare "vfs_* $(pick path_openat do_filp_open) path_lookupat" on_both files 100
 	columns
 }
 
@@ -123,13 +123,13 @@ processes() {
 }
 
 interrupts() {
-	compare '*hrtimer* *softirq* *_signal*' on_both signals 5000
+	compare '*hrtimer* *softirq* *_signal*' on_both signals 3000
 	grep -qE '\|..[hH]..\|' /tmp/our.window
 	columns
 }
 
 much() {
-	compare 'vfs_* *mutex_lock* *alloc_file* security_file_*' on_both files 150
+	compare 'vfs_* *mutex_lock* *_file_*' on_both files 100
 	columns
 }
 

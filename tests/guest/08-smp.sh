@@ -10,9 +10,9 @@ both_cpus() {
 	local pid0 pid1
 	echo 4096 >$R/buffer_size_kb
 	echo "$PARENT $YIELD" >$R/filter
-	calls turns 20000 0 &
+	calls turns 4000 0 &
 	pid0=$!
-	calls turns 20000 1 &
+	calls turns 4000 1 &
 	pid1=$!
 	wait $pid0
 	wait $pid1
@@ -28,7 +28,7 @@ both_cpus() {
 			{ last = $3 }
 			END {
 				print count[pid0], count[pid1]
-				if (count[pid0] != 40000 || count[pid1] != 40000) bad = 1
+				if (count[pid0] != 8000 || count[pid1] != 8000) bad = 1
 				exit bad
 			}'
 	is lost "$(status 'events lost')" 0
@@ -63,14 +63,14 @@ many_processes() {
 	local count
 	echo 4096 >$R/buffer_size_kb
 	echo "$(pick do_exit)" >$R/filter
-	calls forks 300 0 &
-	calls forks 300 1
+	calls forks 100 0 &
+	calls forks 100 1
 	wait
 	echo 0 >$R/tracing_on
 	cat $R/trace >/tmp/smp.trace
 	fails grep -qF '<...>' /tmp/smp.trace
 	count=$(events /tmp/smp.trace | grep -c '^ *calls-')
-	[ "$count" -ge 600 ]
+	[ "$count" -ge 200 ]
 	# Each with a pid of its own.
 	is pids "$(events /tmp/smp.trace | sed -nE 's/^ *(calls-[0-9]+) .*/\1/p' | sort -u | wc -l)" "$count"
 }
@@ -80,14 +80,14 @@ interrupts() {
 	echo 8192 >$R/buffer_size_kb
 	echo '*timer* *signal*' >$R/filter
 	echo "$PARENT" >>$R/filter
-	calls signals 20000 0 &
-	calls signals 20000 1
+	calls signals 5000 0 &
+	calls signals 5000 1
 	wait
 	echo 0 >$R/tracing_on
 	cat $R/trace >/tmp/smp.trace
 	# hardirq is 'h' or 'H' in the third column of the state
 	events /tmp/smp.trace | grep -qE '\] ..[hH].. '
-	is 'all calls' "$(grep -cF ": $PARENT <-" /tmp/smp.trace)" 40000
+	is 'all calls' "$(grep -cF ": $PARENT <-" /tmp/smp.trace)" 10000
 	accounts_agree
 }
 

@@ -174,9 +174,9 @@ two_modules() {
 
 under_load() {
 	local i
-	background churn 0
-	background churn 1
-	for i in 1 2 3 4 5; do
+	background calls files 0 0
+	background calls forks 0 1
+	for i in 1 2 3; do
 		there
 		echo ":mod:$TARGET_MOD $PARENT" >$R/filter
 		action

@@ -67,11 +67,10 @@ changes_without_it() {
 
 under_load() {
 	local i
-	background churn 0
-	background calls getppid 0
+	background calls getppid 0 0
 	background calls files 0
 	echo "$PARENT vfs_*" >$R/filter
-	for i in 1 2 3 4 5; do
+	for i in 1 2 3; do
 		set_cpu1 0
 		cat $R/trace >/tmp/hotplug.trace
 		set_cpu1 1

@@ -27,17 +27,17 @@ two_readers() {
 	echo '*' >$R/filter
 	background calls files 0 0
 	background calls forks 0 1
-	reader 4 /tmp/reader.1 &
+	reader 2 /tmp/reader.1 &
 	one=$!
-	reader 4 /tmp/reader.2 &
+	reader 2 /tmp/reader.2 &
 	two=$!
 	wait $one
 	wait $two
 	echo >$R/filter
 	end_background
 	cat /tmp/reader.1 /tmp/reader.2
-	is 'one reader' "$(cat /tmp/reader.1)" 'done 4'
-	is 'the other' "$(cat /tmp/reader.2)" 'done 4'
+	is 'one reader' "$(cat /tmp/reader.1)" 'done 2'
+	is 'the other' "$(cat /tmp/reader.2)" 'done 2'
 	accounts_agree
 }
 
