@@ -87,3 +87,24 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn agreement() {
+    let fit = |khz, ns| {
+        let samples = [sample(1_000_000, ns, 1_000_000)];
+        Conversion::fit(scale(khz), samples.into_iter())
+            .expect("one")
+            .0
+    };
+    let first = fit(1_000_000, 5_000);
+    assert!(first.agrees_with(&first, 7_000_000, 0));
+    // Later or earlier, to within the tolerance.
+    for (ns, difference) in [(5_030, 30), (4_970, 30)] {
+        let other = fit(1_000_000, ns);
+        assert!(first.agrees_with(&other, 7_000_000, difference));
+        assert!(!first.agrees_with(&other, 7_000_000, difference - 1));
+    }
+    // A counter of another rate does not stay near, though it may be now.
+    let other = fit(1_000_001, 5_000);
+    assert!(!first.agrees_with(&other, 1_000_000, 100));
+}

@@ -150,7 +150,7 @@ fn play_calls(steps: &[(u32, u64, u64, usize)]) {
     for (index, &(number, parent_ip, sp, wanted)) in steps.iter().enumerate() {
         let event = Event {
             parent_ip,
-            context: Context(number << ENTRY_TAG_SHIFT | Context::stack_field(sp)),
+            context: Context((number << ENTRY_TAG_SHIFT) | Context::stack_field(sp)),
             task: task(1, 1, "task"),
             ..Event::default()
         };
