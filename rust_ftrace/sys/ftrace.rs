@@ -12,6 +12,7 @@ use kernel::prelude::*;
 use kernel::types::Opaque;
 
 use super::context::PreemptGuard;
+use super::rcu;
 
 /// Called at the entry of traced functions.
 pub(crate) trait Handler: Send + Sync + 'static {
@@ -151,13 +152,15 @@ impl<T: Handler> Hook<T> {
 #[pinned_drop]
 impl<T: Handler> PinnedDrop for Hook<T> {
     fn drop(self: Pin<&mut Self>) {
-        // It returns only when no CPU runs the callback, or is about to: the ops is dynamic, so
+        // It returns only when no task is on its way through the trampoline: the ops is dynamic, so
         // ftrace waits for RCU-tasks. It fails only if ftrace has shut itself down after a bug of
         // its own, and then calls nothing any more.
         let result = self.unregister(&mut self.registered.lock());
         if let Err(error) = result {
             pr_err!("cannot unregister the function hook: {error:?}\n");
         }
+        // And no CPU is in the callback, which runs with preemption off from its first line.
+        rcu::synchronize_preempt_off();
         // SAFETY: `ops` is not registered, so nothing uses its hashes.
         unsafe { bindings::ftrace_free_filter(self.ops.get()) };
     }
