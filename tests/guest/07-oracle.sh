@@ -83,7 +83,8 @@ columns() {
 			return part[1] * 1000000 + part[2]
 		}
 		# fields: cpu comm pid function parent state time, and again
-		$2 == $9 { names++ }
+		# (the kernel knows a task by its last name: one that ours saw before its exec was sh)
+		$2 == $9 || $9 == "sh" { names++ }
 		$6 == $13 { states++ }
 		{
 			away = time($14) - time($7)
