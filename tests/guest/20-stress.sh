@@ -45,6 +45,10 @@ all_functions() {
 	unload
 }
 
+busy() {
+	[ "$(status 'events written')" -gt 1000 ]
+}
+
 all_and_rmmod() {
 	# Unloading while every function of a busy machine is on its way through the hook.
 	local i
@@ -52,7 +56,7 @@ all_and_rmmod() {
 	background churn 1
 	for i in 1 2 3; do
 		load tracer=function
-		until_true 30 [ -s $R/trace ] || [ "$(status 'events written')" -gt 1000 ]
+		until_true 30 busy
 		rmmod rust_ftrace
 	done
 	end_background
