@@ -6,8 +6,9 @@ use core::fmt::Write;
 
 use kernel::prelude::*;
 
-use super::small::{no_memory, parse_bool, parse_number, parse_word, Small};
+use super::small::{no_memory, Small};
 use super::{Context, TABLE};
+use crate::engine::parse::{parse_bool, parse_number, parse_word};
 use crate::sys::text::Text;
 use crate::tracer::Tracer;
 

@@ -8,6 +8,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::Context;
+use crate::engine::parse::ParseError;
 use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::sys::text::Text;
 
@@ -73,38 +74,11 @@ pub(super) fn no_memory(_: core::fmt::Error) -> Error {
     ENOMEM
 }
 
-/// Parses a decimal number as `kstrtoul()` does: a sign or nothing, digits, at most one new line.
-///
-/// # Errors
-///
-/// - `EINVAL` if it is none.
-/// - `ERANGE` if it does not fit.
-pub(super) fn parse_number(value: &[u8]) -> Result<u64> {
-    let value = value.split(|&byte| byte == 0).next().unwrap_or_default();
-    let value = value.strip_suffix(b"\n").unwrap_or(value);
-    let digits = value.strip_prefix(b"+").unwrap_or(value);
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return Err(EINVAL);
+impl From<ParseError> for Error {
+    fn from(error: ParseError) -> Self {
+        match error {
+            ParseError::Invalid => EINVAL,
+            ParseError::Range => ERANGE,
+        }
     }
-    digits
-        .iter()
-        .try_fold(0u64, |number, digit| {
-            number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
-        })
-        .ok_or(ERANGE)
-}
-
-/// Parses 0 or 1.
-pub(super) fn parse_bool(value: &[u8]) -> Result<bool> {
-    match parse_number(value)? {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(EINVAL),
-    }
-}
-
-/// A word without the white space, or the end of a C string, around it.
-pub(super) fn parse_word(value: &[u8]) -> &[u8] {
-    let value = value.split(|&byte| byte == 0).next().unwrap_or_default();
-    value.trim_ascii()
 }

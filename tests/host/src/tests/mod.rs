@@ -16,6 +16,7 @@ mod filter;
 mod glob;
 mod merge;
 mod nesting;
+mod parse;
 mod render;
 mod replay;
 mod ring;

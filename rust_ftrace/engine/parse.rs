@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What people write into files of one value: numbers, switches, words.
+//!
+//! A NUL ends what was written, as it does where the kernel takes a C string.
+
+/// Why something is no number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ParseError {
+    /// It is none, or means nothing here.
+    Invalid,
+    /// It does not fit.
+    Range,
+}
+
+/// Parses a decimal number as `kstrtoul(value, 10)` does: a plus sign or nothing, digits, at most
+/// one new line.
+///
+/// # Errors
+///
+/// - [`ParseError::Range`] if the digits do not fit, whatever follows them.
+/// - [`ParseError::Invalid`] if it is no number.
+pub(crate) fn parse_number(value: &[u8]) -> Result<u64, ParseError> {
+    let value = c_string(value);
+    digits(value.strip_prefix(b"+").unwrap_or(value))
+}
+
+/// Parses 0 or 1.
+///
+/// # Errors
+///
+/// As for [`parse_number`]; other numbers are [`ParseError::Invalid`].
+pub(crate) fn parse_bool(value: &[u8]) -> Result<bool, ParseError> {
+    match parse_number(value)? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(ParseError::Invalid),
+    }
+}
+
+/// A word without the white space around it.
+pub(crate) fn parse_word(value: &[u8]) -> &[u8] {
+    c_string(value).trim_ascii()
+}
+
+/// What comes before the first NUL.
+fn c_string(value: &[u8]) -> &[u8] {
+    value.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+/// As `_kstrtoull()`: digits, at most one new line, nothing else.
+fn digits(value: &[u8]) -> Result<u64, ParseError> {
+    let digit = |byte: u8| char::from(byte).to_digit(10);
+    let length = value
+        .iter()
+        .position(|&byte| digit(byte).is_none())
+        .unwrap_or(value.len());
+    let (number, rest) = value.split_at_checked(length).unwrap_or_default();
+    if number.is_empty() {
+        return Err(ParseError::Invalid);
+    }
+    let number = number.iter().try_fold(0u64, |number, &byte| {
+        number.checked_mul(10)?.checked_add(u64::from(digit(byte)?))
+    });
+    match (number, rest) {
+        (None, _) => Err(ParseError::Range),
+        (Some(number), [] | [b'\n']) => Ok(number),
+        (Some(_), _) => Err(ParseError::Invalid),
+    }
+}

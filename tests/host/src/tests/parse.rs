@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+
+use proptest::prelude::*;
+
+use crate::engine::parse::{parse_bool, parse_number, parse_word, ParseError};
+
+const INVALID: Result<u64, ParseError> = Err(ParseError::Invalid);
+const RANGE: Result<u64, ParseError> = Err(ParseError::Range);
+
+/// What kstrtoul() does with base 10.
+#[test]
+fn numbers() {
+    for (text, wanted) in [
+        ("0", Ok(0)),
+        ("7\n", Ok(7)),
+        ("+7", Ok(7)),
+        ("10", Ok(10)),
+        ("010", Ok(10)),
+        ("08", Ok(8)),
+        ("0x1F", INVALID),
+        ("+0X1f\n", INVALID),
+        ("0x", INVALID),
+        ("0xg", INVALID),
+        ("0x0x1", INVALID),
+        ("1\0 nonsense", Ok(1)),
+        ("1\n\0", Ok(1)),
+        ("18446744073709551615", Ok(u64::MAX)),
+        ("0xffffffffffffffff", INVALID),
+        ("18446744073709551616", RANGE),
+        ("0x10000000000000000", INVALID),
+        ("02000000000000000000000", RANGE),
+        ("99999999999999999999x", RANGE),
+        ("", INVALID),
+        ("\n", INVALID),
+        ("+", INVALID),
+        ("++1", INVALID),
+        ("+-1", INVALID),
+        ("-1", INVALID),
+        ("-0", INVALID),
+        (" 1", INVALID),
+        ("1 ", INVALID),
+        ("1\n\n", INVALID),
+        ("1x", INVALID),
+        ("x1", INVALID),
+        ("1.0", INVALID),
+        ("\u{663}", INVALID),
+    ] {
+        assert_eq!(parse_number(text.as_bytes()), wanted, "{text:?}");
+    }
+}
+
+#[test]
+fn switches() {
+    for (text, wanted) in [
+        ("0", Ok(false)),
+        ("1\n", Ok(true)),
+        ("01", Ok(true)),
+        ("2", Err(ParseError::Invalid)),
+        ("", Err(ParseError::Invalid)),
+        ("y", Err(ParseError::Invalid)),
+        ("18446744073709551616", Err(ParseError::Range)),
+    ] {
+        assert_eq!(parse_bool(text.as_bytes()), wanted, "{text:?}");
+    }
+}
+
+#[test]
+fn trimmed_words() {
+    for (text, wanted) in [
+        ("local\n", "local"),
+        (" \tlocal ", "local"),
+        ("a b\n", "a b"),
+        ("local\0x", "local"),
+        ("\0local", ""),
+        (" ", ""),
+        ("", ""),
+    ] {
+        assert_eq!(parse_word(text.as_bytes()), wanted.as_bytes(), "{text:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn as_std_does(number: u64, plus: bool, line: bool) {
+        let sign = if plus { "+" } else { "" };
+        let end = if line { "\n" } else { "" };
+        let text = format!("{sign}{number}{end}");
+        prop_assert_eq!(parse_number(text.as_bytes()), Ok(number));
+    }
+
+    #[test]
+    fn any_bytes(text: Vec<u8>) {
+        if let Ok(number) = parse_number(&text) {
+            let digits: String = text.iter().map(|&byte| char::from(byte))
+                .take_while(|&byte| byte != '\n' && byte != '\0').collect();
+            prop_assert_eq!(digits.parse(), Ok(number));
+        }
+        let _ = (parse_bool(&text), parse_word(&text));
+    }
+}
