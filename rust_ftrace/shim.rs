@@ -58,22 +58,41 @@ impl Word {
         self.store_relaxed(value);
     }
 
+    /// Stores bits 0-31: only for a word that nobody looks at before another one was stored with
+    /// [`Word::store_release`].
+    #[inline(always)]
+    pub(crate) fn store_low(&self, low: u32) {
+        let half = self.0.get().cast::<u32>();
+        // SAFETY: The lower half of a valid word comes first in memory; see `Sync` above for races.
+        unsafe { half.write_volatile(low) };
+    }
+
+    /// Stores bits 32-63, likewise.
+    #[inline(always)]
+    pub(crate) fn store_high(&self, high: u32) {
+        // SAFETY: The word has two halves.
+        let half = unsafe { self.0.get().cast::<u32>().add(1) };
+        // SAFETY: As in `store_low`.
+        unsafe { half.write_volatile(high) };
+    }
+
     /// Replaces `old` by `new`, atomic towards interrupts of this CPU only; whether it was `old`.
     #[inline(always)]
     pub(crate) fn local_exchange(&self, old: u64, new: u64) -> bool {
-        let found: u64;
         // SAFETY: `self` is a valid, aligned word of memory. One instruction, so an interrupt comes
         // before or after it. By the contract of this function no other CPU writes the word.
         unsafe {
             asm!(
                 "cmpxchg qword ptr [{word}], {new}",
+                "jne {other}",
                 word = in(reg) self.0.get(),
                 new = in(reg) new,
-                inout("rax") old => found,
+                inout("rax") old => _,
+                other = label { return false },
                 options(nostack),
             );
         }
-        found == old
+        true
     }
 
     /// Adds, atomic towards interrupts of this CPU only.

@@ -7,24 +7,24 @@
 //! |-------|--------------------------------------------------------------------------|
 //! | 0-3   | preemption depth, 15 for more                                             |
 //! | 4-7   | migrate-disable depth, 15 for more                                        |
-//! | 8     | interrupts off                                                            |
-//! | 9     | TIF_NEED_RESCHED                                                          |
+//! | 8     | TIF_NEED_RESCHED                                                          |
+//! | 9     | interrupts on (the flag's place in EFLAGS)                                |
 //! | 10    | TIF_NEED_RESCHED_LAZY                                                     |
 //! | 11    | the preempt count's need-resched                                          |
 //! | 12    | bottom halves off                                                         |
 //! | 13    | in a softirq                                                              |
 //! | 14    | in a hardirq                                                              |
 //! | 15    | in an NMI                                                                 |
-//! | 16-28 | stack pointer at the entry, bits 3-15: a window of 64 KiB, 8-byte units    |
-//! | 29-31 | entry tag: low bits of the number of the system call, or what led to the kernel |
+//! | 16-18 | entry tag: low bits of the number of the system call, or what led to the kernel |
+//! | 19-31 | stack pointer at the entry, bits 3-15: a window of 64 KiB, 8-byte units    |
 //!
 //! No stack is larger than half the window, so the order of two entries of one stack follows from
 //! the difference of their offsets modulo the window, wherever the stack begins.
 
-/// Interrupts were off.
-pub(crate) const IRQS_OFF: u32 = 1 << 8;
 /// TIF_NEED_RESCHED was set.
-pub(crate) const NEED_RESCHED: u32 = 1 << 9;
+pub(crate) const NEED_RESCHED: u32 = 1 << 8;
+/// Interrupts were on.
+pub(crate) const IRQS_ON: u32 = 1 << 9;
 /// TIF_NEED_RESCHED_LAZY was set.
 pub(crate) const NEED_RESCHED_LAZY: u32 = 1 << 10;
 /// The preempt count asked for rescheduling.
@@ -38,14 +38,19 @@ pub(crate) const HARDIRQ: u32 = 1 << 14;
 /// An NMI was being served.
 pub(crate) const NMI: u32 = 1 << 15;
 
+/// Largest preemption or migrate-disable depth that is told from larger ones.
+pub(crate) const MAX_DEPTH: u32 = 0xf;
+/// Where the migrate-disable depth begins.
+pub(crate) const MIGRATE_SHIFT: u32 = 4;
+
+/// Where the entry tag begins.
+pub(crate) const ENTRY_TAG_SHIFT: u32 = 16;
+const ENTRY_TAG_MASK: u32 = 7;
 /// Where the stack offset begins.
-pub(crate) const STACK_SHIFT: u32 = 16;
+pub(crate) const STACK_SHIFT: u32 = 19;
 /// How many bits it has.
 pub(crate) const STACK_BITS: u32 = 13;
 const STACK_MASK: u32 = (1 << STACK_BITS) - 1;
-
-/// Where the entry tag begins.
-pub(crate) const ENTRY_TAG_SHIFT: u32 = 29;
 
 /// The context word of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,10 +71,11 @@ pub(crate) enum Level {
 }
 
 impl Context {
-    /// The stack offset's field for stack pointer `sp`, in place.
+    /// The fields of the stack offset and the entry tag for stack pointer `sp`, of which the lowest
+    /// three bits are zero, in place.
     #[inline(always)]
-    pub(crate) const fn stack_field(sp: u64) -> u32 {
-        ((sp >> 3) as u32 & STACK_MASK) << STACK_SHIFT
+    pub(crate) const fn place(sp: u64, entry_word: u32) -> u32 {
+        (sp as u32 | (entry_word & ENTRY_TAG_MASK)) << ENTRY_TAG_SHIFT
     }
 
     /// The level the event belongs to.
@@ -87,13 +93,13 @@ impl Context {
 
     /// The stack pointer within its window, in units of 8 bytes.
     pub(crate) const fn stack_offset(self) -> u16 {
-        ((self.0 >> STACK_SHIFT) & STACK_MASK) as u16
+        (self.0 >> STACK_SHIFT) as u16
     }
 
     /// Tells apart, mostly, what brought the task into the kernel: the same for all events of one
     /// system call, and another one for many other system calls.
     pub(crate) const fn entry_tag(self) -> u8 {
-        (self.0 >> ENTRY_TAG_SHIFT) as u8
+        ((self.0 >> ENTRY_TAG_SHIFT) & ENTRY_TAG_MASK) as u8
     }
 
     /// Preemption depth, at most 15.

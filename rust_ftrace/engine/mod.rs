@@ -7,11 +7,13 @@
 //! memory word with the few atomic operations that the ring needs, two fences, and a vector whose
 //! growth can fail.
 //!
-//! The way of the data: [`ring`] -> [`reader`] -> [`merge`] -> [`replay`] -> [`render`].
+//! The way of the data: [`ring`] -> [`reader`] or [`consumer`] -> [`merge`] -> [`replay`] -> [`render`].
 //!
 //! [`Word`]: crate::shim::Word
 
+pub(crate) mod account;
 pub(crate) mod clock;
+pub(crate) mod consumer;
 pub(crate) mod context;
 pub(crate) mod filter;
 pub(crate) mod function_set;

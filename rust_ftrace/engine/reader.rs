@@ -5,7 +5,7 @@
 
 use super::context::Context;
 use super::ring::{parity_of, Head, Ring, Storage, LAPS};
-use super::slot::{text_address, Kind, Task, Words, TIME_BITS};
+use super::slot::{Kind, Task, Words, TIME_BITS};
 use crate::shim::{fence_acquire, spin_hint};
 
 /// An event as the reader sees it.
@@ -40,7 +40,7 @@ pub(crate) struct Extent {
 
 /// What came of copying a sub-buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Copied {
+pub(super) enum Copied {
     /// The index of its first event, and how many of its slots are complete.
     Whole(u64, usize),
     /// A writer has taken it for a later lap.
@@ -112,8 +112,9 @@ impl<S: Storage> Ring<S> {
         Extent::default()
     }
 
-    /// Copies sub-buffer `seq` into `into`, which has room for all slots but the header.
-    fn copy(&self, seq: u64, into: &mut [Words]) -> Copied {
+    /// Copies sub-buffer `seq` into `into`, which has room for all slots but the header; the first
+    /// `have` are there already.
+    pub(super) fn copy(&self, seq: u64, into: &mut [Words], have: usize) -> Copied {
         let place = self.place_of(seq);
         let size = self.subbuf_slots();
         let Some((header, rest)) = self
@@ -131,8 +132,8 @@ impl<S: Storage> Ring<S> {
         }
         let first_event = header.1.load_relaxed();
         let parity = parity_of(seq, self.subbufs());
-        let mut complete = 0;
-        for (slot, words) in rest.iter().zip(into) {
+        let mut complete = have;
+        for (slot, words) in rest.iter().zip(into).skip(have) {
             // Acquire: word 1 is at least as new as word 0.
             words.0 = slot.0.load_acquire();
             if !words.is_complete(parity) {
@@ -150,28 +151,155 @@ impl<S: Storage> Ring<S> {
     }
 }
 
-/// Reads a ring's events in order, from the oldest to the last one that was there when the cursor
-/// was made.
-pub(crate) struct Cursor<B> {
-    /// Room for one sub-buffer.
-    copy: B,
-    /// The sub-buffer in `copy`, or the next to be copied if `complete` is 0.
-    seq: u64,
-    /// Slots of `copy` that are valid, and how many of them are decoded.
-    complete: usize,
-    decoded: usize,
-    /// Index of the next event.
-    event: u64,
-    /// Events from here on are given out.
-    from: u64,
-    /// And up to here.
-    until: u64,
-    /// Events given up since the last one given out.
-    lost: u64,
-    epoch: u64,
-    task: Task,
+/// What slots before it say of an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Decoder {
+    /// Upper half of the time.
+    pub(crate) epoch: u32,
+    /// Who runs.
+    pub(crate) task: Task,
     wide: Option<u64>,
 }
+
+impl Decoder {
+    /// A decoder that knows epoch and task.
+    pub(crate) const fn new(epoch: u32, task: Task) -> Self {
+        Self {
+            epoch,
+            task,
+            wide: None,
+        }
+    }
+
+    /// Decodes one slot; an event, if it is one.
+    pub(crate) fn decode(&mut self, words: Words) -> Option<Event> {
+        match words.kind() {
+            Some(Kind::Function) => {
+                return Some(Event {
+                    time: (u64::from(self.epoch) << TIME_BITS) | u64::from(words.high0()),
+                    ip: words.ip(),
+                    parent_ip: self.wide.take().unwrap_or(words.parent_ip()),
+                    context: Context(words.high1()),
+                    task: self.task,
+                    lost: 0,
+                });
+            }
+            Some(Kind::Time) => self.epoch = words.high1(),
+            Some(Kind::Task) => words.first_half(&mut self.task),
+            Some(Kind::TaskName) => words.second_half(&mut self.task),
+            Some(Kind::Wide) => self.wide = Some(words.wide()),
+            Some(Kind::Pad) | None => {}
+        }
+        None
+    }
+}
+
+/// Where in the ring's events a reader is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Index of the next event.
+    pub(super) event: u64,
+    /// Slots of the copy that are decoded.
+    pub(super) decoded: usize,
+    pub(super) decoder: Decoder,
+    /// Events given up since the last one given out.
+    pub(super) lost: u64,
+}
+
+/// A copy of the sub-buffer that is being read.
+pub(super) struct Window<B> {
+    /// Room for one sub-buffer without its header.
+    pub(super) copy: B,
+    /// The sub-buffer in `copy`, or the next to be copied if `complete` is 0.
+    pub(super) seq: u64,
+    /// Slots of `copy` that are valid.
+    pub(super) complete: usize,
+    pub(super) place: Place,
+    /// Events from here on are wanted,
+    pub(super) from: u64,
+    /// and up to here.
+    pub(super) until: u64,
+}
+
+/// What came of looking for more slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refill {
+    /// There are slots to decode.
+    More,
+    /// The next slot belongs to a writer that is not finished, or to none yet.
+    Unfinished,
+    /// The next sub-buffer is not open yet.
+    NotYet,
+    /// It was overtaken; the window is at a later one now.
+    Overtaken,
+}
+
+impl<B: AsRef<[Words]> + AsMut<[Words]>> Window<B> {
+    /// Gets slots to decode: more of this sub-buffer, or those of the next.
+    pub(super) fn refill<S: Storage>(&mut self, ring: &Ring<S>) -> Refill {
+        if self.complete == ring.subbuf_slots() - 1 {
+            self.enter(self.seq.wrapping_add(1));
+        }
+        match ring.copy(self.seq, self.copy.as_mut(), self.complete) {
+            Copied::Whole(first_event, complete) => {
+                if self.place.decoded == 0 {
+                    self.skip_to(first_event);
+                }
+                self.complete = complete;
+                match complete > self.place.decoded {
+                    true => Refill::More,
+                    false => Refill::Unfinished,
+                }
+            }
+            Copied::Overtaken => {
+                // One further than the oldest: that one is overtaken next.
+                let extent = ring.extent();
+                let next = extent.oldest.wrapping_add(1).min(extent.newest);
+                self.enter(next.max(self.seq.wrapping_add(1)));
+                Refill::Overtaken
+            }
+            Copied::NotYet => Refill::NotYet,
+        }
+    }
+
+    /// Makes `seq` the sub-buffer to be copied next.
+    pub(super) fn enter(&mut self, seq: u64) {
+        self.seq = seq;
+        self.complete = 0;
+        self.place.decoded = 0;
+        self.place.decoder.wide = None;
+    }
+
+    /// Counts the events before `event` that are wanted and no longer there as lost.
+    fn skip_to(&mut self, event: u64) {
+        let wanted = self.place.event.max(self.from);
+        let missed = event.min(self.until).saturating_sub(wanted);
+        self.place.lost = self.place.lost.wrapping_add(missed);
+        self.place.event = event;
+    }
+
+    /// Decodes slots of the copy up to the next wanted event.
+    pub(super) fn decode(&mut self) -> Option<Event> {
+        while self.place.decoded < self.complete {
+            let words = *self.copy.as_ref().get(self.place.decoded)?;
+            self.place.decoded += 1;
+            let Some(event) = self.place.decoder.decode(words) else {
+                continue;
+            };
+            let index = self.place.event;
+            self.place.event = index.wrapping_add(1);
+            if index >= self.from {
+                let lost = core::mem::take(&mut self.place.lost);
+                return Some(Event { lost, ..event });
+            }
+        }
+        None
+    }
+}
+
+/// Reads a ring's events in order, from the oldest to the last one that was there when the cursor
+/// was made, and takes none out.
+pub(crate) struct Cursor<B>(Window<B>);
 
 impl<B: AsRef<[Words]> + AsMut<[Words]>> Cursor<B> {
     /// A cursor over what `ring` holds now, without the events before index `from`.
@@ -179,110 +307,39 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Cursor<B> {
     /// `copy` must have room for a sub-buffer less one slot.
     pub(crate) fn new<S: Storage>(ring: &Ring<S>, copy: B, from: u64) -> Self {
         let extent = ring.extent();
-        Self {
+        Self(Window {
             copy,
             seq: extent.oldest,
             complete: 0,
-            decoded: 0,
-            event: extent.first_event,
+            place: Place {
+                event: extent.first_event,
+                ..Place::default()
+            },
             from: from.max(extent.first_event),
             until: extent.end_event,
-            lost: 0,
-            epoch: 0,
-            task: Task::default(),
-            wide: None,
-        }
+        })
     }
 
     /// The next event; `None` at the end.
     pub(crate) fn next<S: Storage>(&mut self, ring: &Ring<S>) -> Option<Event> {
-        while self.event < self.until {
-            if self.decoded == self.complete && !self.refill(ring) {
-                return None;
-            }
-            if let Some(event) = self.decode() {
+        while self.0.place.event < self.0.until {
+            if let Some(event) = self.0.decode() {
                 return Some(event);
             }
+            self.refill(ring)?;
         }
         None
     }
 
-    /// Gets slots to decode: more of this sub-buffer, or those of the next.
-    fn refill<S: Storage>(&mut self, ring: &Ring<S>) -> bool {
-        let capacity = ring.subbuf_slots() - 1;
-        if self.complete == capacity {
-            self.enter(self.seq.wrapping_add(1));
-        }
+    /// Waits for a writer that is just opening a sub-buffer, but not for one that is not finished.
+    fn refill<S: Storage>(&mut self, ring: &Ring<S>) -> Option<()> {
         for _ in 0..PATIENCE {
-            match ring.copy(self.seq, self.copy.as_mut()) {
-                Copied::Whole(first_event, complete) => {
-                    if self.decoded == 0 {
-                        self.skip_to(first_event);
-                    }
-                    self.complete = complete;
-                    // Else its next slot belongs to a writer that is not finished.
-                    return complete > self.decoded;
-                }
-                Copied::Overtaken => {
-                    // One further than the oldest: that one is overtaken next.
-                    let extent = ring.extent();
-                    let next = extent.oldest.wrapping_add(1).min(extent.newest);
-                    self.enter(next.max(self.seq.wrapping_add(1)));
-                }
-                Copied::NotYet => spin_hint(),
+            match self.0.refill(ring) {
+                Refill::More => return Some(()),
+                Refill::Unfinished => return None,
+                Refill::NotYet => spin_hint(),
+                Refill::Overtaken => {}
             }
-        }
-        false
-    }
-
-    /// Makes `seq` the sub-buffer to be copied next.
-    fn enter(&mut self, seq: u64) {
-        self.seq = seq;
-        self.complete = 0;
-        self.decoded = 0;
-        self.wide = None;
-    }
-
-    /// Counts the events before `event` that are wanted and no longer there as lost.
-    fn skip_to(&mut self, event: u64) {
-        let wanted = self.event.max(self.from);
-        self.lost = self
-            .lost
-            .wrapping_add(event.min(self.until).saturating_sub(wanted));
-        self.event = event;
-    }
-
-    /// Decodes one slot; an event, if it is one that is wanted.
-    fn decode(&mut self) -> Option<Event> {
-        let words = *self.copy.as_ref().get(self.decoded)?;
-        self.decoded += 1;
-        match words.kind() {
-            Some(Kind::Time) => self.epoch = words.1,
-            Some(Kind::Task) => {
-                self.task.ids = u64::from(words.low()) | (words.1 << 32);
-                self.task.comm[0] = words.1 >> 32;
-            }
-            Some(Kind::TaskName) => {
-                self.task.comm[0] |= u64::from(words.low()) << 32;
-                self.task.comm[1] = words.1;
-            }
-            Some(Kind::Wide) => self.wide = Some(words.1),
-            Some(Kind::Function) => {
-                let index = self.event;
-                self.event = self.event.wrapping_add(1);
-                let wide = self.wide.take();
-                if index >= self.from {
-                    return Some(Event {
-                        time: (self.epoch << TIME_BITS) | words.time(),
-                        ip: text_address(words.low()),
-                        parent_ip: wide.unwrap_or(text_address(words.1 as u32)),
-                        context: Context((words.1 >> 32) as u32),
-                        task: self.task,
-                        lost: core::mem::take(&mut self.lost),
-                    });
-                }
-            }
-            Some(Kind::Pad) | None => {}
         }
         None
     }

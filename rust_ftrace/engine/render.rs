@@ -5,7 +5,7 @@
 use core::fmt::{Result, Write};
 
 use super::context::{
-    Context, BH_OFF, HARDIRQ, IRQS_OFF, NEED_RESCHED, NEED_RESCHED_LAZY, NMI, PREEMPT_RESCHED,
+    Context, BH_OFF, HARDIRQ, IRQS_ON, NEED_RESCHED, NEED_RESCHED_LAZY, NMI, PREEMPT_RESCHED,
     SOFTIRQ,
 };
 use super::reader::Event;
@@ -127,11 +127,11 @@ fn write_bytes(out: &mut dyn Write, bytes: &[u8]) -> Result {
 
 /// Writes the five columns of interrupt and preemption state.
 fn write_state(out: &mut dyn Write, context: Context) -> Result {
-    let irqs_off = match (context.has(IRQS_OFF), context.has(BH_OFF)) {
-        (true, true) => 'D',
-        (true, false) => 'd',
-        (false, true) => 'b',
-        (false, false) => '.',
+    let irqs_off = match (context.has(IRQS_ON), context.has(BH_OFF)) {
+        (false, true) => 'D',
+        (false, false) => 'd',
+        (true, true) => 'b',
+        (true, false) => '.',
     };
     let need_resched = match (
         context.has(NEED_RESCHED),

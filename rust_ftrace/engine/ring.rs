@@ -26,12 +26,12 @@
 //! is not needed, so the exchange has no lock prefix.
 //!
 //! ```text
-//! head:  63 parity | 62..44 lap | 43..32 other slots in this sub-buffer | 31..0 slot number
+//! head:  63 parity | 62..44 lap | 43..32 other slots in this sub-buffer | 31..0 byte offset
 //! ```
 //!
 //! "Other slots" are those that are no events, without the header. With it, the number of events
-//! is known from the head and the header alone, and no counter is kept per event. A head whose slot
-//! number is a multiple of the sub-buffer's size is *at a boundary*: all before is closed, the next
+//! is known from the head and the header alone, and no counter is kept per event. A head whose offset
+//! is a multiple of the sub-buffer's size is *at a boundary*: all before is closed, the next
 //! sub-buffer is not open.
 //!
 //! A sub-buffer is opened in the cold path: its header is written first, then the head moves into
@@ -41,12 +41,18 @@
 //! meets it again drops its event. A writer that meets a slot which is not complete yet, a lap later
 //! (its owner sits below on the stack), drops its event too: tracefs calls this a commit overrun.
 //!
+//! # Modes
+//!
+//! In overwrite mode the next sub-buffer is always taken, and what was in it is gone. In discard mode
+//! it is taken only if a consumer has released it: all sub-buffers below `released`, whose content is
+//! copied or not wanted any more. Otherwise the new event is dropped, and counted.
+//!
 //! # Readers
 //!
 //! A reader copies a sub-buffer and then looks whether the header still shows the same `seq`; if
 //! not, a writer has overtaken it and the copy is thrown away. See [`reader`](super::reader).
 
-use super::slot::{is_text_address, Kind, Task, Words, PARITY, TIME_BITS};
+use super::slot::{ip_mask, is_text_address, Task, Words, PARITY, SLOT_BYTES, TIME_BITS};
 use crate::shim::{fence_release, Word};
 
 /// A slot in the ring's memory.
@@ -62,25 +68,39 @@ pub(crate) struct Slot(pub(crate) Word, pub(crate) Word);
 pub(crate) unsafe trait Storage {
     /// The slots, zeroed when handed to [`Ring::new`].
     fn slots(&self) -> &[Slot];
+
+    /// The sub-buffer that readers wait for ([`Ring::await_subbuf`]) was opened, and has its first event.
+    ///
+    /// Called by the writer, in any context.
+    fn reached(&self) {}
+
+    /// An event was not written because the ring is closed. Called by writers, of any CPU.
+    fn missed(&self) {}
 }
 
-/// One function entry, as the hook sees it.
+/// The call of a function, as the hook sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct Call {
     /// Address of the traced function's ftrace location; always a text address.
     pub(crate) ip: u64,
     /// Address it will return to.
     pub(crate) parent_ip: u64,
-    /// See [`context`](super::context).
-    pub(crate) context: u32,
 }
 
-impl Entry {
-    #[inline(always)]
-    const fn pack(&self, parity: u64, now: u64) -> Words {
-        let second = self.parent_ip as u32 as u64 | ((self.context as u64) << 32);
-        Words::pack(Kind::Function, parity, now, self.ip as u32, second)
-    }
+/// What an event needs beside that. Asked for only where it is used, so that a hook need not have it
+/// ready.
+pub(crate) trait Caller: Copy {
+    /// Ticks of the clock, never fewer than before on this CPU.
+    fn now(&self) -> u64;
+
+    /// See [`context`](super::context).
+    fn context(&self) -> u32;
+
+    /// Who runs.
+    fn task(&self) -> Task;
+
+    /// Whether that is who `word(0)`, `word(1)` and `word(2)` say: ids and comm of a [`Task`].
+    fn is_task(&self, word: impl Fn(usize) -> u64) -> bool;
 }
 
 /// What became of an event.
@@ -90,12 +110,22 @@ pub(crate) enum Outcome {
     Written,
     /// It is not, and is counted as commit overrun.
     Overrun,
+    /// It is not, and is counted as dropped: the ring is full, in discard mode.
+    Full,
+    /// It is not: the ring is [closed](Ring::closed). The storage is told.
+    Closed,
 }
 
 const OTHERS_SHIFT: u32 = 32;
 const OTHERS_MASK: u64 = 0xfff;
 const LAP_SHIFT: u32 = 44;
-const LAP_MASK: u64 = (PARITY - 1) >> LAP_SHIFT << LAP_SHIFT;
+const LAP_MASK: u64 = (HEAD_PARITY - 1) >> LAP_SHIFT << LAP_SHIFT;
+/// The lap's parity.
+const HEAD_PARITY: u64 = 1 << 63;
+/// From there to its place in a slot.
+const PARITY_SHIFT: u32 = HEAD_PARITY.trailing_zeros() - PARITY.trailing_zeros();
+/// One slot on.
+const STEP: u64 = SLOT_BYTES as u64;
 
 /// Laps that the head can tell apart.
 pub(crate) const LAPS: u64 = 1 << (63 - LAP_SHIFT);
@@ -110,9 +140,20 @@ pub(crate) const MAX_SUBBUF_SLOTS: usize = 4096;
 pub(crate) struct Head(pub(crate) u64);
 
 impl Head {
+    /// Where the next slot lies, in bytes from the ring's start.
+    #[inline(always)]
+    const fn offset(self) -> usize {
+        self.0 as u32 as usize
+    }
+
     /// Number of the next slot, in the whole ring.
     pub(crate) const fn slot(self) -> usize {
-        self.0 as u32 as usize
+        self.offset() / SLOT_BYTES
+    }
+
+    /// The parity of its lap, as slots have it.
+    const fn parity(self) -> u64 {
+        (self.0 & HEAD_PARITY) >> PARITY_SHIFT
     }
 
     /// Slots of the current sub-buffer that are no events, the header not counted.
@@ -132,12 +173,14 @@ impl Head {
     }
 
     const fn compose(slot: usize, others: usize, lap_bits: u64) -> Self {
-        Self(lap_bits & (PARITY | LAP_MASK) | ((others as u64) << OTHERS_SHIFT) | slot as u64)
+        let lap_bits = lap_bits & (HEAD_PARITY | LAP_MASK);
+        Self(lap_bits | ((others as u64) << OTHERS_SHIFT) | (slot as u64 * STEP))
     }
 
     /// The lap's bits one lap on: parity turned, count raised.
     const fn next_lap(self) -> u64 {
-        ((self.0 & LAP_MASK).wrapping_add(1 << LAP_SHIFT) & LAP_MASK) | ((self.0 ^ PARITY) & PARITY)
+        let lap = (self.0 & LAP_MASK).wrapping_add(1 << LAP_SHIFT) & LAP_MASK;
+        lap | ((self.0 ^ HEAD_PARITY) & HEAD_PARITY)
     }
 }
 
@@ -149,32 +192,63 @@ pub(crate) const fn parity_of(seq: u64, count: u64) -> u64 {
     }
 }
 
+/// What readers tell the writer. They write it, rarely, so it has a cache line of its own; the writer
+/// looks at it when it opens a sub-buffer.
+#[repr(align(64))]
+struct ReaderSide {
+    /// 1 in discard mode, 0 in overwrite mode.
+    discard: Word,
+    /// Sub-buffers below this one may be overwritten in discard mode.
+    released: Word,
+    /// Somebody waits for this sub-buffer to be opened.
+    awaited: Word,
+}
+
+/// Most slots of a ring: the head counts bytes in 32 bits.
+pub(crate) const MAX_SLOTS: usize =
+    u32::MAX as usize / SLOT_BYTES / MAX_SUBBUF_SLOTS * MAX_SUBBUF_SLOTS;
+
 /// The ring buffer of one CPU.
+///
+/// Three cache lines: the first is all that an event touches mostly, written by the ring's CPU only;
+/// the second is for its cold path; the third is written by readers.
 ///
 /// # Invariants
 ///
-/// - `base` points to the `sub_mask + 1` times `subbufs` slots of `storage`; `sub_mask + 1` is a
-///   power of two between [`MIN_SUBBUF_SLOTS`] and [`MAX_SUBBUF_SLOTS`], `subbufs` at least 2.
-/// - `head` names a slot of `base`, or the one behind the last; its slot number is a multiple of
+/// - `base` points to the slots of `storage`: `subbufs` sub-buffers of `sub_mask + 1` bytes each, a
+///   power of two of [`MIN_SUBBUF_SLOTS`] to [`MAX_SUBBUF_SLOTS`] slots; `subbufs` is at least 2.
+///   Or the ring is closed: it has no slots, and `head` and `sub_mask` are 0.
+/// - `head` names a slot of `base`, or the one behind the last; its offset is a multiple of
 ///   `sub_mask + 1` only at a boundary.
 /// - A slot is filled only by the writer whose exchange moved `head` over it.
+/// - When `head` is not at a boundary, `ip_mask` is the one of its lap's parity.
 #[repr(C, align(64))]
 pub(crate) struct Ring<S: Storage> {
-    // What every event touches is one cache line, written by this CPU alone.
     head: Word,
-    /// Epoch of the last [`Kind::Time`] slot.
+    /// Epoch of the last [`Kind::Time`](super::slot::Kind::Time) slot.
     epoch: Word,
-    /// The task of the last [`Kind::Task`] slots.
+    /// The task of the last [`Kind::Task`](super::slot::Kind::Task) slots.
     task: [Word; 3],
+    /// See [`ip_mask`].
+    ip_mask: Word,
     base: *const Slot,
-    sub_mask: u64,
+    sub_mask: u32,
+
+    cold: Cold,
+    readers: ReaderSide,
+    storage: S,
+}
+
+/// What the cold path needs.
+#[repr(align(64))]
+struct Cold {
     subbufs: u64,
-    // Cold.
     /// The outermost sub-buffer being opened, 0 for none.
     opening: Word,
     /// Events that could not be written because a writer below was not finished.
     overrun: Word,
-    storage: S,
+    /// Events that could not be written because the ring was full.
+    dropped: Word,
 }
 
 // SAFETY: `base` points into `storage`, which is `Sync` itself; all else is atomic or constant.
@@ -183,44 +257,76 @@ unsafe impl<S: Storage + Sync> Sync for Ring<S> {}
 unsafe impl<S: Storage + Send> Send for Ring<S> {}
 
 impl<S: Storage> Ring<S> {
+    /// One cache line each for the writer, its cold path, and readers.
+    const LAYOUT: () = {
+        use core::mem::offset_of;
+        assert!(align_of::<Self>() == 64);
+        #[cfg(not(loom))]
+        assert!(offset_of!(Self, sub_mask) + size_of::<u32>() <= 64);
+        assert!(offset_of!(Self, cold) % 64 == 0);
+        assert!(offset_of!(Self, readers) % 64 == 0);
+        assert!(offset_of!(Self, storage) % 64 == 0);
+    };
+
     /// Makes an empty ring in `storage`, of sub-buffers of `subbuf_slots` slots.
     ///
     /// Returns `None` if the invariants cannot hold: a sub-buffer size that is no power of two or
-    /// out of bounds, or memory that is no multiple of it, too small or too large for 32 bits.
+    /// out of bounds, or memory that is no multiple of it, too small or too large.
     pub(crate) fn new(storage: S, subbuf_slots: usize) -> Option<Self> {
+        let () = Self::LAYOUT;
         let length = storage.slots().len();
         let subbufs = length.checked_div(subbuf_slots)?;
         if !subbuf_slots.is_power_of_two()
             || !(MIN_SUBBUF_SLOTS..=MAX_SUBBUF_SLOTS).contains(&subbuf_slots)
             || subbufs < 2
             || subbufs.checked_mul(subbuf_slots)? != length
-            || u32::try_from(length).is_err()
+            || length > MAX_SLOTS
         {
             return None;
         }
-        let base = storage.slots().as_ptr();
-        // INVARIANT: checked above; the head is at a boundary.
-        Some(Self {
-            head: Word::new(Head::start(length, subbuf_slots).0),
+        let sub_mask = (subbuf_slots * SLOT_BYTES) as u32 - 1;
+        let head = Head::start(length, subbuf_slots);
+        // INVARIANT: Checked above; the head is at a boundary.
+        Some(Self::compose(storage, head, sub_mask, subbufs as u64))
+    }
+
+    /// A ring without memory: every write ends with [`Outcome::Closed`].
+    pub(crate) fn closed(storage: S) -> Self {
+        // INVARIANT: No slots.
+        Self::compose(storage, Head(0), 0, 0)
+    }
+
+    fn compose(storage: S, head: Head, sub_mask: u32, subbufs: u64) -> Self {
+        Self {
+            head: Word::new(head.0),
             epoch: Word::new(u64::MAX),
             task: [Word::new(0), Word::new(0), Word::new(0)],
-            base,
-            sub_mask: subbuf_slots as u64 - 1,
-            subbufs: subbufs as u64,
-            opening: Word::new(0),
-            overrun: Word::new(0),
+            ip_mask: Word::new(0),
+            base: storage.slots().as_ptr(),
+            sub_mask,
+            cold: Cold {
+                subbufs,
+                opening: Word::new(0),
+                overrun: Word::new(0),
+                dropped: Word::new(0),
+            },
+            readers: ReaderSide {
+                discard: Word::new(0),
+                released: Word::new(0),
+                awaited: Word::new(u64::MAX),
+            },
             storage,
-        })
+        }
     }
 
     /// Number of sub-buffers.
     pub(crate) fn subbufs(&self) -> u64 {
-        self.subbufs
+        self.cold.subbufs
     }
 
     /// Slots in a sub-buffer, the header included.
     pub(crate) fn subbuf_slots(&self) -> usize {
-        self.sub_mask as usize + 1
+        (self.sub_mask as usize + 1) / SLOT_BYTES
     }
 
     /// Bytes of the ring, its administration included.
@@ -230,12 +336,39 @@ impl<S: Storage> Ring<S> {
 
     /// Events dropped because a writer below on the stack was not finished (commit overrun).
     pub(crate) fn overrun(&self) -> u64 {
-        self.overrun.load_relaxed()
+        self.cold.overrun.load_relaxed()
+    }
+
+    /// Events dropped because the ring was full, in discard mode.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.cold.dropped.load_relaxed()
+    }
+
+    /// Says what happens to new events when the ring is full: whether they are dropped, or take the
+    /// place of the oldest.
+    pub(crate) fn set_discard(&self, discard: bool) {
+        self.readers.discard.store_relaxed(discard.into());
+    }
+
+    /// Gives the sub-buffers below `seq` to the writer. Their content has been read, or is not wanted.
+    pub(crate) fn release(&self, seq: u64) {
+        // Release: all loads of what is given away were done before.
+        self.readers.released.store_release(seq);
+    }
+
+    /// Has the writer call [`Storage::reached`] whenever it opens sub-buffer `seq` or a later one.
+    pub(crate) fn await_subbuf(&self, seq: u64) {
+        self.readers.awaited.store_relaxed(seq);
     }
 
     /// The head as it is now; a hint for all but the writer.
     pub(crate) fn head(&self) -> Head {
         Head(self.head.load_relaxed())
+    }
+
+    /// Its memory.
+    pub(crate) fn storage(&self) -> &S {
+        &self.storage
     }
 
     /// All slots, for readers.
@@ -245,41 +378,70 @@ impl<S: Storage> Ring<S> {
 
     /// Writes one function entry.
     ///
-    /// `clock` returns ticks, never fewer than before on this CPU; it is read after the head.
+    /// # Safety
+    ///
+    /// - The thread runs on the ring's CPU, with preemption off, from before the call to its end.
+    /// - Other writers of this ring only interrupt this one and end before it goes on.
+    #[inline(always)]
+    pub(crate) unsafe fn write(&self, call: Call, caller: impl Caller) -> Outcome {
+        // SAFETY: The caller's obligations are the same.
+        if unsafe { self.write_hot(call, caller) } {
+            return Outcome::Written;
+        }
+        // SAFETY: The caller's obligations are the same.
+        unsafe { Self::write_cold(call, self, caller) }
+    }
+
+    /// Writes one function entry, if that needs one slot and nothing else; whether it did.
     ///
     /// # Safety
     ///
-    /// - The caller runs on the ring's CPU, with preemption off, from before the call to its end.
-    /// - Other writers of this ring only interrupt this one and end before it goes on.
+    /// As for [`Ring::write`].
     #[inline(always)]
-    pub(crate) unsafe fn write<C: Fn() -> u64>(
-        &self,
-        entry: &Entry,
-        task: &Task,
-        clock: C,
-    ) -> Outcome {
+    unsafe fn write_hot(&self, call: Call, caller: impl Caller) -> bool {
         let head = self.head.load_relaxed();
-        let now = clock();
-        let hot = head & self.sub_mask != 0
-            && now >> TIME_BITS == self.epoch.load_relaxed()
-            && self.is_task(task)
-            && is_text_address(entry.parent_ip)
-            && self.head.local_exchange(head, head.wrapping_add(1));
-        if !hot {
-            // SAFETY: The caller's obligations are the same.
-            return unsafe { self.write_cold(entry, task, clock) };
+        if head as u32 & self.sub_mask == 0 {
+            return false;
+        }
+        let now = caller.now();
+        if !is_text_address(call.parent_ip)
+            || now >> TIME_BITS != self.epoch.load_relaxed()
+            || !caller.is_task(|index| self.task_word(index))
+        {
+            return false;
+        }
+        // Right for this head, if the exchange finds that it is the head still.
+        let ip_mask = self.ip_mask.load_relaxed();
+        if !self.head.local_exchange(head, head.wrapping_add(STEP)) {
+            return false;
         }
         // SAFETY: The exchange moved the head over this slot, which is not at a boundary, so it
         // exists and is ours.
-        unsafe { self.fill(Head(head).slot(), entry.pack(head, now)) };
-        Outcome::Written
+        let slot = unsafe { self.slot(Head(head).offset()) };
+        // In this order few values are needed at a time.
+        let first = Words::first_of_entry(call.ip, ip_mask, now);
+        slot.1.store_low(call.parent_ip as u32);
+        slot.1.store_high(caller.context());
+        slot.0.store_release(first);
+        true
     }
 
     #[inline(always)]
-    fn is_task(&self, task: &Task) -> bool {
-        self.task[0].load_relaxed() == task.ids
-            && self.task[1].load_relaxed() == task.comm[0]
-            && self.task[2].load_relaxed() == task.comm[1]
+    fn task_word(&self, index: usize) -> u64 {
+        self.task.get(index).map_or(0, Word::load_relaxed)
+    }
+
+    /// The slot at a byte offset.
+    ///
+    /// # Safety
+    ///
+    /// `offset` is that of a slot of the ring.
+    #[inline(always)]
+    unsafe fn slot(&self, offset: usize) -> &Slot {
+        // SAFETY: The caller promises that the slot lies there.
+        let slot = unsafe { self.base.byte_add(offset) };
+        // SAFETY: By the type's invariant the memory of `storage` holds slots.
+        unsafe { &*slot }
     }
 
     /// Completes slot `index`.
@@ -287,57 +449,69 @@ impl<S: Storage> Ring<S> {
     /// # Safety
     ///
     /// `index` is a slot of the ring that the caller got from the head.
-    #[inline(always)]
     unsafe fn fill(&self, index: usize, words: Words) {
         // SAFETY: The caller promises that the slot exists.
-        let slot = unsafe { &*self.base.add(index) };
+        let slot = unsafe { self.slot(index * SLOT_BYTES) };
         slot.1.store_relaxed(words.1);
         slot.0.store_release(words.0);
     }
 
     /// The way of all events that need more than one slot, or a new sub-buffer, or were interrupted.
     ///
-    /// It goes round again only if an interrupt wrote an event in between.
+    /// It goes round again only if an interrupt wrote an event in between. The arguments are in the
+    /// order in which a hook has them, so that it need not move them.
     ///
     /// # Safety
     ///
     /// As for [`Ring::write`].
     #[cold]
     #[inline(never)]
-    unsafe fn write_cold<C: Fn() -> u64>(&self, entry: &Entry, task: &Task, clock: C) -> Outcome {
+    unsafe fn write_cold<C: Caller>(call: Call, ring: &Self, caller: C) -> Outcome {
+        if ring.cold.subbufs == 0 {
+            ring.storage.missed();
+            return Outcome::Closed;
+        }
+        let task = caller.task();
         loop {
-            let head = self.head();
-            let now = clock();
-            let place = head.0 & self.sub_mask;
+            let head = ring.head();
+            let now = caller.now();
+            let place = head.slot() & (ring.subbuf_slots() - 1);
             if place == 0 {
-                match self.open(head) {
+                match ring.open(head) {
                     Opening::Raced => continue,
-                    Opening::Blocked => {
-                        self.overrun.local_add(1);
-                        return Outcome::Overrun;
+                    Opening::Blocked(outcome) => {
+                        match outcome {
+                            Outcome::Full => ring.cold.dropped.local_add(1),
+                            _ => ring.cold.overrun.local_add(1),
+                        }
+                        return outcome;
                     }
-                    Opening::Ready(start, ours) => {
-                        let group = Group::new(entry, task, now, true, true);
-                        let won = self.take(head, start, &group);
+                    Opening::Ready(start, ours, reached) => {
+                        let group = Group::new(call, &caller, &task, now, true, true);
+                        let won = ring.take(head, start, &group);
                         if ours {
-                            self.opening.store_relaxed(0);
+                            ring.cold.opening.store_relaxed(0);
                         }
                         if won {
                             // SAFETY: `take` moved the head over the group's slots.
-                            unsafe { self.fill_group(start, &group, now) };
+                            unsafe { ring.fill_group(start, &group, now) };
+                            if reached {
+                                ring.storage.reached();
+                            }
                             return Outcome::Written;
                         }
                     }
                 }
                 continue;
             }
-            let needs_time = now >> TIME_BITS != self.epoch.load_relaxed();
-            let group = Group::new(entry, task, now, needs_time, !self.is_task(task));
-            if place as usize + group.length() > self.subbuf_slots() {
-                self.close(head);
-            } else if self.take(head, head, &group) {
+            let needs_time = now >> TIME_BITS != ring.epoch.load_relaxed();
+            let needs_task = !caller.is_task(|index| ring.task_word(index));
+            let group = Group::new(call, &caller, &task, now, needs_time, needs_task);
+            if place + group.length() > ring.subbuf_slots() {
+                ring.close(head);
+            } else if ring.take(head, head, &group) {
                 // SAFETY: `take` moved the head over the group's slots.
-                unsafe { self.fill_group(head, &group, now) };
+                unsafe { ring.fill_group(head, &group, now) };
                 return Outcome::Written;
             }
         }
@@ -348,7 +522,7 @@ impl<S: Storage> Ring<S> {
         let others = (group.length() as u64 - 1) << OTHERS_SHIFT;
         let new = start
             .0
-            .wrapping_add(group.length() as u64)
+            .wrapping_add(group.length() as u64 * STEP)
             .wrapping_add(others);
         self.head.local_exchange(old.0, new)
     }
@@ -361,7 +535,7 @@ impl<S: Storage> Ring<S> {
     unsafe fn fill_group(&self, start: Head, group: &Group, now: u64) {
         for (index, words) in (start.slot()..).zip(group.slots()) {
             // SAFETY: The caller promises that the slot is its own.
-            unsafe { self.fill(index, Words(words.0 | start.0 & PARITY, words.1)) };
+            unsafe { self.fill(index, words.with_parity(start.parity())) };
         }
         // After the exchange: an interrupt between the two announces the same again, no more. Its
         // own announcements stay true, since the task is the same and an older epoch never comes
@@ -374,16 +548,16 @@ impl<S: Storage> Ring<S> {
 
     /// Moves the head to the next boundary and fills what is left before it.
     fn close(&self, head: Head) {
-        let left = self.subbuf_slots() - (head.0 & self.sub_mask) as usize;
+        let left = self.subbuf_slots() - (head.slot() & (self.subbuf_slots() - 1));
         let new = (head.0)
-            .wrapping_add(left as u64)
+            .wrapping_add(left as u64 * STEP)
             .wrapping_add((left as u64) << OTHERS_SHIFT);
         if !self.head.local_exchange(head.0, new) {
             return;
         }
         for index in (head.slot()..).take(left) {
             // SAFETY: The exchange moved the head over these slots.
-            unsafe { self.fill(index, Words::pack(Kind::Pad, head.0, 0, 0, 0)) };
+            unsafe { self.fill(index, Words::PAD.with_parity(head.parity())) };
         }
     }
 
@@ -393,52 +567,72 @@ impl<S: Storage> Ring<S> {
         let size = self.subbuf_slots();
         let wraps = head.slot() >= slots.len();
         let (index, lap) = if wraps {
-            (0, head.next_lap())
+            (0, Head(head.next_lap()))
         } else {
-            (head.slot(), head.0)
+            (head.slot(), head)
         };
         let (Some(last), Some(next)) = (
             slots.get(head.slot().wrapping_sub(size)),
             slots.get(index..index.wrapping_add(size)),
         ) else {
             // The invariants exclude it; an event lost and counted is better than a panic.
-            return Opening::Blocked;
+            return Opening::Blocked(Outcome::Overrun);
         };
         let Some((header, rest)) = next.split_first() else {
-            return Opening::Blocked;
+            return Opening::Blocked(Outcome::Overrun);
         };
         let seq = last.0.load_relaxed().wrapping_add(1);
+        if self.is_full(seq) {
+            return match self.head() == head {
+                true => Opening::Blocked(Outcome::Full),
+                false => Opening::Raced,
+            };
+        }
         let events = (size as u64 - 1).wrapping_sub(head.others());
         let first_event = last.1.load_relaxed().wrapping_add(events);
         let found = header.0.load_relaxed();
 
-        let outer = self.opening.load_relaxed();
-        let ours = outer == 0 && self.opening.local_exchange(0, seq);
+        let outer = self.cold.opening.load_relaxed();
+        let ours = outer == 0 && self.cold.opening.local_exchange(0, seq);
         // From here on nobody comes round to this sub-buffer again. If the head is still as it was
         // after all has been looked at, nobody has written, and what was seen belongs together.
         let moved = || self.head() != head;
         let blocked = || {
             let distance = seq.wrapping_sub(outer);
             let meets_outer =
-                outer != 0 && distance != 0 && distance.checked_rem(self.subbufs) == Some(0);
+                outer != 0 && distance != 0 && distance.checked_rem(self.subbufs()) == Some(0);
             // A slot that was not completed in the last lap belongs to a writer below on the stack.
-            let old_parity = !lap & PARITY;
-            let unfinished = rest.iter().fold(0, |mixed, slot| {
-                mixed | (slot.0.load_relaxed() ^ old_parity)
-            });
-            meets_outer || unfinished & PARITY != 0
+            let old_parity = lap.parity() ^ PARITY;
+            meets_outer || has_unfinished(rest, old_parity)
         };
         let opening = match (blocked(), moved()) {
-            (true, false) => Opening::Blocked,
+            (true, false) => Opening::Blocked(Outcome::Overrun),
             (false, false) if found == seq || self.announce(header, found, seq, first_event) => {
-                Opening::Ready(Head::compose(index + 1, 0, lap), ours)
+                if wraps {
+                    // An interrupt that has gone on meanwhile is in the same lap: it cannot have come
+                    // round to here. Others need no new mask.
+                    self.ip_mask.store_relaxed(ip_mask(lap.parity()));
+                }
+                let reached = seq >= self.readers.awaited.load_relaxed();
+                Opening::Ready(Head::compose(index + 1, 0, lap.0), ours, reached)
             }
             _ => Opening::Raced,
         };
         if ours && !matches!(opening, Opening::Ready(..)) {
-            self.opening.store_relaxed(0);
+            self.cold.opening.store_relaxed(0);
         }
         opening
+    }
+
+    /// Whether sub-buffer `seq` must wait, in discard mode, for the one in its place to be released.
+    fn is_full(&self, seq: u64) -> bool {
+        let Some(in_place) = seq.checked_sub(self.subbufs()) else {
+            return false;
+        };
+        // Acquire: what follows is done after all loads of whoever released it.
+        in_place != 0
+            && self.readers.discard.load_relaxed() != 0
+            && in_place >= self.readers.released.load_acquire()
     }
 
     /// Writes a sub-buffer's header, which was `found`; whether it still was.
@@ -458,14 +652,41 @@ impl<S: Storage> Ring<S> {
     }
 }
 
+/// Whether any of `slots` was not completed in a lap of parity `parity`.
+fn has_unfinished(slots: &[Slot], parity: u64) -> bool {
+    /// As many at a time as the compiler makes one pass of a loop of. This is the only work that
+    /// grows with the number of events.
+    const AT_A_TIME: usize = 16;
+    let groups = slots.chunks_exact(AT_A_TIME);
+    let rest = groups.remainder();
+    if parity == 0 {
+        let any = |slots: &[Slot]| {
+            slots
+                .iter()
+                .fold(0, |bits, slot| bits | slot.0.load_relaxed())
+        };
+        let bits = groups.fold(any(rest), |bits, group| bits | any(group));
+        bits & PARITY != 0
+    } else {
+        let all = |slots: &[Slot]| {
+            slots
+                .iter()
+                .fold(!0, |bits, slot| bits & slot.0.load_relaxed())
+        };
+        let bits = groups.fold(all(rest), |bits, group| bits & all(group));
+        bits & PARITY == 0
+    }
+}
+
 /// What [`Ring::open`] found.
 enum Opening {
-    /// The sub-buffer is ready; its first free slot, and whether `opening` was set here.
-    Ready(Head, bool),
+    /// The sub-buffer is ready; its first free slot, whether `opening` was set here, and whether
+    /// readers wait for it.
+    Ready(Head, bool, bool),
     /// An interrupt moved the head.
     Raced,
     /// The next sub-buffer cannot be had now.
-    Blocked,
+    Blocked(Outcome),
 }
 
 /// The slots of one event: announcements it needs, then the entry.
@@ -479,24 +700,31 @@ impl Group {
     /// Time, task (2), wide parent, entry.
     const MOST: usize = 5;
 
-    fn new(entry: &Entry, task: &Task, now: u64, needs_time: bool, needs_task: bool) -> Self {
+    fn new(
+        call: Call,
+        caller: &impl Caller,
+        task: &Task,
+        now: u64,
+        needs_time: bool,
+        needs_task: bool,
+    ) -> Self {
         let mut group = Self {
             slots: [Words::default(); Self::MOST],
             length: 0,
             task: *task,
         };
         if needs_time {
-            group.push(Words::pack(Kind::Time, 0, now, 0, now >> TIME_BITS));
+            group.push(Words::time_slot(now));
         }
         if needs_task {
-            let [first, second] = Words::pack_task(0, now, task);
+            let [first, second] = Words::task_slots(task);
             group.push(first);
             group.push(second);
         }
-        if !is_text_address(entry.parent_ip) {
-            group.push(Words::pack(Kind::Wide, 0, now, 0, entry.parent_ip));
+        if !is_text_address(call.parent_ip) {
+            group.push(Words::wide_slot(call.parent_ip));
         }
-        group.push(entry.pack(0, now));
+        group.push(Words::entry(call.ip, call.parent_ip, caller.context(), now));
         group
     }
 

@@ -2,59 +2,72 @@
 
 //! The layout of what the ring holds: slots of 16 bytes, read and written as two 64-bit words.
 //!
-//! | word | bits  | a function entry       | other kinds                     |
-//! |------|-------|------------------------|---------------------------------|
-//! | 0    | 0-31  | `ip`, low 32 bits      | payload                         |
-//! | 0    | 32-59 | time, low 28 bits      | the same                        |
-//! | 0    | 60-62 | [`Kind`]               | [`Kind`]                        |
-//! | 0    | 63    | parity of the lap      | the same                        |
-//! | 1    | 0-31  | `parent_ip`, low 32    | payload                         |
-//! | 1    | 32-63 | [`Context`](super::context::Context) | payload           |
+//! | word | bits  | a function entry                       | other kinds          |
+//! |------|-------|----------------------------------------|----------------------|
+//! | 0    | 0-30  | `ip`, low 31 bits                      | payload              |
+//! | 0    | 31    | parity of the lap                      | the same             |
+//! | 0    | 32-63 | time, low 32 bits                      | payload              |
+//! | 1    | 0-23  | `parent_ip`, low 31 bits               | payload              |
+//! | 1    | 24-30 |                                        | [`Kind`]             |
+//! | 1    | 31    | 1                                      | 0                    |
+//! | 1    | 32-63 | [`Context`](super::context::Context)   | payload              |
 //!
 //! Word 0 is stored last, with release semantics: a slot whose parity bit equals the parity of its
 //! sub-buffer's lap is complete, any other is not written yet. So every slot publishes itself, and
 //! neither a commit counter nor a nesting counter is needed.
 //!
 //! The text of the kernel, of modules, of trampolines and of BPF programs lies in the top 2 GiB of
-//! the address space, so 32 bits sign-extended name any of it. A `parent_ip` outside is kept by a
-//! [`Kind::Wide`] slot before the entry.
+//! the address space, so the upper 33 bits of its addresses are ones, and 31 bits name any of it. A
+//! `parent_ip` outside is kept by a [`Kind::Wide`] slot before the entry.
+//!
+//! The fields lie where the processor can put them in the fewest instructions: the counter's low half
+//! and its high half (the *epoch*) come in registers of their own.
 
 /// Bytes in a slot.
 pub(crate) const SLOT_BYTES: usize = 16;
 
 /// Bits of the time that a slot carries itself, in ticks of the clock; the rest is the epoch, which
 /// a [`Kind::Time`] slot announces.
-pub(crate) const TIME_BITS: u32 = 28;
+pub(crate) const TIME_BITS: u32 = 32;
 
 const TIME_SHIFT: u32 = 32;
-const KIND_SHIFT: u32 = TIME_SHIFT + TIME_BITS;
-const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
+const KIND_SHIFT: u32 = 24;
+const KIND_MASK: u64 = 0x7f;
+/// Payload of word 1 below the kind.
+const SMALL_MASK: u64 = (1 << KIND_SHIFT) - 1;
 
-/// The lap's parity, bit 63 of word 0 (and of the ring's head).
-pub(crate) const PARITY: u64 = 1 << 63;
+/// The lap's parity, in word 0. It takes the place of an address bit that is always 1.
+pub(crate) const PARITY: u64 = 1 << 31;
+/// Says that a slot is a function entry, in word 1. Also a bit that is always 1 of a text address.
+pub(crate) const ENTRY: u64 = 1 << 31;
+
+/// Where the kernel's text begins.
+const TEXT_START: u64 = 0xffff_ffff_8000_0000;
 
 /// What a slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// Entry of a function.
+    /// Entry of a function; such a slot has no bits for its kind.
     Function = 0,
     /// Nothing: fills the end of a sub-buffer.
     Pad = 1,
-    /// The epoch (time >> [`TIME_BITS`]) of the slots that follow, in word 1.
+    /// The epoch (time >> [`TIME_BITS`]) of the slots that follow, in bits 32-63 of word 1; bits
+    /// 32-63 of word 0 are the time's low half.
     Time = 2,
-    /// First half of the task that the slots after it belong to: pid, tgid, comm bytes 0-3.
+    /// First half of the task that the slots after it belong to. Word 0: pid in bits 0-30, comm bytes
+    /// 4-7 in bits 32-63; word 1: tgid in bits 0-23, comm bytes 0-3 in bits 32-63.
     Task = 3,
-    /// Second half: comm bytes 4-15.
+    /// Second half. Word 0: comm bytes 8-11 in bits 32-63; word 1: comm bytes 12-15 in bits 32-63.
     TaskName = 4,
-    /// The whole `parent_ip` of the entry that follows, in word 1.
+    /// The whole `parent_ip` of the entry that follows: its low half in bits 32-63 of word 0, its
+    /// high half in bits 32-63 of word 1.
     Wide = 5,
 }
 
 impl Kind {
     const fn from_bits(bits: u64) -> Option<Self> {
         match bits {
-            0 => Some(Self::Function),
             1 => Some(Self::Pad),
             2 => Some(Self::Time),
             3 => Some(Self::Task),
@@ -99,63 +112,139 @@ impl Task {
     }
 }
 
+/// Bits of a pid, and of a tgid, that a slot keeps; the kernel's `PID_MAX_LIMIT` is 2^22.
+pub(crate) const PID_BITS: u32 = 24;
+const PID_MASK: u64 = (1 << PID_BITS) - 1;
+
 impl Words {
-    /// Packs a slot of `kind`; only the low bits of `time` that fit are kept.
+    /// Packs a function entry. `ip_mask` is [`ip_mask`] of the lap's parity.
     #[inline(always)]
-    pub(crate) const fn pack(kind: Kind, parity: u64, time: u64, low: u32, second: u64) -> Self {
+    pub(crate) const fn first_of_entry(ip: u64, ip_mask: u64, time: u64) -> u64 {
+        (time << TIME_SHIFT) | (ip ^ ip_mask)
+    }
+
+    /// Packs a function entry, but for its parity.
+    pub(crate) const fn entry(ip: u64, parent_ip: u64, context: u32, time: u64) -> Self {
         Self(
-            (parity & PARITY)
-                | ((kind as u64) << KIND_SHIFT)
-                | ((time & TIME_MASK) << TIME_SHIFT)
-                | low as u64,
-            second,
+            Self::first_of_entry(ip, ip_mask(0), time),
+            parent_ip & 0xffff_ffff | ENTRY | ((context as u64) << 32),
         )
     }
 
-    /// Packs the two slots that say which task the following slots belong to.
-    pub(crate) const fn pack_task(parity: u64, time: u64, task: &Task) -> [Self; 2] {
+    /// Packs a slot that is no function entry, but for its parity: `high0` and `high1` are bits
+    /// 32-63 of the words, `low0` is below 2^31, and `low1` below 2^24.
+    const fn other(kind: Kind, low0: u64, high0: u32, low1: u64, high1: u32) -> Self {
+        Self(
+            (low0 & !PARITY) | ((high0 as u64) << 32),
+            low1 | ((kind as u64) << KIND_SHIFT) | ((high1 as u64) << 32),
+        )
+    }
+
+    /// A slot without meaning.
+    pub(crate) const PAD: Self = Self::other(Kind::Pad, 0, 0, 0, 0);
+
+    /// The slot that says which epoch the time `now` lies in.
+    pub(crate) const fn time_slot(now: u64) -> Self {
+        Self::other(Kind::Time, 0, now as u32, 0, (now >> TIME_BITS) as u32)
+    }
+
+    /// The slot with the whole of a `parent_ip` that is no text address.
+    pub(crate) const fn wide_slot(parent_ip: u64) -> Self {
+        Self::other(Kind::Wide, 0, parent_ip as u32, 0, (parent_ip >> 32) as u32)
+    }
+
+    /// The two slots that say which task the following slots belong to.
+    pub(crate) const fn task_slots(task: &Task) -> [Self; 2] {
         let [first, second] = task.comm;
         [
-            Self::pack(
+            Self::other(
                 Kind::Task,
-                parity,
-                time,
-                task.ids as u32,
-                (task.ids >> 32) | (first << 32),
+                task.ids & PID_MASK,
+                (first >> 32) as u32,
+                (task.ids >> 32) & PID_MASK,
+                first as u32,
             ),
-            Self::pack(Kind::TaskName, parity, time, (first >> 32) as u32, second),
+            Self::other(Kind::TaskName, 0, second as u32, 0, (second >> 32) as u32),
         ]
     }
 
-    /// The low half of word 0: `ip`, or payload.
-    pub(crate) const fn low(self) -> u32 {
-        self.0 as u32
-    }
-
-    /// The slot's own bits of the time.
-    pub(crate) const fn time(self) -> u64 {
-        (self.0 >> TIME_SHIFT) & TIME_MASK
+    /// The same slot, complete in a lap of parity `parity`.
+    pub(crate) const fn with_parity(self, parity: u64) -> Self {
+        Self(self.0 & !PARITY | parity & PARITY, self.1)
     }
 
     /// What the slot holds, `None` for a kind that no version writes.
     pub(crate) const fn kind(self) -> Option<Kind> {
-        Kind::from_bits((self.0 & !PARITY) >> KIND_SHIFT)
+        if self.is_entry() {
+            Some(Kind::Function)
+        } else {
+            Kind::from_bits((self.1 >> KIND_SHIFT) & KIND_MASK)
+        }
+    }
+
+    /// Whether it is a function entry.
+    #[inline(always)]
+    pub(crate) const fn is_entry(self) -> bool {
+        self.1 & ENTRY != 0
     }
 
     /// Whether the slot was completed in a lap of parity `parity`.
+    #[inline(always)]
     pub(crate) const fn is_complete(self, parity: u64) -> bool {
         (self.0 ^ parity) & PARITY == 0
     }
+
+    /// Bits 32-63 of word 0: the time's low half, for entries and [`Kind::Time`].
+    pub(crate) const fn high0(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// Bits 32-63 of word 1: the context of entries.
+    pub(crate) const fn high1(self) -> u32 {
+        (self.1 >> 32) as u32
+    }
+
+    /// An entry's `ip`.
+    pub(crate) const fn ip(self) -> u64 {
+        text_address(self.0)
+    }
+
+    /// An entry's `parent_ip`, if no [`Kind::Wide`] slot said another.
+    pub(crate) const fn parent_ip(self) -> u64 {
+        text_address(self.1)
+    }
+
+    /// The address that a [`Kind::Wide`] slot keeps.
+    pub(crate) const fn wide(self) -> u64 {
+        self.high0() as u64 | ((self.high1() as u64) << 32)
+    }
+
+    /// What a [`Kind::Task`] slot says of `task`.
+    pub(crate) const fn first_half(self, task: &mut Task) {
+        let pid = self.0 & PID_MASK;
+        task.ids = pid | ((self.1 & SMALL_MASK) << 32);
+        task.comm[0] = self.high1() as u64 | ((self.high0() as u64) << 32);
+    }
+
+    /// What a [`Kind::TaskName`] slot says of `task`.
+    pub(crate) const fn second_half(self, task: &mut Task) {
+        task.comm[1] = self.high0() as u64 | ((self.high1() as u64) << 32);
+    }
 }
 
-/// Widens the low 32 bits of a text address.
-#[inline(always)]
-pub(crate) const fn text_address(low: u32) -> u64 {
-    low as i32 as i64 as u64
+/// What turns a text address into bits 0-31 of word 0, by exclusive or: clears the upper half, and
+/// puts the parity in the place of bit 31.
+pub(crate) const fn ip_mask(parity: u64) -> u64 {
+    0xffff_ffff_0000_0000 | ((parity ^ PARITY) & PARITY)
 }
 
-/// Whether 32 bits are enough for `address`.
+/// The text address of which bits 0-30 are those of `word`.
+const fn text_address(word: u64) -> u64 {
+    TEXT_START | (word & !PARITY & 0xffff_ffff)
+}
+
+/// Whether 31 bits are enough for `address`.
 #[inline(always)]
 pub(crate) const fn is_text_address(address: u64) -> bool {
-    text_address(address as u32) == address
+    address >= TEXT_START
 }

@@ -172,7 +172,7 @@ impl Buffers {
             let ring = buffer.ring.insert(Self::make_ring(size_kb, cpu)?);
             // SAFETY: The ring is this CPU's alone. `resize` keeps it until nobody writes to it,
             // and at the end the instance unhooks the recorder before the buffers go.
-            unsafe { recorder.set_ring(cpu, &**ring) };
+            unsafe { recorder.set_ring(cpu, Some(ring)) };
         }
         Ok(())
     }
@@ -212,7 +212,7 @@ impl Buffers {
             if let Some(buffer) = self.cpus.get_mut(cpu.as_u32() as usize) {
                 // SAFETY: As in `make_for`; the old ring lives on in `old` or with readers, and
                 // `OldRings` waits until nobody writes to it.
-                unsafe { recorder.set_ring(cpu, &*ring) };
+                unsafe { recorder.set_ring(cpu, Some(&ring)) };
                 buffer.clear_from = 0;
                 if let Some(ring) = buffer.ring.replace(ring) {
                     // Room was reserved.

@@ -18,7 +18,7 @@ use crate::sys::cpu::Prepare;
 use crate::sys::ftrace::{Functions, Hook};
 use crate::sys::modules::Watch;
 use crate::sys::text::Text;
-use crate::tracer::function::Recorder;
+use crate::tracer::function::{Gate, Recorder};
 use crate::tracer::Tracer;
 
 /// What files change.
@@ -151,13 +151,13 @@ impl Instance {
 
     /// Whether recording is on.
     pub(crate) fn is_on(&self) -> bool {
-        self.hook.handler().is_on()
+        !self.hook.handler().has_gate(Gate::Off)
     }
 
     /// Switches recording on or off; what is hooked stays hooked.
     pub(crate) fn set_on(&self, on: bool) {
         let _control = self.control.lock();
-        self.hook.handler().set_on(on);
+        self.hook.handler().set_gate(Gate::Off, !on);
     }
 
     /// Whether the trace has a column with the call depth.

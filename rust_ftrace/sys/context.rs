@@ -17,11 +17,14 @@ const SOFTIRQ_OFFSET: u32 = 1 << 8;
 const SOFTIRQ_DISABLE_MASK: u32 = 0xfe << 8;
 const HARDIRQ_MASK: u32 = 0xf << 16;
 const NMI_MASK: u32 = 0xf << 20;
-const COUNT_MASK: u32 = PREEMPT_NEED_RESCHED - 1;
 /// Inverted: clear if rescheduling is needed.
 const PREEMPT_NEED_RESCHED: u32 = 1 << 31;
 
-const EFLAGS_IF: u64 = 1 << 9;
+const RESCHED_FLAGS: u64 =
+    (1 << bindings::TIF_NEED_RESCHED) | (1 << bindings::TIF_NEED_RESCHED_LAZY);
+
+const EFLAGS_IF: u32 = 1 << 9;
+const _: () = assert!(EFLAGS_IF == bits::IRQS_ON);
 
 /// Keeps the running code on its CPU, as `preempt_disable_notrace()` does.
 ///
@@ -29,8 +32,6 @@ const EFLAGS_IF: u64 = 1 << 9;
 ///
 /// This CPU's preempt count was raised by one, and is lowered when the guard goes.
 pub(crate) struct PreemptGuard {
-    /// The count before that, with its need-resched bit.
-    before: u32,
     /// A guard belongs to the context that made it.
     _not_send: kernel::types::NotThreadSafe,
 }
@@ -39,7 +40,6 @@ impl PreemptGuard {
     /// Disables preemption.
     #[inline(always)]
     pub(crate) fn new() -> Self {
-        let after: u32;
         // SAFETY: `__preempt_count` is a per-CPU variable that `gs` leads to. The addition is one
         // instruction, so it happens on one CPU; from there on the code stays on it.
         unsafe {
@@ -49,81 +49,43 @@ impl PreemptGuard {
                 options(nostack),
             );
         }
-        // SAFETY: As above, for a load.
-        unsafe {
-            asm!(
-                "mov {after:e}, dword ptr gs:[rip + {count}]",
-                after = out(reg) after,
-                count = sym bindings::__preempt_count,
-                options(nostack, readonly, preserves_flags),
-            );
-        }
         // INVARIANT: Raised above.
         Self {
-            before: after.wrapping_sub(1),
             _not_send: kernel::types::NotThreadSafe,
         }
     }
 
-    /// The engine's context word for a function that was entered with stack pointer `sp`.
+    /// Proof that preemption is off.
     #[inline(always)]
-    pub(crate) fn context_word(&self, current: &Current<'_>, sp: u64) -> u32 {
-        let mut word = bits::Context::stack_field(sp);
-        word |= u32::from(irqs_off()) << bits::IRQS_OFF.trailing_zeros();
-        // The two bits lie side by side in both words.
-        const _: () = assert!(bindings::TIF_NEED_RESCHED_LAZY == bindings::TIF_NEED_RESCHED + 1);
-        const _: () = assert!(bits::NEED_RESCHED_LAZY == bits::NEED_RESCHED << 1);
-        let resched = (current.thread_flags() >> bindings::TIF_NEED_RESCHED) as u32 & 3;
-        word |= resched << bits::NEED_RESCHED.trailing_zeros();
-        word |= u32::from(current.migration_disabled().min(0xf)) << 4;
-        word |= current.entry_word() << bits::ENTRY_TAG_SHIFT;
-
-        let count = self.before;
-        if count & !0xf == PREEMPT_NEED_RESCHED && cfg!(not(CONFIG_PREEMPT_RT)) {
-            // A task, and none of the rare bits.
-            return word | count & 0xf;
-        }
-        word |= (count & PREEMPT_MASK).min(0xf);
-        if count & PREEMPT_NEED_RESCHED == 0 {
-            word |= bits::PREEMPT_RESCHED;
-        }
-        let count = count & COUNT_MASK;
-        if count & NMI_MASK != 0 {
-            word |= bits::NMI;
-        }
-        if count & HARDIRQ_MASK != 0 {
-            word |= bits::HARDIRQ;
-        }
-        let softirq = current.softirq_count(count);
-        if softirq & SOFTIRQ_OFFSET != 0 {
-            word |= bits::SOFTIRQ;
-        }
-        if softirq & SOFTIRQ_DISABLE_MASK != 0 {
-            word |= bits::BH_OFF;
-        }
-        word
+    pub(crate) fn token(&self) -> PreemptOff<'_> {
+        PreemptOff(core::marker::PhantomData)
     }
+}
 
-    /// Offset of this CPU's instances of per-CPU variables.
+/// Proof that preemption is off, by a [`PreemptGuard`]. It has no size, so passing it on costs nothing.
+#[derive(Clone, Copy)]
+pub(crate) struct PreemptOff<'a>(core::marker::PhantomData<&'a PreemptGuard>);
+
+impl<'a> PreemptOff<'a> {
+    /// The preempt count, which the guard has raised by one, with its need-resched bit.
     #[inline(always)]
-    pub(crate) fn cpu_offset(&self) -> usize {
-        let offset: usize;
-        // SAFETY: `this_cpu_off` is a per-CPU variable that `gs` leads to; preemption is off, so
-        // the CPU stays the same while the guard lives.
+    fn count(self) -> u32 {
+        let count: u32;
+        // SAFETY: As in `new`, for a load.
         unsafe {
             asm!(
-                "mov {offset}, qword ptr gs:[rip + {this}]",
-                offset = out(reg) offset,
-                this = sym bindings::this_cpu_off,
-                options(nostack, pure, readonly, preserves_flags),
+                "mov {value:e}, dword ptr gs:[rip + {count}]",
+                value = out(reg) count,
+                count = sym bindings::__preempt_count,
+                options(nostack, readonly, preserves_flags),
             );
         }
-        offset
+        count
     }
 
     /// The running task.
     #[inline(always)]
-    pub(crate) fn current(&self) -> Current<'_> {
+    pub(crate) fn current(self) -> Current<'a> {
         let task: *const bindings::task_struct;
         // SAFETY: `current_task` is a per-CPU variable that `gs` leads to.
         unsafe {
@@ -136,7 +98,7 @@ impl PreemptGuard {
         }
         Current {
             task: task.cast(),
-            _guard: core::marker::PhantomData,
+            token: self,
         }
     }
 }
@@ -176,12 +138,58 @@ impl Drop for PreemptGuard {
 /// # Invariants
 ///
 /// `task` points to this CPU's `current`.
+#[derive(Clone, Copy)]
 pub(crate) struct Current<'a> {
     task: *const u8,
-    _guard: core::marker::PhantomData<&'a PreemptGuard>,
+    token: PreemptOff<'a>,
 }
 
 impl Current<'_> {
+    /// The engine's context word for a function that was entered with stack pointer `sp`.
+    #[inline(always)]
+    pub(crate) fn context_word(&self, sp: u64) -> u32 {
+        /// The count of a task that has not disabled preemption, beside the guard's own.
+        const PLAIN: u32 = PREEMPT_NEED_RESCHED | 1;
+        let word = bits::Context::place(sp, self.entry_word()) | (eflags() & EFLAGS_IF);
+        let count = self.token.count();
+        if count != PLAIN
+            || self.thread_flags() & RESCHED_FLAGS != 0
+            || self.migration_disabled() != 0
+            || self.softirq_count(0) != 0
+        {
+            return self.with_rare_state(word, count.wrapping_sub(1));
+        }
+        word
+    }
+
+    /// Adds all of the context word that is 0 for a task which nothing special is known of.
+    #[inline(always)]
+    fn with_rare_state(&self, mut word: u32, count: u32) -> u32 {
+        cold_path();
+        word |= (count & PREEMPT_MASK).min(bits::MAX_DEPTH);
+        word = in_turn(word);
+        word |= u32::from(self.migration_disabled()).min(bits::MAX_DEPTH) << bits::MIGRATE_SHIFT;
+        word = in_turn(word);
+        let mut set = |condition, bit| {
+            word |= if condition { bit } else { 0 };
+            word = in_turn(word);
+        };
+        const RESCHED: u64 = 1 << bindings::TIF_NEED_RESCHED;
+        const RESCHED_LAZY: u64 = 1 << bindings::TIF_NEED_RESCHED_LAZY;
+        set(self.thread_flags() & RESCHED != 0, bits::NEED_RESCHED);
+        set(
+            self.thread_flags() & RESCHED_LAZY != 0,
+            bits::NEED_RESCHED_LAZY,
+        );
+        set(count & PREEMPT_NEED_RESCHED == 0, bits::PREEMPT_RESCHED);
+        set(count & NMI_MASK != 0, bits::NMI);
+        set(count & HARDIRQ_MASK != 0, bits::HARDIRQ);
+        let softirq = self.softirq_count(count);
+        set(softirq & SOFTIRQ_OFFSET != 0, bits::SOFTIRQ);
+        set(softirq & SOFTIRQ_DISABLE_MASK != 0, bits::BH_OFF);
+        word
+    }
+
     /// Loads a field of the task.
     ///
     /// # Safety
@@ -196,23 +204,49 @@ impl Current<'_> {
         unsafe { field.cast::<T>().read_volatile() }
     }
 
+    /// Half of a pair of words that need not be aligned.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::field`], of a `u64`.
+    #[inline(always)]
+    unsafe fn unaligned(&self, offset: usize) -> u64 {
+        // SAFETY: The caller promises it. A `u64` there need not be aligned for the CPU, and Rust is
+        // told so by the align-1 type.
+        unsafe { self.field::<Unaligned>(offset) }.0
+    }
+
+    /// pid in the lower half, tgid in the upper.
+    #[inline(always)]
+    fn ids(&self) -> u64 {
+        const IDS: usize = offset_of!(bindings::task_struct, pid);
+        const _: () = assert!(offset_of!(bindings::task_struct, tgid) == IDS + 4);
+        // SAFETY: pid and tgid, two ints side by side, as asserted.
+        unsafe { self.unaligned(IDS) }
+    }
+
+    /// Half of comm.
+    #[inline(always)]
+    fn comm<const HALF: usize>(&self) -> u64 {
+        const COMM: usize = offset_of!(bindings::task_struct, comm);
+        const { assert!(HALF < 2) };
+        // SAFETY: comm has 16 bytes.
+        unsafe { self.unaligned(COMM + 8 * HALF) }
+    }
+
     /// What the task is known by.
     #[inline(always)]
     pub(crate) fn identity(&self) -> Task {
-        const IDS: usize = offset_of!(bindings::task_struct, pid);
-        const COMM: usize = offset_of!(bindings::task_struct, comm);
-        const _: () = assert!(offset_of!(bindings::task_struct, tgid) == IDS + 4);
-        // SAFETY: pid and tgid, two ints side by side, as asserted. A `u64` there need not be
-        // aligned for the CPU, and Rust is told so by the align-1 type.
-        let ids = unsafe { self.field::<Unaligned>(IDS) };
-        // SAFETY: The first half of comm, which has 16 bytes.
-        let low = unsafe { self.field::<Unaligned>(COMM) };
-        // SAFETY: The second half.
-        let high = unsafe { self.field::<Unaligned>(COMM + 8) };
         Task {
-            ids: ids.0,
-            comm: [low.0, high.0],
+            ids: self.ids(),
+            comm: [self.comm::<0>(), self.comm::<1>()],
         }
+    }
+
+    /// Whether that is who `word(0)`, `word(1)` and `word(2)` say.
+    #[inline(always)]
+    pub(crate) fn is_known_as(&self, word: impl Fn(usize) -> u64) -> bool {
+        self.ids() == word(0) && self.comm::<0>() == word(1) && self.comm::<1>() == word(2)
     }
 
     #[inline(always)]
@@ -267,9 +301,9 @@ impl Current<'_> {
 #[repr(C, packed)]
 struct Unaligned(u64);
 
-/// Whether interrupts are disabled on this CPU.
+/// The lower half of the flags register.
 #[inline(always)]
-fn irqs_off() -> bool {
+fn eflags() -> u32 {
     let flags: u64;
     // SAFETY: Reads the flags by way of the stack.
     unsafe {
@@ -280,22 +314,38 @@ fn irqs_off() -> bool {
             options(preserves_flags),
         );
     }
-    flags & EFLAGS_IF == 0
+    flags as u32
 }
+
+/// Has the compiler do what comes before first: it would rather do all at once, and then needs more
+/// registers than a function has that need not save any.
+#[inline(always)]
+fn in_turn(mut word: u32) -> u32 {
+    // SAFETY: No instruction.
+    unsafe { asm!("/* {0:e} */", inout(reg) word, options(nostack, preserves_flags)) };
+    word
+}
+
+/// Tells the compiler that the way here is not the usual one.
+#[cold]
+#[inline(always)]
+fn cold_path() {}
 
 /// The time stamp counter, in cycles.
 #[inline(always)]
 pub(crate) fn cycles() -> u64 {
-    let (low, high): (u32, u32);
+    let (low, high): (u64, u64);
     // SAFETY: Every x86-64 CPU has the instruction, and the kernel may always use it. `nomem` is
     // not given, so that the compiler leaves it between the accesses of memory around it.
     unsafe {
         asm!(
             "rdtsc",
-            out("eax") low,
-            out("edx") high,
+            out("rax") low,
+            out("rdx") high,
             options(nostack, preserves_flags),
         );
     }
-    u64::from(high) << 32 | u64::from(low)
+    // SAFETY: The instruction clears the upper half of both registers.
+    unsafe { core::hint::assert_unchecked(low >> 32 == 0 && high >> 32 == 0) };
+    high << 32 | low
 }

@@ -11,27 +11,38 @@ use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::types::Opaque;
 
-use super::context::PreemptGuard;
 use super::rcu;
+use crate::engine::ring::Call;
 
 /// Called at the entry of traced functions.
 pub(crate) trait Handler: Send + Sync + 'static {
     /// A traced function was entered.
     ///
-    /// Runs in any context, NMI included, with preemption off through `guard`. What it calls may
-    /// itself be traced, and would then come back here: so it calls nothing.
-    fn entered(&self, guard: &PreemptGuard, site: &Site);
+    /// Runs in any context, NMI included, with preemption on or off. What it calls may itself be
+    /// traced, and would then come back here: so it calls nothing.
+    fn entered(&self, site: Site<'_>);
 }
 
 /// Where a traced function was entered.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Site {
-    /// Address of the function's ftrace location: its first instruction, or the one after `endbr64`.
-    pub(crate) ip: u64,
-    /// Address that it returns to.
-    pub(crate) parent_ip: u64,
-    /// Stack pointer at the entry, where the return address lies.
-    pub(crate) sp: u64,
+#[derive(Clone, Copy)]
+pub(crate) struct Site<'a> {
+    /// The function, by its ftrace location (its first instruction, or the one after `endbr64`), and
+    /// its caller.
+    pub(crate) call: Call,
+    /// What ftrace saved.
+    pub(crate) registers: Registers<'a>,
+}
+
+/// The registers at a function's entry.
+#[derive(Clone, Copy)]
+pub(crate) struct Registers<'a>(&'a bindings::__arch_ftrace_regs);
+
+impl Registers<'_> {
+    /// Stack pointer, where the return address lies.
+    #[inline(always)]
+    pub(crate) fn sp(&self) -> u64 {
+        self.0.regs.sp as u64
+    }
 }
 
 /// Which functions are traced.
@@ -47,7 +58,7 @@ pub(crate) enum Functions<'a> {
 ///
 /// # Invariants
 ///
-/// - `ops` was initialised by `new` and stays in place; `ops.private` points to `handler`.
+/// - `ops` was initialised by `new` and stays in place.
 /// - `ops` is registered iff `state` says so, and then its filter is empty only for
 ///   [`Functions::All`].
 #[pin_data(PinnedDrop)]
@@ -62,7 +73,7 @@ pub(crate) struct Hook<T: Handler> {
     _pin: PhantomPinned,
 }
 
-// SAFETY: `ops` is only touched under ftrace's own locks, and by our callback, which reads `private`.
+// SAFETY: `ops` is only touched under ftrace's own locks, and its address by our callback.
 unsafe impl<T: Handler> Sync for Hook<T> {}
 // SAFETY: Nothing in it belongs to a thread.
 unsafe impl<T: Handler> Send for Hook<T> {}
@@ -70,12 +81,10 @@ unsafe impl<T: Handler> Send for Hook<T> {}
 impl<T: Handler> Hook<T> {
     /// A hook that traces nothing yet.
     pub(crate) fn new(handler: T) -> impl PinInit<Self, Error> {
-        try_pin_init!(&this in Self {
+        try_pin_init!(Self {
             ops <- Opaque::ffi_init(|ops: *mut bindings::ftrace_ops| {
                 let value = bindings::ftrace_ops {
                     func: Some(callback::<T>),
-                    // SAFETY: `this` points to the hook being initialised; no reference is made.
-                    private: unsafe { &raw mut (*this.as_ptr()).handler }.cast(),
                     ..Default::default()
                 };
                 // SAFETY: `ops` points to memory for the field.
@@ -178,19 +187,18 @@ unsafe extern "C" fn callback<T: Handler>(
     ops: *mut bindings::ftrace_ops,
     fregs: *mut bindings::ftrace_regs,
 ) {
-    let guard = PreemptGuard::new();
-    // SAFETY: `ops` is live.
-    let handler = unsafe { (*ops).private }.cast_const().cast::<T>();
-    // SAFETY: By the invariants of `Hook`, `private` points to its handler, which is only shared.
-    let handler = unsafe { &*handler };
-    let regs = fregs.cast_const().cast::<bindings::__arch_ftrace_regs>();
-    // SAFETY: On x86-64 `struct ftrace_regs` is what `arch_ftrace_regs()` casts it to, and `sp` is
-    // among the registers that are always saved.
-    let sp = unsafe { (*regs).regs.sp };
-    let site = Site {
+    let ops = ops.cast_const().cast::<Opaque<bindings::ftrace_ops>>();
+    // SAFETY: The caller promises where `ops` lies.
+    let hook = unsafe { kernel::container_of!(ops, Hook<T>, ops) };
+    // SAFETY: The hook is live: whoever drops it waits until nobody is on the way through here.
+    let hook = unsafe { &*hook };
+    let fregs = fregs.cast_const().cast::<bindings::__arch_ftrace_regs>();
+    // SAFETY: On x86-64 `struct ftrace_regs` is what `arch_ftrace_regs()` casts it to. `sp`, the one
+    // that is looked at, is among the registers that are always saved.
+    let registers = Registers(unsafe { &*fregs });
+    let call = Call {
         ip: ip as u64,
         parent_ip: parent_ip as u64,
-        sp: sp as u64,
     };
-    handler.entered(&guard, &site);
+    hook.handler.entered(Site { call, registers });
 }

@@ -4,6 +4,7 @@
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use kernel::alloc::allocator::Vmalloc;
 use kernel::alloc::flags::{GFP_KERNEL, __GFP_NOWARN, __GFP_ZERO};
@@ -18,11 +19,14 @@ const _: () = assert!(core::mem::size_of::<Slot>() == SLOT_BYTES);
 ///
 /// # Invariants
 ///
-/// - `slots` points to `length` slots that are ours alone, allocated by `Vmalloc` with `layout`.
+/// `slots` points to `length` slots that are ours alone, allocated by `Vmalloc` with `layout` unless
+/// that is empty.
 pub(crate) struct SlotMemory {
     slots: NonNull<Slot>,
     length: usize,
     layout: Layout,
+    /// Events that were not written for want of memory.
+    missed: AtomicU64,
 }
 
 // SAFETY: Owns its memory, which holds atomics only.
@@ -31,6 +35,17 @@ unsafe impl Sync for SlotMemory {}
 unsafe impl Send for SlotMemory {}
 
 impl SlotMemory {
+    /// No memory.
+    pub(crate) fn none() -> Self {
+        // INVARIANT: There are no slots.
+        Self {
+            slots: NonNull::dangling(),
+            length: 0,
+            layout: Layout::new::<()>(),
+            missed: AtomicU64::new(0),
+        }
+    }
+
     /// Allocates `length` zeroed slots, preferably on `node`.
     ///
     /// # Errors
@@ -46,7 +61,15 @@ impl SlotMemory {
             slots,
             length,
             layout,
+            missed: AtomicU64::new(0),
         })
+    }
+}
+
+impl SlotMemory {
+    /// Events that were not written because there is no memory.
+    pub(crate) fn count_missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
     }
 }
 
@@ -56,10 +79,17 @@ unsafe impl Storage for SlotMemory {
         // SAFETY: By the type's invariants.
         unsafe { core::slice::from_raw_parts(self.slots.as_ptr(), self.length) }
     }
+
+    fn missed(&self) {
+        self.missed.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Drop for SlotMemory {
     fn drop(&mut self) {
+        if self.layout.size() == 0 {
+            return;
+        }
         // SAFETY: By the type's invariants; nobody uses the slots any more.
         unsafe { Vmalloc::free(self.slots.cast(), self.layout) };
     }

@@ -5,13 +5,14 @@
 //! C header: [`include/linux/percpu.h`](srctree/include/linux/percpu.h)
 
 use core::ptr::NonNull;
+use core::sync::atomic::AtomicPtr;
 
 use kernel::alloc::AllocError;
 use kernel::bindings;
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
 
-use super::context::PreemptGuard;
+use super::context::PreemptOff;
 
 /// A `T` for every possible CPU, each on its CPU's node.
 ///
@@ -67,13 +68,24 @@ impl<T> PerCpu<T> {
         // SAFETY: By the type's invariant there is an instance for each possible CPU, and no `&mut`.
         unsafe { &*Self::instance(self.base, cpu) }
     }
+}
 
-    /// This CPU's instance.
+impl<T> PerCpu<AtomicPtr<T>> {
+    /// This CPU's pointer.
     #[inline(always)]
-    pub(crate) fn this<'a>(&'a self, guard: &'a PreemptGuard) -> &'a T {
-        let instance = self.base.as_ptr().wrapping_byte_add(guard.cpu_offset());
-        // SAFETY: As for `get`; the guard keeps the CPU.
-        unsafe { &*instance }
+    pub(crate) fn load(&self, _token: PreemptOff<'_>) -> *const T {
+        let pointer: *const T;
+        // SAFETY: `gs` leads to this CPU's instance, as in `this_cpu_read()`; the CPU stays.
+        // A load of a pointer is atomic, and x86 does not reorder it with later ones.
+        unsafe {
+            core::arch::asm!(
+                "mov {pointer}, qword ptr gs:[{base}]",
+                pointer = out(reg) pointer,
+                base = in(reg) self.base.as_ptr(),
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        pointer
     }
 }
 

@@ -51,13 +51,13 @@ case_of() {
 
 case_of "the hook as it is" "" "$hook" ""
 case_of "a lock prefix" "a locked instruction" "$shim" 's/"cmpxchg qword/"lock cmpxchg qword/'
-case_of "a call on the way" "a call:" "$hook" 's/self\.record(guard, site, cycles)/self.record(guard, site, clock::local_ns)/'
+case_of "a call on the way" "a call:" "$hook" 's/self\.record(guard.token(), site, cycles)/self.record(guard.token(), site, clock::local_ns)/'
 case_of "an index out of bounds" "it can panic" "$hook" \
-	's/let current = guard.current();/&\n        let table = [1u8, 2, 3, 4];\n        core::hint::black_box(table[site.sp as usize]);/'
+	's/let guard = PreemptGuard::new();/&\n        let table = [1u8, 2, 3, 4];\n        core::hint::black_box(table[site.call.ip as usize]);/'
 case_of "an overflowing sum" "it can panic" "$hook" \
-	's/let current = guard.current();/&\n        core::hint::black_box(site.sp + site.ip);/'
+	's/let guard = PreemptGuard::new();/&\n        core::hint::black_box(site.call.ip + site.call.parent_ip);/'
 case_of "a loop" "a loop" "$hook" \
-	's/let current = guard.current();/&\n        while self.gate.load_relaxed() == 77 {}/'
+	's/let guard = PreemptGuard::new();/&\n        while self.gate() == 77 {}/'
 
 echo "$passed passed, $failed failed"
 ((failed == 0))

@@ -14,27 +14,34 @@ use crate::engine::reader::{Cursor, Event};
 use crate::engine::ring::{Outcome, Ring};
 use crate::engine::slot::Words;
 use crate::shim::{weaken, Part};
-use crate::support::{copy_space, entry, ring, task, Heap};
+use crate::support::{call, copy_space, ring, task, Heap, Who};
 
 /// Plain events that fill a sub-buffer of 8 slots: without header, time and task (2).
 const IN_SUBBUF: u64 = 4;
 
 /// Event number `index`.
 fn event(index: u64) -> Event {
-    let entry = entry(index, false);
+    let (call, context) = call(index, false);
     Event {
         time: index,
-        ip: entry.ip,
-        parent_ip: entry.parent_ip,
-        context: Context(entry.context),
+        ip: call.ip,
+        parent_ip: call.parent_ip,
+        context: Context(context),
         task: task(1, 1, "init"),
         lost: 0,
     }
 }
 
 fn write(ring: &Ring<Heap>, index: u64) {
+    let (call, context) = call(index, false);
+    let clock = || index;
+    let who = Who {
+        context,
+        task: task(1, 1, "init"),
+        clock: &clock,
+    };
     // SAFETY: Each ring here has one thread that writes.
-    let outcome = unsafe { ring.write(&entry(index, false), &task(1, 1, "init"), || index) };
+    let outcome = unsafe { ring.write(call, who) };
     assert_eq!(outcome, Outcome::Written);
 }
 

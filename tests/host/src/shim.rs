@@ -51,6 +51,23 @@ impl Word {
         self.0.store(value, order);
     }
 
+    /// Stores bits 0-31: only for a word that nobody looks at before another one was stored with
+    /// [`Word::store_release`].
+    pub(crate) fn store_low(&self, low: u32) {
+        preempt::point();
+        // (loom knows no halves; nobody else writes the word)
+        let high = self.0.load(Ordering::Relaxed) >> 32 << 32;
+        self.0.store(high | u64::from(low), Ordering::Relaxed);
+    }
+
+    /// Stores bits 32-63, likewise.
+    pub(crate) fn store_high(&self, high: u32) {
+        preempt::point();
+        let low = self.0.load(Ordering::Relaxed) as u32;
+        self.0
+            .store(u64::from(low) | (u64::from(high) << 32), Ordering::Relaxed);
+    }
+
     /// Replaces `old` by `new`, atomic towards interrupts of this CPU only; whether it was `old`.
     pub(crate) fn local_exchange(&self, old: u64, new: u64) -> bool {
         preempt::point();

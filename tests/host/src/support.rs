@@ -2,7 +2,7 @@
 
 //! What tests and models share.
 
-use crate::engine::ring::{Entry, Ring, Slot, Storage};
+use crate::engine::ring::{Call, Caller, Ring, Slot, Storage};
 use crate::engine::slot::{Task, Words};
 use crate::shim::Word;
 
@@ -45,17 +45,46 @@ pub(crate) fn task(pid: u32, tgid: u32, comm: &str) -> Task {
     }
 }
 
-/// The entry number `serial`, all of whose fields follow from it.
-pub(crate) fn entry(serial: u64, wide: bool) -> Entry {
+/// The call number `serial` and its context, all of which follow from it.
+pub(crate) fn call(serial: u64, wide: bool) -> (Call, u32) {
     let text = |offset: u64| 0xffff_ffff_8000_0000 + (offset & 0x7fff_ffff);
     let parent = serial.wrapping_mul(0x9e37_79b9);
-    Entry {
+    let call = Call {
         ip: text(serial),
         parent_ip: if wide {
             0x7fff_0000_0000 + parent
         } else {
             text(parent)
         },
-        context: serial.wrapping_mul(0x85eb_ca6b) as u32,
+    };
+    (call, serial.wrapping_mul(0x85eb_ca6b) as u32)
+}
+
+/// Who makes a call, and when.
+#[derive(Clone, Copy)]
+pub(crate) struct Who<C> {
+    pub(crate) context: u32,
+    pub(crate) task: Task,
+    pub(crate) clock: C,
+}
+
+impl<C: Fn() -> u64 + Copy> Caller for Who<C> {
+    fn now(&self) -> u64 {
+        (self.clock)()
+    }
+
+    fn context(&self) -> u32 {
+        self.context
+    }
+
+    fn task(&self) -> Task {
+        self.task
+    }
+
+    fn is_task(&self, word: impl Fn(usize) -> u64) -> bool {
+        [self.task.ids, self.task.comm[0], self.task.comm[1]]
+            .into_iter()
+            .enumerate()
+            .all(|(index, own)| word(index) == own)
     }
 }

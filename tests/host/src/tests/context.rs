@@ -3,14 +3,14 @@
 use proptest::prelude::*;
 
 use crate::engine::context::{
-    is_deeper, Context, Level, HARDIRQ, IRQS_OFF, NMI, SOFTIRQ, STACK_BITS, STACK_SHIFT,
+    is_deeper, Context, Level, HARDIRQ, IRQS_ON, NMI, SOFTIRQ, STACK_BITS, STACK_SHIFT,
 };
 
 #[test]
 fn levels() {
     for (bits, level) in [
         (0, Level::Task),
-        (IRQS_OFF, Level::Task),
+        (IRQS_ON, Level::Task),
         (SOFTIRQ, Level::Softirq),
         (HARDIRQ, Level::Hardirq),
         (HARDIRQ | SOFTIRQ, Level::Hardirq),
@@ -23,20 +23,20 @@ fn levels() {
 
 #[test]
 fn depths() {
-    let context = Context(0xa7 | IRQS_OFF);
+    let context = Context(0xa7 | IRQS_ON);
     assert_eq!((context.preempt_depth(), context.migrate_depth()), (7, 10));
-    assert!(context.has(IRQS_OFF | NMI) && !context.has(HARDIRQ));
+    assert!(context.has(IRQS_ON | NMI) && !context.has(HARDIRQ));
 }
 
 #[test]
 fn stack_field() {
     assert_eq!(
-        Context::stack_field(0xffff_c900_0001_fff8),
+        Context::place(0xffff_c900_0001_fff8, 0),
         0x1fff << STACK_SHIFT
     );
-    assert_eq!(Context::stack_field(0xffff_c900_0002_0000), 0);
+    assert_eq!(Context::place(0xffff_c900_0002_0000, 8), 0);
     assert_eq!(
-        Context(Context::stack_field(0x18) | 0xffff).stack_offset(),
+        Context(Context::place(0x18, 0xd) | 0xffff).stack_offset(),
         3
     );
 }
@@ -54,12 +54,18 @@ fn deeper() {
     assert!(is_deeper(0, half - 1) && !is_deeper(0, half));
 }
 
+#[test]
+fn entry_tag() {
+    let context = Context(Context::place(0x18, 0xfffd) | 0xffff);
+    assert_eq!((context.stack_offset(), context.entry_tag()), (3, 5));
+}
+
 proptest! {
     /// Wherever a stack of at most 32 KiB lies.
     #[test]
     fn order_on_a_stack(base: u32, a in 0..4096u64, b in 0..4096u64) {
         let offset = |place: u64| {
-            Context(Context::stack_field(u64::from(base) * 8 + place * 8)).stack_offset()
+            Context(Context::place(u64::from(base) * 8 + place * 8, base)).stack_offset()
         };
         prop_assert_eq!(is_deeper(offset(a), offset(b)), a < b);
     }

@@ -10,7 +10,7 @@ use crate::engine::reader::{Cursor, Event, Extent};
 use crate::engine::ring::{Outcome, Ring};
 use crate::engine::slot::{Task, Words};
 use crate::shim::preempt;
-use crate::support::{self, copy_space, entry, Heap};
+use crate::support::{self, call, copy_space, Heap, Who};
 
 /// A cursor that knows the index of what it reads next.
 pub(crate) struct Reader {
@@ -28,6 +28,7 @@ pub(crate) struct Cpu {
     serial: Cell<u64>,
     written: RefCell<Vec<Event>>,
     overrun: Cell<u64>,
+    dropped: Cell<u64>,
 }
 
 impl Cpu {
@@ -40,6 +41,7 @@ impl Cpu {
             serial: Cell::new(0),
             written: RefCell::default(),
             overrun: Cell::new(0),
+            dropped: Cell::new(0),
         }
     }
 
@@ -52,7 +54,7 @@ impl Cpu {
     pub(crate) fn write(&self, wide: bool) -> Outcome {
         let serial = self.serial.get();
         self.serial.set(serial + 1);
-        let entry = entry(serial, wide);
+        let (call, context) = call(serial, wide);
         let task = self.task.get();
         // The clock's last reading is the event's time.
         let time = Cell::new(0);
@@ -63,17 +65,28 @@ impl Cpu {
             time.get()
         };
         // SAFETY: The thread is this CPU, and what interrupts it does so by function calls.
-        let outcome = unsafe { self.ring.write(&entry, &task, clock) };
+        let outcome = unsafe {
+            self.ring.write(
+                call,
+                Who {
+                    context,
+                    task,
+                    clock: &clock,
+                },
+            )
+        };
         match outcome {
             Outcome::Written => self.written.borrow_mut().push(Event {
                 time: time.get(),
-                ip: entry.ip,
-                parent_ip: entry.parent_ip,
-                context: Context(entry.context),
+                ip: call.ip,
+                parent_ip: call.parent_ip,
+                context: Context(context),
                 task,
                 lost: 0,
             }),
             Outcome::Overrun => self.overrun.set(self.overrun.get() + 1),
+            Outcome::Full => self.dropped.set(self.dropped.get() + 1),
+            Outcome::Closed => unreachable!("a ring with memory"),
         }
         outcome
     }
@@ -136,6 +149,7 @@ impl Cpu {
         let extent = self.ring.extent();
         assert_eq!(extent.end_event, written.len() as u64, "events written");
         assert_eq!(self.ring.overrun(), self.overrun(), "events overrun");
+        assert_eq!(self.ring.dropped(), self.dropped.get(), "events dropped");
         check_extent(&self.ring, &extent);
         let read = self.read_all(0);
         let indices: Vec<_> = read.iter().map(|&(index, _)| index).collect();

@@ -45,7 +45,7 @@ const ROUND: u32 = 40;
 
 fn write(cpu: &Cpu, write: Write) {
     if write.new_epoch {
-        cpu.advance(1 << 28);
+        cpu.advance(1 << 32);
     }
     cpu.write(write.wide);
 }

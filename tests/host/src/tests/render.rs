@@ -3,7 +3,7 @@
 use std::fmt::{Result, Write};
 
 use crate::engine::context::{
-    Context, BH_OFF, HARDIRQ, IRQS_OFF, NEED_RESCHED, NEED_RESCHED_LAZY, NMI, PREEMPT_RESCHED,
+    Context, BH_OFF, HARDIRQ, IRQS_ON, NEED_RESCHED, NEED_RESCHED_LAZY, NMI, PREEMPT_RESCHED,
     SOFTIRQ,
 };
 use crate::engine::reader::Event;
@@ -26,11 +26,14 @@ impl Symbols for Names {
     }
 }
 
+/// Here the bit says what people are shown.
+const IRQS_OFF: u32 = IRQS_ON;
+
 fn event(task: Task, context: u32) -> Event {
     Event {
         ip: 1,
         parent_ip: 2,
-        context: Context(context),
+        context: Context(context ^ IRQS_ON),
         task,
         ..Event::default()
     }

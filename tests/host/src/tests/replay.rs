@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-use crate::engine::context::{Context, ENTRY_TAG_SHIFT, HARDIRQ, NMI, SOFTIRQ};
+use crate::engine::context::{Context, HARDIRQ, NMI, SOFTIRQ};
 use crate::engine::reader::Event;
 use crate::engine::replay::Replay;
 use crate::support::task;
@@ -17,7 +17,7 @@ fn play(steps: &[Step]) {
         // No call site comes twice: that is a sign of its own.
         let event = Event {
             parent_ip: index as u64,
-            context: Context(level | Context::stack_field(sp)),
+            context: Context(level | Context::place(sp, 0)),
             task: task(pid, pid, "task"),
             ..Event::default()
         };
@@ -150,7 +150,7 @@ fn play_calls(steps: &[(u32, u64, u64, usize)]) {
     for (index, &(number, parent_ip, sp, wanted)) in steps.iter().enumerate() {
         let event = Event {
             parent_ip,
-            context: Context((number << ENTRY_TAG_SHIFT) | Context::stack_field(sp)),
+            context: Context(Context::place(sp, number)),
             task: task(1, 1, "task"),
             ..Event::default()
         };

@@ -13,7 +13,7 @@ use crate::engine::reader::{Cursor, Extent};
 use crate::engine::ring::{Outcome, Ring, Slot, LAPS, MAX_SUBBUF_SLOTS, MIN_SUBBUF_SLOTS};
 use crate::engine::slot::{Task, SLOT_BYTES};
 use crate::shim::preempt;
-use crate::support::{copy_space, entry, ring, task, Heap};
+use crate::support::{call, copy_space, ring, task, Heap, Who};
 
 #[test]
 fn geometries() {
@@ -35,7 +35,7 @@ fn geometries() {
 fn size() {
     let ring = ring(4, 64);
     assert_eq!((ring.subbufs(), ring.subbuf_slots()), (4, 64));
-    assert!((4 * 64 * 16..4 * 64 * 16 + 256).contains(&ring.bytes()));
+    assert!((4 * 64 * 16..4 * 64 * 16 + 512).contains(&ring.bytes()));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn largest_subbuf() {
     assert_eq!(cpu.ring.extent().newest, 1);
     // Then one full of slots that are no events, as far as that goes.
     for _ in 0..MAX_SUBBUF_SLOTS {
-        cpu.advance(1 << 28);
+        cpu.advance(1 << 32);
         cpu.write(true);
     }
     cpu.check();
@@ -72,7 +72,7 @@ fn slots_per_event() {
     cpu.write(false);
     assert_eq!(slots(false), 1);
     assert_eq!(slots(true), 2);
-    cpu.advance(1 << 28);
+    cpu.advance(1 << 32);
     assert_eq!(slots(false), 2);
     cpu.task.set(task(2, 2, "kthreadd"));
     assert_eq!(slots(false), 3);
@@ -104,12 +104,16 @@ fn last_slots_are_used() {
 #[test]
 fn laps_wrap() {
     let ring = ring(2, 8);
-    let task = task(1, 1, "init");
+    let who = Who {
+        context: 0,
+        task: task(1, 1, "init"),
+        clock: || 0,
+    };
     // 4 plain events fill a sub-buffer.
     let in_lap = 2 * 4;
     let write = |index: u64| {
         // SAFETY: This thread alone writes, without interrupts.
-        let outcome = unsafe { ring.write(&entry(index, false), &task, || 0) };
+        let outcome = unsafe { ring.write(call(index, false).0, who) };
         assert_eq!(outcome, Outcome::Written);
     };
     let start = LAPS * in_lap - 2 * in_lap;
@@ -123,7 +127,7 @@ fn laps_wrap() {
         let mut cursor = Cursor::new(&ring, copy_space(&ring), 0);
         for index in extent.first_event..=index {
             let event = cursor.next(&ring).expect("an event");
-            assert_eq!((event.ip, event.lost), (entry(index, false).ip, 0));
+            assert_eq!((event.ip, event.lost), (call(index, false).0.ip, 0));
         }
         assert_eq!(cursor.next(&ring), None);
     }
@@ -145,7 +149,7 @@ fn reader_at_every_step_of_a_writer() {
         };
         for step in 0..60 {
             cpu.task.set(task(step / 7 + 1, 1, "init"));
-            cpu.advance(if step % 11 == 10 { 1 << 28 } else { 0 });
+            cpu.advance(if step % 11 == 10 { 1 << 32 } else { 0 });
             preempt::with_handler(handler.clone(), || cpu.write(step % 5 == 4));
         }
         cpu.check();
@@ -269,9 +273,9 @@ fn step() -> impl Strategy<Value = Step> {
     let ticks = prop_oneof![
         Just(0),
         1..1000u64,
-        Just((1 << 28) - 1),
-        Just(1 << 28),
-        Just(1 << 29),
+        Just((1 << 32) - 1),
+        Just(1 << 32),
+        Just(1 << 33),
         Just(1 << 41),
     ];
     prop_oneof![
@@ -293,7 +297,7 @@ fn tasks() -> [Task; 5] {
         task(7, 7, "sh"),
         task(7, 7, "sixteen bytes..."),
         task(8, 7, "sh"),
-        task(u32::MAX, u32::MAX, ""),
+        task(4_194_304, 4_194_304, ""),
     ]
 }
 

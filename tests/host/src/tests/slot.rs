@@ -2,55 +2,96 @@
 
 use proptest::prelude::*;
 
-use crate::engine::slot::{is_text_address, text_address, Kind, Words, PARITY, TIME_BITS};
+use crate::engine::reader::Decoder;
+use crate::engine::slot::{ip_mask, is_text_address, Kind, Task, Words, ENTRY, PARITY};
 use crate::support::task;
 
-const KINDS: [Kind; 6] = [
-    Kind::Function,
-    Kind::Pad,
-    Kind::Time,
-    Kind::Task,
-    Kind::TaskName,
-    Kind::Wide,
-];
+const PARITIES: [u64; 2] = [0, PARITY];
 
 proptest! {
     #[test]
-    fn fields_keep_apart(kind in 0..6usize, parity: bool, time: u64, low: u32, second: u64) {
-        let kind = KINDS[kind];
-        let parity = if parity { PARITY } else { 0 };
-        let words = Words::pack(kind, parity, time, low, second);
-        prop_assert_eq!(words.kind(), Some(kind));
-        prop_assert_eq!(words.low(), low);
-        prop_assert_eq!(words.time(), time & ((1 << TIME_BITS) - 1));
-        prop_assert_eq!(words.1, second);
-        prop_assert!(words.is_complete(parity));
-        prop_assert!(!words.is_complete(parity ^ PARITY));
+    fn entries(ip: u32, parent: u32, context: u32, time: u64, odd: usize) {
+        let parity = PARITIES[odd % 2];
+        let text = |low: u32| 0xffff_ffff_8000_0000 | u64::from(low);
+        let words = Words::entry(text(ip), text(parent), context, time).with_parity(parity);
+        prop_assert_eq!(words.kind(), Some(Kind::Function));
+        prop_assert_eq!((words.ip(), words.parent_ip()), (text(ip), text(parent)));
+        prop_assert_eq!((words.high0(), words.high1()), (time as u32, context));
+        prop_assert!(words.is_complete(parity) && !words.is_complete(parity ^ PARITY));
+        // What the fast path makes.
+        prop_assert_eq!(words.0, Words::first_of_entry(text(ip), ip_mask(parity), time));
+        prop_assert_eq!(words.1, u64::from(text(parent) as u32) | u64::from(context) << 32);
     }
 
     #[test]
-    fn low_halves_of_text_addresses(low: u32) {
-        let address = text_address(low);
-        prop_assert_eq!(address as u32, low);
-        prop_assert!(is_text_address(address));
+    fn other_kinds(time: u64, address: u64, odd: usize) {
+        let parity = PARITIES[odd % 2];
+        for (words, kind) in [
+            (Words::PAD, Kind::Pad),
+            (Words::time_slot(time), Kind::Time),
+            (Words::wide_slot(address), Kind::Wide),
+        ] {
+            let words = words.with_parity(parity);
+            prop_assert_eq!(words.kind(), Some(kind));
+            prop_assert!(words.is_complete(parity) && !words.is_complete(parity ^ PARITY));
+        }
+        prop_assert_eq!(Words::wide_slot(address).with_parity(parity).wide(), address);
+    }
+
+    #[test]
+    fn tasks(pid in 0..1u64 << 24, tgid in 0..1u64 << 24, comm: [u64; 2], odd: usize) {
+        let task = Task { ids: pid | (tgid << 32), comm };
+        let mut decoder = Decoder::default();
+        for words in Words::task_slots(&task) {
+            prop_assert!(decoder.decode(words.with_parity(PARITIES[odd % 2])).is_none());
+        }
+        prop_assert_eq!(decoder.task, task);
+    }
+
+    /// Whatever the memory holds.
+    #[test]
+    fn any_words(first: u64, second: u64) {
+        let words = Words(first, second);
+        prop_assert_eq!(words.kind() == Some(Kind::Function), second & ENTRY != 0);
+        prop_assert!(is_text_address(words.ip()) && is_text_address(words.parent_ip()));
+        Decoder::default().decode(words);
     }
 }
 
 #[test]
 fn layout() {
-    let words = Words::pack(Kind::Wide, u64::MAX, u64::MAX, 0x8123_4567, 42);
-    assert_eq!(words, Words(0xdfff_ffff_8123_4567, 42));
+    let entry = Words::entry(
+        0xffff_ffff_8123_4567,
+        0xffff_ffff_ffff_fff1,
+        0x89ab_cdef,
+        0x7_0000_0005,
+    );
     assert_eq!(
-        Words::pack(Kind::Function, 0, 1, 2, 3),
-        Words(0x1_0000_0002, 3)
+        entry.with_parity(0),
+        Words(0x0000_0005_0123_4567, 0x89ab_cdef_ffff_fff1)
+    );
+    assert_eq!(entry.with_parity(PARITY).0, 0x0000_0005_8123_4567);
+    assert_eq!(
+        Words::time_slot(0x7_0000_0005),
+        Words(0x0000_0005_0000_0000, 0x0000_0007_0200_0000)
+    );
+    assert_eq!(
+        Words::wide_slot(0x7fff_1234_5678),
+        Words(0x1234_5678_0000_0000, 0x0000_7fff_0500_0000)
+    );
+    assert_eq!(
+        Words::task_slots(&task(0x11, 0x22, "abcdefghijklmno")),
+        [
+            Words(0x6867_6665_0000_0011, 0x6463_6261_0300_0022),
+            Words(0x6c6b_6a69_0000_0000, 0x006f_6e6d_0400_0000),
+        ]
     );
 }
 
 #[test]
 fn unknown_kinds() {
-    for bits in [6, 7] {
-        assert_eq!(Words(bits << 60, 0).kind(), None);
-        assert_eq!(Words((bits << 60) | PARITY, 0).kind(), None);
+    for bits in [0, 6, 7, 127] {
+        assert_eq!(Words(0, bits << 24).kind(), None);
     }
 }
 
@@ -63,9 +104,7 @@ fn text_addresses() {
         (0xffff_8880_0000_0000, false),
         (0x0000_7fff_0000_1000, false),
         (0x8000_0000, false),
-        // Not the kernel's, but 32 bits are enough.
-        (0x7fff_ffff, true),
-        (0, true),
+        (0, false),
     ] {
         assert_eq!(is_text_address(address), is_text, "{address:#x}");
     }
@@ -89,26 +128,5 @@ fn task_names() {
         "sixteen bytes...",
     ] {
         assert_eq!(task(1, 1, name).name(&mut [b'x'; 16]), name.as_bytes());
-    }
-}
-
-#[test]
-fn task_slots() {
-    let task = task(0x1234_5678, 0x9abc_def0, "abcdefghijklmnop");
-    let [first, second] = Words::pack_task(PARITY, 5, &task);
-    assert_eq!(
-        (first.kind(), second.kind()),
-        (Some(Kind::Task), Some(Kind::TaskName))
-    );
-    assert_eq!((first.low(), first.1 as u32), (0x1234_5678, 0x9abc_def0));
-    let bytes = [
-        &((first.1 >> 32) as u32).to_le_bytes()[..],
-        &second.low().to_le_bytes(),
-        &second.1.to_le_bytes(),
-    ];
-    assert_eq!(bytes.concat(), b"abcdefghijklmnop");
-    for words in [first, second] {
-        assert!(words.is_complete(PARITY));
-        assert_eq!(words.time(), 5);
     }
 }

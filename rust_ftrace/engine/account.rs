@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What has become of every event of a CPU, over all rings that it had.
+//!
+//! A ring counts from when it was made. A CPU's counts begin when its buffer was cleared last, and go on
+//! when the ring is replaced by one of another size.
+
+/// What a ring has counted, or a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Events written.
+    pub(crate) written: u64,
+    /// Events taken out by readers.
+    pub(crate) read: u64,
+    /// Events not written: an interrupted writer stood in the way.
+    pub(crate) overrun: u64,
+    /// Events not written: the buffer was full, in discard mode.
+    pub(crate) dropped: u64,
+}
+
+impl Counts {
+    fn with(self, other: Self, sum: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            written: sum(self.written, other.written),
+            read: sum(self.read, other.read),
+            overrun: sum(self.overrun, other.overrun),
+            dropped: sum(self.dropped, other.dropped),
+        }
+    }
+
+    /// Both together.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        self.with(other, u64::wrapping_add)
+    }
+
+    fn minus(self, other: Self) -> Self {
+        self.with(other, u64::wrapping_sub)
+    }
+
+    /// Events that were not written.
+    pub(crate) fn lost(&self) -> u64 {
+        self.overrun.wrapping_add(self.dropped)
+    }
+
+    /// Events whose place was taken, if `present` are still there.
+    pub(crate) fn overwritten(&self, present: u64) -> u64 {
+        self.written
+            .saturating_sub(self.read)
+            .saturating_sub(present)
+    }
+}
+
+/// Where a CPU's counts began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Account {
+    /// What rings before this one have counted since then.
+    earlier: Counts,
+    /// What this ring had counted then.
+    base: Counts,
+}
+
+impl Account {
+    /// The CPU's counts, if its ring has counted `now`.
+    pub(crate) fn counts(&self, now: Counts) -> Counts {
+        self.earlier.plus(now.minus(self.base))
+    }
+
+    /// Begins anew.
+    pub(crate) fn clear(&mut self, now: Counts) {
+        self.earlier = Counts::default();
+        self.base = now;
+    }
+
+    /// Goes on with a new ring; `end` is what the old one counted until the end.
+    pub(crate) fn replace(&mut self, end: Counts) {
+        self.earlier = self.counts(end);
+        self.base = Counts::default();
+    }
+}

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Taking events out of a ring: each is given out once.
+//!
+//! There is one consumer for a ring, whoever reads, under a lock of its own. It looks at the next event
+//! ([`Consumer::peek`]) or at all slots that are ready ([`Consumer::chunk`]) without taking them, so
+//! that a reader can first see what several CPUs have, or whether its user's memory can be written;
+//! [`Consumer::take`] and [`Consumer::take_chunk`] then take just that, or nothing if another reader
+//! was faster.
+
+use super::reader::{Decoder, Event, Extent, Place, Refill, Window};
+use super::ring::{Ring, Storage};
+use super::slot::Words;
+
+/// Slots that are ready to be taken, as they are in the ring. See [`Consumer::chunk`].
+pub(crate) struct Chunk<'a> {
+    /// The slots. The last one is an event or fills the sub-buffer up.
+    pub(crate) slots: &'a [Words],
+    /// The sub-buffer they are from.
+    pub(crate) seq: u64,
+    /// Index of their first event.
+    pub(crate) first_event: u64,
+    /// Number of their events.
+    pub(crate) events: u64,
+    /// Events that were lost right before them.
+    pub(crate) lost: u64,
+    /// What slots before them said.
+    pub(crate) decoder: Decoder,
+    /// Where the consumer is when they are taken.
+    after: Place,
+}
+
+/// What makes a chunk the one that was looked at: its first event, and where it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkKey {
+    first_event: u64,
+    events: u64,
+    after: Place,
+}
+
+impl Chunk<'_> {
+    /// What [`Consumer::take_chunk`] takes.
+    pub(crate) fn key(&self) -> ChunkKey {
+        ChunkKey {
+            first_event: self.first_event,
+            events: self.events,
+            after: self.after,
+        }
+    }
+}
+
+/// Takes events out of a ring.
+pub(crate) struct Consumer<B> {
+    window: Window<B>,
+    /// The next event and its index, if it was looked at, and where the consumer is behind it.
+    peeked: Option<(u64, Event, Place)>,
+    /// Events taken.
+    read: u64,
+    /// No more events are given out: the ring was replaced.
+    closed: bool,
+    released: u64,
+}
+
+impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
+    /// A consumer of a new ring. `copy` may be empty until [`Consumer::set_copy`].
+    pub(crate) fn new(copy: B) -> Self {
+        Self {
+            window: Window {
+                copy,
+                seq: 1,
+                complete: 0,
+                place: Place::default(),
+                from: 0,
+                until: u64::MAX,
+            },
+            peeked: None,
+            read: 0,
+            closed: false,
+            released: 0,
+        }
+    }
+
+    /// Whether it has room for a copy, without which it finds nothing.
+    pub(crate) fn has_copy(&self) -> bool {
+        !self.window.copy.as_ref().is_empty()
+    }
+
+    /// Gives it room for a sub-buffer less one slot.
+    pub(crate) fn set_copy(&mut self, copy: B) {
+        if !self.has_copy() {
+            self.window.copy = copy;
+        }
+    }
+
+    /// Number of events taken.
+    pub(crate) fn read(&self) -> u64 {
+        self.read
+    }
+
+    /// Index before which all events are taken, cleared, or given up.
+    pub(crate) fn position(&self) -> u64 {
+        self.window.place.event.max(self.window.from)
+    }
+
+    /// Number of events that can still be read, of a ring whose extent is `extent`.
+    pub(crate) fn present(&self, extent: &Extent) -> u64 {
+        let position = self.position();
+        let there = extent
+            .end_event
+            .saturating_sub(position.max(extent.first_event));
+        if position >= extent.first_event {
+            return there;
+        }
+        // The ring has gone on, but the copy is still there.
+        let rest = self
+            .window
+            .copy
+            .as_ref()
+            .get(self.window.place.decoded..self.window.complete);
+        let rest = rest
+            .unwrap_or_default()
+            .iter()
+            .filter(|words| words.is_entry());
+        let copied = self.window.place.event.saturating_add(rest.count() as u64);
+        let held = copied.saturating_sub(position);
+        // The copy may reach into what is there.
+        let both = copied.saturating_sub(extent.first_event);
+        (held + there).saturating_sub(both)
+    }
+
+    /// Gives up all events before index `from`, which lies in sub-buffer `seq` or behind it.
+    pub(crate) fn clear<S: Storage>(&mut self, ring: &Ring<S>, from: u64, seq: u64) {
+        self.window.from = self.window.from.max(from);
+        self.window.place.lost = 0;
+        if self
+            .peeked
+            .is_some_and(|(index, ..)| index < self.window.from)
+        {
+            self.peeked = None;
+        }
+        if seq > self.window.seq {
+            self.window.enter(seq);
+            self.window.place.event = self.window.place.event.max(from);
+        }
+        self.release(ring, seq);
+    }
+
+    /// Gives out nothing any more, and what was not read counts as lost.
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+        self.peeked = None;
+    }
+
+    fn release<S: Storage>(&mut self, ring: &Ring<S>, seq: u64) {
+        if seq > self.released {
+            self.released = seq;
+            ring.release(seq);
+        }
+    }
+
+    /// Whether there are slots to decode, after having looked for more.
+    fn has_slots<S: Storage>(&mut self, ring: &Ring<S>) -> bool {
+        if self.closed || !self.has_copy() {
+            return false;
+        }
+        while self.window.place.decoded >= self.window.complete {
+            let refilled = self.window.refill(ring);
+            // What is copied whole needs the ring's memory no more.
+            let whole = u64::from(self.window.complete == ring.subbuf_slots() - 1);
+            self.release(ring, self.window.seq + whole);
+            match refilled {
+                Refill::More => return true,
+                Refill::Unfinished | Refill::NotYet => return false,
+                Refill::Overtaken => {}
+            }
+        }
+        true
+    }
+
+    /// The next event and its index, which stay.
+    pub(crate) fn peek<S: Storage>(&mut self, ring: &Ring<S>) -> Option<(u64, Event)> {
+        while self.peeked.is_none() {
+            if !self.has_slots(ring) {
+                return None;
+            }
+            let before = self.window.place;
+            let event = self.window.decode();
+            let after = self.window.place;
+            if let Some(event) = event {
+                self.peeked = Some((after.event.wrapping_sub(1), event, after));
+                self.window.place = before;
+            }
+        }
+        self.peeked.map(|(index, event, _)| (index, event))
+    }
+
+    /// Takes event `index`, which was the next one; whether it still was.
+    pub(crate) fn take(&mut self, index: u64) -> bool {
+        match self.peeked {
+            Some((next, _, after)) if next == index => {
+                self.peeked = None;
+                self.window.place = after;
+                self.read = self.read.wrapping_add(1);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// All slots that are ready, at most `most` of them, which stay. `None` if there is no event.
+    pub(crate) fn chunk<S: Storage>(&mut self, ring: &Ring<S>, most: usize) -> Option<Chunk<'_>> {
+        self.peeked = None;
+        let (length, events, whole) = self.find_chunk(ring, most)?;
+        let place = self.window.place;
+        let slots = self
+            .window
+            .copy
+            .as_ref()
+            .get(place.decoded..)?
+            .get(..length)?;
+        let mut after = Place {
+            event: place.event.wrapping_add(events),
+            decoded: place.decoded + length,
+            lost: 0,
+            ..place
+        };
+        // Behind a whole sub-buffer everything is announced anew.
+        if !whole {
+            for words in slots {
+                after.decoder.decode(*words);
+            }
+        }
+        Some(Chunk {
+            slots,
+            seq: self.window.seq,
+            first_event: place.event,
+            events,
+            lost: place.lost,
+            decoder: place.decoder,
+            after,
+        })
+    }
+
+    /// How many of the next slots make a chunk, how many events are in them, and whether they are all
+    /// that is left of their sub-buffer.
+    fn find_chunk<S: Storage>(
+        &mut self,
+        ring: &Ring<S>,
+        most: usize,
+    ) -> Option<(usize, u64, bool)> {
+        loop {
+            if !self.has_slots(ring) {
+                return None;
+            }
+            if self.window.place.event < self.window.from {
+                self.skip_one();
+                continue;
+            }
+            let ended = self.window.complete == ring.subbuf_slots() - 1;
+            let copy = self.window.copy.as_ref();
+            let ready = copy.get(self.window.place.decoded..self.window.complete)?;
+            let whole = ended && ready.len() <= most;
+            let slots = ready.get(..most).unwrap_or(ready);
+            let mut events = 0;
+            for words in slots {
+                events += u64::from(words.is_entry());
+            }
+            if events != 0 {
+                let last = match whole {
+                    true => slots.len() - 1,
+                    false => slots.iter().rposition(|words| words.is_entry())?,
+                };
+                return Some((last + 1, events, whole));
+            }
+            if !whole {
+                // No event is ready, or there is no room for one with what is before it.
+                return None;
+            }
+            self.window.place.decoded = self.window.complete;
+        }
+    }
+
+    /// Steps over one slot.
+    fn skip_one(&mut self) {
+        let place = &mut self.window.place;
+        if let Some(words) = self.window.copy.as_ref().get(place.decoded) {
+            place.decoded += 1;
+            if place.decoder.decode(*words).is_some() {
+                place.event = place.event.wrapping_add(1);
+            }
+        }
+    }
+
+    /// Takes a chunk that was looked at; whether it was still the next.
+    pub(crate) fn take_chunk(&mut self, key: ChunkKey) -> bool {
+        let is_next = !self.closed
+            && self.window.place.event == key.first_event
+            && key.first_event >= self.window.from;
+        if is_next {
+            self.peeked = None;
+            self.window.place = key.after;
+            self.read = self.read.wrapping_add(key.events);
+        }
+        is_next
+    }
+}
