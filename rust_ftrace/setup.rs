@@ -68,7 +68,7 @@ pub(crate) fn apply_parameters(instance: &Instance) -> Result {
     if size_kb != 0 {
         let result = usize::try_from(size_kb)
             .map_err(Error::from)
-            .and_then(|size_kb| instance.resize(size_kb));
+            .and_then(|size_kb| instance.resize(None, size_kb));
         result.inspect_err(|error| {
             pr_err!("parameter buffer_size_kb={size_kb} is refused: {error:?}\n");
         })?;

@@ -71,9 +71,16 @@ impl Account {
         self.base = now;
     }
 
-    /// Goes on with a new ring; `end` is what the old one counted until the end.
+    /// Goes on with a new ring; `end` is what the old one has counted
+    /// so far; see [`Account::add_late`].
     pub(crate) fn replace(&mut self, end: Counts) {
         self.earlier = self.counts(end);
         self.base = Counts::default();
+    }
+
+    /// Adds what the old ring has counted after it was said to be at `end`: writers that were in it then
+    /// have finished.
+    pub(crate) fn add_late(&mut self, end: Counts, finished: Counts) {
+        self.earlier = self.earlier.plus(finished.minus(end));
     }
 }

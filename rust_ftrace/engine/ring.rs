@@ -26,7 +26,7 @@
 //! is not needed, so the exchange has no lock prefix.
 //!
 //! ```text
-//! head:  63 parity | 62..44 lap | 43..32 other slots in this sub-buffer | 31..0 byte offset
+//! head:  63 parity | 62..47 lap | 46..32 other slots in this sub-buffer | 31..0 byte offset
 //! ```
 //!
 //! "Other slots" are those that are no events, without the header. With it, the number of events
@@ -117,8 +117,8 @@ pub(crate) enum Outcome {
 }
 
 const OTHERS_SHIFT: u32 = 32;
-const OTHERS_MASK: u64 = 0xfff;
-const LAP_SHIFT: u32 = 44;
+const OTHERS_MASK: u64 = 0x7fff;
+const LAP_SHIFT: u32 = 47;
 const LAP_MASK: u64 = (HEAD_PARITY - 1) >> LAP_SHIFT << LAP_SHIFT;
 /// The lap's parity.
 const HEAD_PARITY: u64 = 1 << 63;
@@ -133,7 +133,7 @@ pub(crate) const LAPS: u64 = 1 << (63 - LAP_SHIFT);
 /// Fewest slots in a sub-buffer: room for the header, the longest group of slots, and more.
 pub(crate) const MIN_SUBBUF_SLOTS: usize = 8;
 /// Most slots in a sub-buffer, so that the head can count them.
-pub(crate) const MAX_SUBBUF_SLOTS: usize = 4096;
+pub(crate) const MAX_SUBBUF_SLOTS: usize = OTHERS_MASK as usize + 1;
 
 /// A value of the ring's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -100,21 +100,6 @@ impl Small for FuncDepth {
     }
 }
 
-/// `buffer_size_kb`.
-pub(super) struct BufferSize;
-
-impl Small for BufferSize {
-    fn show(context: &Context, text: &mut Text) -> Result {
-        writeln!(text, "{}", context.instance.size_kb()).map_err(no_memory)
-    }
-
-    fn store(context: &Context, value: &[u8]) -> Result {
-        context
-            .instance
-            .resize(usize::try_from(parse_number(value)?)?)
-    }
-}
-
 /// `trace_clock`.
 pub(super) struct TraceClock;
 

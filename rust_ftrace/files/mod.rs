@@ -4,7 +4,9 @@
 
 mod control;
 mod lists;
+mod sizes;
 mod small;
+mod snapshot;
 mod status;
 mod trace;
 
@@ -14,10 +16,12 @@ use kernel::str::CString;
 use kernel::sync::Arc;
 
 use self::control::{
-    AvailableTracers, BufferSize, CurrentTracer, Errors, FuncDepth, Readme, TraceClock, TracingOn,
+    AvailableTracers, CurrentTracer, Errors, FuncDepth, Readme, TraceClock, TracingOn,
 };
 use self::lists::{AvailableFile, EnabledFile, FilterList, ListFile, NotraceList};
+use self::sizes::{BufferSize, DisableOnFree, FreeBuffer, Overwrite, SubbufSize, TotalSize};
 use self::small::SmallFile;
+use self::snapshot::SnapshotFile;
 use self::status::{CpuStats, Status};
 use self::trace::TraceFile;
 use crate::instance::Instance;
@@ -49,6 +53,7 @@ struct Spec {
 
 const READ: u16 = 0o400;
 const WRITE: u16 = 0o600;
+const FREE: u16 = 0o200;
 
 const OPTIONS: &str = "options/";
 const PER_CPU: &str = "per_cpu/cpuN/";
@@ -72,97 +77,149 @@ macro_rules! spec {
 }
 
 /// Every file, in the order of `README`.
-const TABLE: &[Spec] =
-    &[
-        spec!("README", READ, SmallFile<Readme>, "this text"),
-        spec!("filter" = "set_ftrace_filter", WRITE, ListFile<FilterList>,
+const TABLE: &[Spec] = &[
+    spec!("README", READ, SmallFile<Readme>, "this text"),
+    spec!(
+        "filter" = "set_ftrace_filter",
+        WRITE,
+        ListFile<FilterList>,
         "the functions to trace: names or patterns (accepts: .* glob-matching-pattern), '!name' \
-         removes, 'name:mod:module'; > replaces, >> adds; the first starts the function tracer"),
-        spec!(
-            "notrace" = "set_ftrace_notrace",
-            WRITE,
-            ListFile<NotraceList>,
-            "the functions not to trace, whatever the filter says"
-        ),
-        spec!(
-            "trace",
-            WRITE,
-            TraceFile,
-            "the events as text, merged over CPUs; writing to it clears them"
-        ),
-        spec!(
-            "status",
-            READ,
-            SmallFile<Status>,
-            "what is armed, hit, written and lost, and the memory in use"
-        ),
-        spec!(
-            "tracing_on",
-            WRITE,
-            SmallFile<TracingOn>,
-            "0 stops recording at once and leaves all else as it is, 1 goes on"
-        ),
-        spec!(
-            "current_tracer",
-            WRITE,
-            SmallFile<CurrentTracer>,
-            "the tracer; nop for none"
-        ),
-        spec!(
-            "available_tracers",
-            READ,
-            SmallFile<AvailableTracers>,
-            "what can be written to current_tracer"
-        ),
-        spec!(
-            "buffer_size_kb",
-            WRITE,
-            SmallFile<BufferSize>,
-            "size of each CPU's buffer in KiB; changing it empties them"
-        ),
-        spec!(
-            "trace_clock",
-            WRITE,
-            SmallFile<TraceClock>,
-            "what events are stamped with, the current one in brackets"
-        ),
-        spec!(
-            "options/func-depth",
-            WRITE,
-            SmallFile<FuncDepth>,
-            "1 adds the call depth to each line of trace"
-        ),
-        spec!(
-            "available_filter_functions",
-            READ,
-            AvailableFile,
-            "every function that can be traced"
-        ),
-        spec!(
-            "enabled_functions",
-            READ,
-            EnabledFile,
-            "every function that is traced now"
-        ),
-        spec!(
-            "error_log",
-            WRITE,
-            SmallFile<Errors>,
-            "what was wrong with what was written; writing to it clears it"
-        ),
-        spec!(
-            "per_cpu/cpuN/trace",
-            WRITE,
-            TraceFile,
-            "as trace, for one CPU"
-        ),
-        spec!(
-            "per_cpu/cpuN/stats",
-            READ,
-            SmallFile<CpuStats>,
-            "the counts of one CPU's buffer"
-        ),
-    ];
+         removes, 'name:mod:module'; > replaces, >> adds; the first starts the function tracer"
+    ),
+    spec!(
+        "notrace" = "set_ftrace_notrace",
+        WRITE,
+        ListFile<NotraceList>,
+        "the functions not to trace, whatever the filter says"
+    ),
+    spec!(
+        "trace",
+        WRITE,
+        TraceFile,
+        "the events as text, merged over CPUs; writing to it clears them"
+    ),
+    spec!(
+        "status",
+        READ,
+        SmallFile<Status>,
+        "what is armed, hit, written and lost, and the memory in use"
+    ),
+    spec!(
+        "tracing_on",
+        WRITE,
+        SmallFile<TracingOn>,
+        "0 stops recording at once and leaves all else as it is, 1 goes on"
+    ),
+    spec!(
+        "current_tracer",
+        WRITE,
+        SmallFile<CurrentTracer>,
+        "the tracer; nop for none"
+    ),
+    spec!(
+        "available_tracers",
+        READ,
+        SmallFile<AvailableTracers>,
+        "what can be written to current_tracer"
+    ),
+    spec!(
+        "buffer_size_kb",
+        WRITE,
+        SmallFile<BufferSize>,
+        "size of each CPU's buffer in KiB; changing it empties them; X if they differ"
+    ),
+    spec!(
+        "buffer_total_size_kb",
+        READ,
+        SmallFile<TotalSize>,
+        "size of all buffers together in KiB"
+    ),
+    spec!(
+        "buffer_subbuf_size_kb",
+        WRITE,
+        SmallFile<SubbufSize>,
+        "size of the parts of a buffer in KiB, 4 to 512; changing it empties the buffers"
+    ),
+    spec!(
+        "snapshot",
+        WRITE,
+        SnapshotFile,
+        "1 keeps what was recorded, to be read here, and goes on in an empty buffer; 0 frees it, \
+             2 clears it"
+    ),
+    spec!(
+        "free_buffer",
+        FREE,
+        FreeBuffer,
+        "closing it gives back the memory of the buffers"
+    ),
+    spec!(
+        "trace_clock",
+        WRITE,
+        SmallFile<TraceClock>,
+        "what events are stamped with, the current one in brackets"
+    ),
+    spec!(
+        "options/func-depth",
+        WRITE,
+        SmallFile<FuncDepth>,
+        "1 adds the call depth to each line of trace"
+    ),
+    spec!(
+        "options/overwrite",
+        WRITE,
+        SmallFile<Overwrite>,
+        "1: new events take the place of the oldest when a buffer is full; 0: they are dropped"
+    ),
+    spec!(
+        "options/disable_on_free",
+        WRITE,
+        SmallFile<DisableOnFree>,
+        "1: closing free_buffer also stops recording"
+    ),
+    spec!(
+        "available_filter_functions",
+        READ,
+        AvailableFile,
+        "every function that can be traced"
+    ),
+    spec!(
+        "enabled_functions",
+        READ,
+        EnabledFile,
+        "every function that is traced now"
+    ),
+    spec!(
+        "error_log",
+        WRITE,
+        SmallFile<Errors>,
+        "what was wrong with what was written; writing to it clears it"
+    ),
+    spec!(
+        "per_cpu/cpuN/trace",
+        WRITE,
+        TraceFile,
+        "as trace, for one CPU"
+    ),
+    spec!(
+        "per_cpu/cpuN/snapshot",
+        WRITE,
+        SnapshotFile,
+        "as snapshot, for one CPU"
+    ),
+    spec!(
+        "per_cpu/cpuN/buffer_size_kb",
+        WRITE,
+        SmallFile<BufferSize>,
+        "as buffer_size_kb, for one CPU"
+    ),
+    spec!(
+        "per_cpu/cpuN/stats",
+        READ,
+        SmallFile<CpuStats>,
+        "the counts of one CPU's buffer"
+    ),
+];
 
 /// The directory of an instance.
 pub(crate) struct Directory {

@@ -35,11 +35,7 @@ impl<T: Small> File for SmallFile<T> {
     }
 
     fn records(&self, context: &Arc<Context>) -> Once<T> {
-        Once {
-            context: context.clone(),
-            done: false,
-            _shows: PhantomData,
-        }
+        Once::new(context)
     }
 
     fn write(&self, context: &Context, data: &[u8]) -> Result {
@@ -52,6 +48,16 @@ pub(super) struct Once<T> {
     context: Arc<Context>,
     done: bool,
     _shows: PhantomData<T>,
+}
+
+impl<T> Once<T> {
+    pub(super) fn new(context: &Arc<Context>) -> Self {
+        Self {
+            context: context.clone(),
+            done: false,
+            _shows: PhantomData,
+        }
+    }
 }
 
 impl<T: Small> Records for Once<T> {

@@ -11,7 +11,8 @@ use super::Context;
 use crate::catalog::Catalog;
 use crate::engine::filter::{words, Selector};
 use crate::engine::reader::Cursor;
-use crate::engine::slot::Words;
+use crate::instance::buffer::SubbufCopy;
+use crate::instance::buffers::Which;
 use crate::instance::functions::List;
 use crate::machine::ClockSource;
 use crate::sys::text::Text;
@@ -23,7 +24,10 @@ pub(super) struct Status;
 impl Small for Status {
     fn show(context: &Context, text: &mut Text) -> Result {
         let instance = &context.instance;
-        let stats = instance.stats(None);
+        let stats = instance.stats(None, Which::Live);
+        let counts = stats.counts;
+        let without_buffer = instance.without_buffer();
+        let lost = counts.lost().wrapping_add(without_buffer);
         let (armed, filter, notrace, patterns) = instance.with_lists(|lists| {
             let count = |list| lists.get(list).map(|set| set.len());
             let mut patterns = KVVec::new();
@@ -62,15 +66,15 @@ impl Small for Status {
             }
             writeln!(text, "armed functions: {armed}")?;
             writeln!(text, "skipped matches: {skipped}")?;
-            writeln!(
-                text,
-                "hits: {}",
-                stats.written.wrapping_add(stats.commit_overrun)
-            )?;
-            writeln!(text, "events written: {}", stats.written)?;
+            writeln!(text, "hits: {}", counts.written.wrapping_add(lost))?;
+            writeln!(text, "events written: {}", counts.written)?;
+            writeln!(text, "events read: {}", counts.read)?;
             writeln!(text, "events present: {}", stats.present)?;
-            writeln!(text, "events overwritten: {}", stats.overwritten)?;
-            writeln!(text, "events lost: {}", stats.commit_overrun)?;
+            writeln!(text, "events overwritten: {}", stats.overwritten())?;
+            writeln!(text, "events lost: {lost}")?;
+            writeln!(text, "lost to full buffers: {}", counts.dropped)?;
+            writeln!(text, "lost to commit overruns: {}", counts.overrun)?;
+            writeln!(text, "lost without buffer: {without_buffer}")?;
             writeln!(text, "memory: {} KiB", memory.div_ceil(1024))
         };
         write().map_err(no_memory)
@@ -107,7 +111,8 @@ pub(super) struct CpuStats;
 impl Small for CpuStats {
     fn show(context: &Context, text: &mut Text) -> Result {
         let instance = &context.instance;
-        let stats = instance.stats(context.cpu);
+        let stats = instance.stats(context.cpu, Which::Live);
+        let counts = stats.counts;
         let timeline = instance.timeline();
         let now = match instance.machine().clock_source() {
             ClockSource::Cycles => context::cycles(),
@@ -120,8 +125,8 @@ impl Small for CpuStats {
         };
         let mut write = || {
             writeln!(text, "entries: {}", stats.present)?;
-            writeln!(text, "overrun: {}", stats.overwritten)?;
-            writeln!(text, "commit overrun: {}", stats.commit_overrun)?;
+            writeln!(text, "overrun: {}", stats.overwritten())?;
+            writeln!(text, "commit overrun: {}", counts.overrun)?;
             writeln!(
                 text,
                 "bytes: {}",
@@ -132,9 +137,9 @@ impl Small for CpuStats {
                 let (seconds, micros) = (micros / 1_000_000, micros % 1_000_000);
                 writeln!(text, "{name} ts: {seconds:5}.{micros:06}")?;
             }
-            writeln!(text, "dropped events: 0")?;
-            writeln!(text, "read events: 0")?;
-            writeln!(text, "written events: {}", stats.written)
+            writeln!(text, "dropped events: {}", counts.dropped)?;
+            writeln!(text, "read events: {}", counts.read)?;
+            writeln!(text, "written events: {}", counts.written)
         };
         write().map_err(no_memory)
     }
@@ -142,12 +147,11 @@ impl Small for CpuStats {
 
 /// The stamp of the oldest event that is there.
 fn oldest_event(context: &Context) -> Result<Option<u64>> {
-    let sources = context.instance.sources(context.cpu)?;
+    let sources = context.instance.sources(context.cpu, Which::Live)?;
     let Some(source) = sources.first() else {
         return Ok(None);
     };
-    let slots = source.ring.subbuf_slots() - 1;
-    let copy = KVVec::from_elem(Words::default(), slots, GFP_KERNEL)?;
-    let mut cursor = Cursor::new(&*source.ring, super::trace::Copy(copy), source.from);
-    Ok(cursor.next(&source.ring).map(|event| event.time))
+    let ring = source.buffer.ring();
+    let mut cursor = Cursor::new(ring, SubbufCopy::new(ring)?, source.buffer.position());
+    Ok(cursor.next(ring).map(|event| event.time))
 }

@@ -13,8 +13,8 @@ use crate::engine::merge::{self, Merge};
 use crate::engine::reader::{Cursor, Event};
 use crate::engine::render::{self, Symbols, Totals};
 use crate::engine::replay::Replay;
-use crate::engine::slot::Words;
-use crate::instance::buffers::Source;
+use crate::instance::buffer::SubbufCopy;
+use crate::instance::buffers::{Source, Which};
 use crate::machine::Timeline;
 use crate::sys::cpu;
 use crate::sys::debugfs::{File, OpenMode, Records};
@@ -36,10 +36,7 @@ impl File for TraceFile {
     }
 
     fn records(&self, context: &Arc<Context>) -> TraceLines {
-        TraceLines {
-            context: context.clone(),
-            reading: None,
-        }
+        TraceLines::new(context.clone(), Which::Live)
     }
 
     fn write(&self, context: &Context, _data: &[u8]) -> Result {
@@ -51,29 +48,13 @@ impl File for TraceFile {
 /// A CPU's events.
 struct CpuSource {
     source: Source,
-    cursor: Cursor<Copy>,
-}
-
-/// A copy of a sub-buffer.
-pub(super) struct Copy(pub(super) KVVec<Words>);
-
-impl AsRef<[Words]> for Copy {
-    fn as_ref(&self) -> &[Words] {
-        &self.0
-    }
-}
-
-impl AsMut<[Words]> for Copy {
-    fn as_mut(&mut self) -> &mut [Words] {
-        &mut self.0
-    }
+    cursor: Cursor<SubbufCopy>,
 }
 
 impl CpuSource {
     fn new(source: Source) -> Result<Self> {
-        let slots = source.ring.subbuf_slots() - 1;
-        let copy = Copy(KVVec::from_elem(Words::default(), slots, GFP_KERNEL)?);
-        let cursor = Cursor::new(&*source.ring, copy, source.from);
+        let ring = source.buffer.ring();
+        let cursor = Cursor::new(ring, SubbufCopy::new(ring)?, source.buffer.position());
         Ok(Self { source, cursor })
     }
 }
@@ -84,7 +65,7 @@ impl merge::Source for CpuSource {
     }
 
     fn next(&mut self) -> Option<Event> {
-        self.cursor.next(&self.source.ring)
+        self.cursor.next(self.source.buffer.ring())
     }
 }
 
@@ -105,15 +86,25 @@ struct Reading {
 /// The lines of `trace`.
 pub(super) struct TraceLines {
     context: Arc<Context>,
+    which: Which,
     reading: Option<Reading>,
 }
 
 impl TraceLines {
+    /// The lines of that buffer.
+    pub(super) fn new(context: Arc<Context>, which: Which) -> Self {
+        Self {
+            context,
+            which,
+            reading: None,
+        }
+    }
+
     fn begin(&self) -> Result<Reading> {
         let instance = &self.context.instance;
-        let stats = instance.stats(self.context.cpu);
+        let stats = instance.stats(self.context.cpu, self.which);
         let mut events = Merge::new();
-        for source in instance.sources(self.context.cpu)? {
+        for source in instance.sources(self.context.cpu, self.which)? {
             events.add(CpuSource::new(source)?)?;
         }
         Ok(Reading {
@@ -123,11 +114,11 @@ impl TraceLines {
             replay: instance.func_depth().then(Replay::new),
             totals: Totals {
                 present: stats.present,
-                written: stats.written,
+                written: stats.counts.written,
                 cpus: u32::try_from(cpu::online().count())?,
             },
             tracer: instance.tracer().name(),
-            started: (stats.overwritten != 0).then(KVec::new),
+            started: (stats.overwritten() != 0).then(KVec::new),
             header_done: false,
         })
     }

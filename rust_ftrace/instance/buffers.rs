@@ -1,58 +1,97 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An instance's rings: when they are made, how large, and what is counted.
+//! An instance's buffers: when they are made, how large, and what is counted.
 
 use kernel::cpu::{nr_cpu_ids, CpuId};
+use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use super::buffer::Buffer;
+use crate::engine::account::{Account, Counts};
+use crate::engine::ring::{MAX_SLOTS, MAX_SUBBUF_SLOTS};
 use crate::engine::slot::SLOT_BYTES;
-use crate::sys::{cpu, memory::SlotMemory, rcu};
-use crate::tracer::function::{CpuRing, Recorder};
+use crate::sys::{cpu, rcu};
+use crate::tracer::function::Recorder;
 
 /// Size of each CPU's buffer unless said otherwise, in KiB; the same as tracefs's.
 const DEFAULT_SIZE_KB: usize = 1408;
 
-/// Size of a sub-buffer, in KiB.
-const SUBBUF_KB: usize = 16;
+/// Size of a sub-buffer unless said otherwise, in KiB.
+const DEFAULT_SUBBUF_KB: usize = 16;
 
-const SUBBUF_SLOTS: usize = SUBBUF_KB * 1024 / SLOT_BYTES;
+/// Smallest and largest size of a sub-buffer, in KiB: a page, as in tracefs, and what a ring can have.
+const MIN_SUBBUF_KB: usize = PAGE_SIZE / 1024;
+const MAX_SUBBUF_KB: usize = MAX_SUBBUF_SLOTS * SLOT_BYTES / 1024;
 
-/// A ring has at least two sub-buffers.
-const MIN_SIZE_KB: usize = 2 * SUBBUF_KB;
+/// Largest size of a CPU's buffer, in KiB.
+const MAX_SIZE_KB: usize = MAX_SLOTS * SLOT_BYTES / 1024;
 
-/// Largest size of a CPU's buffer, in KiB: slot numbers have 32 bits.
-const MAX_SIZE_KB: usize = (u32::MAX as usize / 1024 * SLOT_BYTES) / SUBBUF_KB * SUBBUF_KB;
+/// The size that a buffer has if somebody asks for `size_kb`: whole sub-buffers, two at least.
+fn rounded(size_kb: usize, subbuf_kb: usize) -> usize {
+    size_kb.next_multiple_of(subbuf_kb).max(2 * subbuf_kb)
+}
 
-/// One CPU's ring, and where its counts began.
+/// A CPU's buffer, and where its counts began.
 #[derive(Default)]
-struct CpuBuffer {
-    ring: Option<Arc<CpuRing>>,
-    /// Events of this ring before this one are cleared.
-    clear_from: u64,
-    /// What rings before this one counted: events written, and commit overruns.
-    before: Counts,
-    /// What had been counted when the buffer was cleared.
-    cleared: Counts,
+pub(super) struct Counted {
+    pub(super) buffer: Option<Arc<Buffer>>,
+    account: Account,
 }
 
-#[derive(Clone, Copy, Default)]
-struct Counts {
-    written: u64,
-    overrun: u64,
+impl Counted {
+    pub(super) fn new(buffer: Arc<Buffer>) -> Self {
+        Self {
+            buffer: Some(buffer),
+            account: Account::default(),
+        }
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        let Some(buffer) = &self.buffer else {
+            return Stats::default();
+        };
+        let (now, present) = buffer.counts();
+        Stats {
+            counts: self.account.counts(now),
+            present,
+            bytes: buffer.ring().bytes(),
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        if let Some(buffer) = &self.buffer {
+            self.account.clear(buffer.clear());
+        }
+    }
+
+    /// Puts `new` in the place of the buffer, whose content goes; the old one, if any, may still be
+    /// written to.
+    fn replace(&mut self, cpu: CpuId, new: Arc<Buffer>) -> Option<Old> {
+        let buffer = self.buffer.replace(new)?;
+        buffer.close();
+        let (end, _) = buffer.counts();
+        self.account.replace(end);
+        Some(Old { cpu, buffer, end })
+    }
 }
 
-/// What is known of a CPU's buffer at one moment; `written = present + overwritten`.
+/// What a CPU has.
+pub(super) struct PerCpuBuffers {
+    /// KiB of the buffer, also if it is not made yet.
+    size_kb: usize,
+    pub(super) live: Counted,
+    /// The snapshot.
+    pub(super) spare: Counted,
+}
+
+/// What is known of a CPU's buffer at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stats {
-    /// Events written since the buffer was cleared.
-    pub(crate) written: u64,
-    /// Those that are still there.
+    /// What was counted since the buffer was cleared.
+    pub(crate) counts: Counts,
+    /// Events that can be read.
     pub(crate) present: u64,
-    /// Those that newer ones, or a change of the buffer's size, took the place of.
-    pub(crate) overwritten: u64,
-    /// Events that were not written, because an interrupted writer stood in the way.
-    pub(crate) commit_overrun: u64,
     /// Bytes of memory.
     pub(crate) bytes: usize,
 }
@@ -61,125 +100,159 @@ impl Stats {
     /// Sums up two CPUs.
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
-            written: self.written.wrapping_add(other.written),
+            counts: self.counts.plus(other.counts),
             present: self.present.wrapping_add(other.present),
-            overwritten: self.overwritten.wrapping_add(other.overwritten),
-            commit_overrun: self.commit_overrun.wrapping_add(other.commit_overrun),
             bytes: self.bytes.wrapping_add(other.bytes),
         }
     }
-}
 
-impl CpuBuffer {
-    fn counts(&self) -> Counts {
-        let (written, overrun) = self
-            .ring
-            .as_ref()
-            .map_or((0, 0), |ring| (ring.extent().end_event, ring.overrun()));
-        Counts {
-            written: self.before.written.wrapping_add(written),
-            overrun: self.before.overrun.wrapping_add(overrun),
-        }
-    }
-
-    fn stats(&self) -> Stats {
-        let Some(ring) = &self.ring else {
-            return Stats::default();
-        };
-        let extent = ring.extent();
-        let written = (self.before.written)
-            .wrapping_add(extent.end_event)
-            .wrapping_sub(self.cleared.written);
-        let first = extent.first_event.max(self.clear_from);
-        let present = extent.end_event.saturating_sub(first);
-        Stats {
-            written,
-            present,
-            overwritten: written.saturating_sub(present),
-            commit_overrun: self.counts().overrun.wrapping_sub(self.cleared.overrun),
-            bytes: ring.bytes(),
-        }
-    }
-
-    fn clear(&mut self) {
-        self.cleared = self.counts();
-        let end = self.ring.as_ref().map(|ring| ring.extent().end_event);
-        self.clear_from = end.unwrap_or(0);
+    /// Events that newer ones, or a change of the buffer's size, took the place of. Written = read +
+    /// present + overwritten.
+    pub(crate) fn overwritten(&self) -> u64 {
+        self.counts.overwritten(self.present)
     }
 }
 
-/// A CPU's ring as a reader gets it.
+/// Which of a CPU's buffers is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// The one that is written to.
+    Live,
+    /// The snapshot.
+    Snapshot,
+}
+
+/// A CPU's buffer as a reader gets it.
 pub(crate) struct Source {
     /// The CPU.
     pub(crate) cpu: CpuId,
-    /// Its ring.
-    pub(crate) ring: Arc<CpuRing>,
-    /// Events before this one are cleared.
-    pub(crate) from: u64,
+    /// Its buffer.
+    pub(crate) buffer: Arc<Buffer>,
 }
 
-/// The rings of an instance.
+/// The buffers of an instance.
 pub(crate) struct Buffers {
-    size_kb: usize,
-    /// By the number of the CPU; empty as long as nothing needed rings.
-    cpus: KVec<CpuBuffer>,
+    subbuf_kb: usize,
+    discard: bool,
+    /// Whether anything has needed buffers so far.
+    made: bool,
+    /// By the number of the CPU.
+    pub(super) cpus: KVec<PerCpuBuffers>,
 }
 
 impl Buffers {
-    /// No rings yet.
-    pub(crate) const fn new() -> Self {
-        Self {
-            size_kb: DEFAULT_SIZE_KB,
-            cpus: KVec::new(),
-        }
-    }
-
-    /// Size of each CPU's buffer, in KiB.
-    pub(crate) const fn size_kb(&self) -> usize {
-        self.size_kb
-    }
-
-    fn make_ring(size_kb: usize, cpu: CpuId) -> Result<Arc<CpuRing>> {
-        let slots = size_kb * 1024 / SLOT_BYTES;
-        let memory = SlotMemory::new(slots, cpu::node_of(cpu))?;
-        let ring = CpuRing::new(memory, SUBBUF_SLOTS).ok_or(EINVAL)?;
-        Ok(Arc::new(ring, GFP_KERNEL)?)
-    }
-
-    /// Gives every CPU that is online a ring, if it has none, and `recorder` a pointer to it.
+    /// No buffers yet.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` if there is no memory; CPUs that got a ring keep it.
-    pub(crate) fn make(&mut self, recorder: &Recorder) -> Result {
-        while self.cpus.len() < nr_cpu_ids() as usize {
-            self.cpus.push(CpuBuffer::default(), GFP_KERNEL)?;
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn new() -> Result<Self> {
+        let mut cpus = KVec::with_capacity(nr_cpu_ids() as usize, GFP_KERNEL)?;
+        for _ in 0..nr_cpu_ids() {
+            let none = PerCpuBuffers {
+                size_kb: DEFAULT_SIZE_KB,
+                live: Counted::default(),
+                spare: Counted::default(),
+            };
+            cpus.push(none, GFP_KERNEL)?;
         }
+        Ok(Self {
+            subbuf_kb: DEFAULT_SUBBUF_KB,
+            discard: false,
+            made: false,
+            cpus,
+        })
+    }
+
+    /// `cpu`, or all that are possible.
+    pub(super) fn meant(
+        &self,
+        cpu: Option<CpuId>,
+    ) -> impl Iterator<Item = (CpuId, &PerCpuBuffers)> {
+        cpu::possible()
+            .filter(move |number| cpu.is_none_or(|cpu| cpu == *number))
+            .filter_map(|number| Some((number, self.cpus.get(number.as_u32() as usize)?)))
+    }
+
+    pub(super) fn of_mut(&mut self, cpu: CpuId) -> Option<&mut PerCpuBuffers> {
+        self.cpus.get_mut(cpu.as_u32() as usize)
+    }
+
+    /// Size of the buffer of `cpu` in KiB, or of all; `None` if they are of several sizes.
+    pub(crate) fn size_kb(&self, cpu: Option<CpuId>) -> Option<usize> {
+        let mut sizes = self.meant(cpu).map(|(_, buffers)| buffers.size_kb);
+        let first = sizes.next()?;
+        sizes.all(|size| size == first).then_some(first)
+    }
+
+    /// Sum of the sizes of all buffers, in KiB.
+    pub(crate) fn total_size_kb(&self) -> usize {
+        self.meant(None).map(|(_, buffers)| buffers.size_kb).sum()
+    }
+
+    /// Size of the sub-buffers, in KiB.
+    pub(crate) const fn subbuf_kb(&self) -> usize {
+        self.subbuf_kb
+    }
+
+    /// Whether new events are dropped when a buffer is full, and not the oldest overwritten.
+    pub(crate) const fn discard(&self) -> bool {
+        self.discard
+    }
+
+    /// Says whether they are.
+    pub(crate) fn set_discard(&mut self, discard: bool) {
+        self.discard = discard;
+        for buffers in &self.cpus {
+            for counted in [&buffers.live, &buffers.spare] {
+                if let Some(buffer) = &counted.buffer {
+                    buffer.ring().set_discard(discard);
+                }
+            }
+        }
+    }
+
+    /// Makes a buffer such as `cpu` has, or is to have.
+    pub(super) fn make_one(&self, cpu: CpuId, size_kb: usize) -> Result<Arc<Buffer>> {
+        Buffer::new(cpu, size_kb, self.subbuf_kb, self.discard)
+    }
+
+    /// Gives every CPU that is online a buffer, if it has none, and `recorder` its ring.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory; CPUs that got a buffer keep it.
+    pub(crate) fn make(&mut self, recorder: &Recorder) -> Result {
+        self.made = true;
         cpu::online().try_for_each(|cpu| self.make_for(cpu, recorder))
     }
 
-    /// Gives `cpu`, which is coming online, a ring if others have one.
+    /// Gives `cpu`, which is coming online, a buffer if others have one.
     ///
     /// # Errors
     ///
     /// As for [`Buffers::make`].
     pub(crate) fn make_for(&mut self, cpu: CpuId, recorder: &Recorder) -> Result {
-        let size_kb = self.size_kb;
-        let Some(buffer) = self.cpus.get_mut(cpu.as_u32() as usize) else {
+        let Some(buffers) = self.cpus.get(cpu.as_u32() as usize) else {
             return Ok(());
         };
-        if buffer.ring.is_none() {
-            let ring = buffer.ring.insert(Self::make_ring(size_kb, cpu)?);
-            // SAFETY: The ring is this CPU's alone. `resize` keeps it until nobody writes to it,
-            // and at the end the instance unhooks the recorder before the buffers go.
-            unsafe { recorder.set_ring(cpu, Some(ring)) };
+        if !self.made || buffers.live.buffer.is_some() {
+            return Ok(());
+        }
+        let buffer = self.make_one(cpu, buffers.size_kb)?;
+        if let Some(buffers) = self.of_mut(cpu) {
+            let buffer = buffers.live.buffer.insert(buffer);
+            // SAFETY: The ring is this CPU's alone. Who replaces it keeps it until nobody writes to
+            // it, and at the end the instance unhooks the recorder before the buffers go.
+            unsafe { recorder.set_ring(cpu, Some(buffer.ring())) };
         }
         Ok(())
     }
 
-    /// Changes the size of all buffers. What is in them goes, and counts as overwritten.
+    /// Changes the size of the buffer of `cpu`, or of all. What is in them goes, and counts as
+    /// overwritten.
     ///
-    /// The rings that are no longer written to are returned; see [`OldRings`].
+    /// The buffers that are no longer written to are returned; see [`OldBuffers`].
     ///
     /// # Errors
     ///
@@ -187,107 +260,172 @@ impl Buffers {
     ///
     /// - `EINVAL` if the size is 0.
     /// - `ENOMEM` if there is no memory, or could not be for any machine.
-    pub(crate) fn resize(&mut self, size_kb: usize, recorder: &Recorder) -> Result<OldRings> {
+    pub(crate) fn resize(
+        &mut self,
+        cpu: Option<CpuId>,
+        size_kb: usize,
+        recorder: &Recorder,
+    ) -> Result<OldBuffers> {
         if size_kb == 0 {
             return Err(EINVAL);
         }
         if size_kb > MAX_SIZE_KB {
             return Err(ENOMEM);
         }
-        let size_kb = size_kb.next_multiple_of(SUBBUF_KB).max(MIN_SIZE_KB);
-        let mut old = OldRings(KVec::new());
-        if size_kb == self.size_kb {
-            return Ok(old);
-        }
-        let mut new = KVec::with_capacity(self.cpus.len(), GFP_KERNEL)?;
-        old.0.reserve(self.cpus.len(), GFP_KERNEL)?;
-        for (number, buffer) in (0..).zip(&self.cpus) {
-            if let (Some(_), Some(cpu)) = (&buffer.ring, CpuId::from_u32(number)) {
-                new.push((cpu, Self::make_ring(size_kb, cpu)?), GFP_KERNEL)?;
+        let size_kb = rounded(size_kb, self.subbuf_kb);
+        let mut new = KVec::new();
+        for (cpu, buffers) in self.meant(cpu) {
+            if buffers.size_kb != size_kb {
+                new.push((cpu, size_kb), GFP_KERNEL)?;
             }
         }
+        self.exchange(&new, recorder)
+    }
+
+    /// Resizes to the smallest size.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Buffers::resize`].
+    pub(crate) fn shrink(&mut self, recorder: &Recorder) -> Result<OldBuffers> {
+        self.resize(None, 1, recorder)
+    }
+
+    /// Changes the size of all sub-buffers: the smallest power of two of pages that is not smaller.
+    /// As for [`Buffers::resize`], the content of the buffers goes; snapshots go as a whole.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is changed then.
+    ///
+    /// - `EINVAL` if the size is 0 or too large.
+    /// - `ENOMEM` if there is no memory.
+    pub(crate) fn set_subbuf_kb(
+        &mut self,
+        size_kb: usize,
+        recorder: &Recorder,
+    ) -> Result<OldBuffers> {
+        if !(1..=MAX_SUBBUF_KB).contains(&size_kb) {
+            return Err(EINVAL);
+        }
+        let subbuf_kb = size_kb.next_power_of_two().max(MIN_SUBBUF_KB);
+        if subbuf_kb == self.subbuf_kb {
+            return Ok(OldBuffers::none());
+        }
+        let mut new = KVec::new();
+        for (cpu, buffers) in self.meant(None) {
+            let size_kb = rounded(buffers.size_kb, subbuf_kb);
+            new.push((cpu, size_kb.min(MAX_SIZE_KB)), GFP_KERNEL)?;
+        }
+        let before = core::mem::replace(&mut self.subbuf_kb, subbuf_kb);
+        let old = self.exchange(&new, recorder);
+        match old {
+            Ok(_) => self.drop_spares(),
+            Err(_) => self.subbuf_kb = before,
+        }
+        old
+    }
+
+    /// Gives the CPUs of `new` buffers of the sizes there.
+    fn exchange(&mut self, new: &[(CpuId, usize)], recorder: &Recorder) -> Result<OldBuffers> {
+        let mut old = OldBuffers(KVec::with_capacity(new.len(), GFP_KERNEL)?);
+        let mut made = KVec::with_capacity(new.len(), GFP_KERNEL)?;
+        for &(cpu, size_kb) in new {
+            let has_one = (self.meant(Some(cpu))).any(|(_, buffers)| buffers.live.buffer.is_some());
+            let buffer = match has_one {
+                true => Some(self.make_one(cpu, size_kb)?),
+                false => None,
+            };
+            made.push((cpu, size_kb, buffer), GFP_KERNEL)?;
+        }
         // Nothing fails from here on.
-        self.size_kb = size_kb;
-        for (cpu, ring) in new {
-            if let Some(buffer) = self.cpus.get_mut(cpu.as_u32() as usize) {
+        for (cpu, size_kb, buffer) in made {
+            let Some(buffers) = self.of_mut(cpu) else {
+                continue;
+            };
+            buffers.size_kb = size_kb;
+            if let Some(buffer) = buffer {
                 // SAFETY: As in `make_for`; the old ring lives on in `old` or with readers, and
-                // `OldRings` waits until nobody writes to it.
-                unsafe { recorder.set_ring(cpu, Some(&ring)) };
-                buffer.clear_from = 0;
-                if let Some(ring) = buffer.ring.replace(ring) {
+                // `OldBuffers` waits until nobody writes to it.
+                unsafe { recorder.set_ring(cpu, Some(buffer.ring())) };
+                if let Some(replaced) = buffers.live.replace(cpu, buffer) {
                     // Room was reserved.
-                    let _ = old.0.push((cpu, ring), GFP_KERNEL);
+                    let _ = old.0.push(replaced, GFP_KERNEL);
                 }
             }
         }
         Ok(old)
     }
 
-    /// Adds what replaced rings had counted, once they stand still.
-    pub(crate) fn retire(&mut self, old: OldRings) {
-        for (cpu, ring) in &old.0 {
-            if let Some(buffer) = self.cpus.get_mut(cpu.as_u32() as usize) {
-                let before = &mut buffer.before;
-                before.written = before.written.wrapping_add(ring.extent().end_event);
-                before.overrun = before.overrun.wrapping_add(ring.overrun());
+    /// Adds what replaced buffers have counted at last, once they stand still.
+    pub(crate) fn retire(&mut self, old: OldBuffers) {
+        for Old { cpu, buffer, end } in old.0 {
+            if let Some(buffers) = self.of_mut(cpu) {
+                buffers.live.account.add_late(end, buffer.counts().0);
             }
         }
     }
 
     /// Clears the buffer of `cpu`, or all: later reads begin at events written from now on.
     pub(crate) fn clear(&mut self, cpu: Option<CpuId>) {
-        match cpu {
-            Some(cpu) => {
-                if let Some(buffer) = self.cpus.get_mut(cpu.as_u32() as usize) {
-                    buffer.clear();
-                }
+        for number in cpu::possible() {
+            if let (Some(buffers), true) =
+                (self.of_mut(number), cpu.is_none_or(|cpu| cpu == number))
+            {
+                buffers.live.clear();
             }
-            None => self.cpus.iter_mut().for_each(CpuBuffer::clear),
         }
     }
 
-    /// The rings of `cpu`, or all, for a reader.
+    /// The buffers of `cpu`, or all, for a reader.
     ///
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    pub(crate) fn sources(&self, cpu: Option<CpuId>) -> Result<KVec<Source>> {
+    pub(crate) fn sources(&self, cpu: Option<CpuId>, which: Which) -> Result<KVec<Source>> {
         let mut sources = KVec::new();
-        for (number, buffer) in (0..).zip(&self.cpus) {
-            let Some(number) = CpuId::from_u32(number) else {
-                continue;
-            };
-            if let (Some(ring), true) = (&buffer.ring, cpu.is_none_or(|cpu| cpu == number)) {
-                let source = Source {
-                    cpu: number,
-                    ring: ring.clone(),
-                    from: buffer.clear_from,
-                };
-                sources.push(source, GFP_KERNEL)?;
+        for (cpu, buffers) in self.meant(cpu) {
+            if let Some(buffer) = &buffers.get(which).buffer {
+                let buffer = buffer.clone();
+                sources.push(Source { cpu, buffer }, GFP_KERNEL)?;
             }
         }
         Ok(sources)
     }
 
     /// The counts of `cpu`, or the sum of all.
-    pub(crate) fn stats(&self, cpu: Option<CpuId>) -> Stats {
-        match cpu {
-            Some(cpu) => self
-                .cpus
-                .get(cpu.as_u32() as usize)
-                .map_or(Stats::default(), CpuBuffer::stats),
-            None => {
-                (self.cpus.iter()).fold(Stats::default(), |sum, buffer| sum.plus(buffer.stats()))
-            }
+    pub(crate) fn stats(&self, cpu: Option<CpuId>, which: Which) -> Stats {
+        self.meant(cpu).fold(Stats::default(), |sum, (_, buffers)| {
+            sum.plus(buffers.get(which).stats())
+        })
+    }
+}
+
+impl PerCpuBuffers {
+    fn get(&self, which: Which) -> &Counted {
+        match which {
+            Which::Live => &self.live,
+            Which::Snapshot => &self.spare,
         }
     }
 }
 
-/// Rings that were replaced, and that some CPU may still be writing to.
-#[must_use]
-pub(crate) struct OldRings(KVec<(CpuId, Arc<CpuRing>)>);
+struct Old {
+    cpu: CpuId,
+    buffer: Arc<Buffer>,
+    /// What it had counted when it was replaced.
+    end: Counts,
+}
 
-impl OldRings {
+/// Buffers that were replaced, and that some CPU may still be writing to.
+#[must_use]
+pub(crate) struct OldBuffers(KVec<Old>);
+
+impl OldBuffers {
+    const fn none() -> Self {
+        Self(KVec::new())
+    }
+
     /// Waits until nobody writes to them any more. Locks that CPU hotplug needs must not be held.
     pub(crate) fn wait(&self) {
         if !self.0.is_empty() {

@@ -2,15 +2,17 @@
 
 //! An instance of the tracer: all of its state. The top directory belongs to the first one.
 
+pub(crate) mod buffer;
 pub(crate) mod buffers;
 mod error_log;
 pub(crate) mod functions;
+mod snapshot;
 
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-use self::buffers::{Buffers, Source, Stats};
+use self::buffers::{Buffers, OldBuffers, Source, Stats, Which};
 use self::error_log::ErrorLog;
 use self::functions::{List, Lists};
 use crate::machine::{Machine, Timeline};
@@ -29,6 +31,8 @@ pub(crate) struct Control {
     lists: Lists,
     /// `options/func-depth`.
     func_depth: bool,
+    /// `options/disable_on_free`.
+    stop_on_free: bool,
 }
 
 /// An instance.
@@ -64,9 +68,10 @@ impl Instance {
                 implicit: false,
                 lists: Lists::new(),
                 func_depth: false,
+                stop_on_free: false,
             }),
             error_log <- new_mutex!(ErrorLog::new()),
-            buffers <- new_mutex!(Buffers::new()),
+            buffers <- new_mutex!(Buffers::new()?),
         }? Error)
     }
 
@@ -170,23 +175,96 @@ impl Instance {
         self.control.lock().func_depth = on;
     }
 
-    /// Size of each CPU's buffer, in KiB.
-    pub(crate) fn size_kb(&self) -> usize {
-        self.buffers.lock().size_kb()
+    /// Calls `user` with the buffers.
+    pub(crate) fn with_buffers<R>(&self, user: impl FnOnce(&Buffers) -> R) -> R {
+        user(&self.buffers.lock())
     }
 
-    /// Changes the size of all buffers.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Buffers::resize`].
-    pub(crate) fn resize(&self, size_kb: usize) -> Result {
-        let _control = self.control.lock();
-        let old = self.buffers.lock().resize(size_kb, self.hook.handler())?;
+    /// Replaces buffers by those that `make` makes, and sees to the end of the old ones.
+    fn exchange(
+        &self,
+        _control: &mut Control,
+        make: impl FnOnce(&mut Buffers, &Recorder) -> Result<OldBuffers>,
+    ) -> Result {
+        let old = make(&mut self.buffers.lock(), self.hook.handler())?;
         // Not with the buffers' lock held: a CPU that is coming may be waiting for it.
         old.wait();
         self.buffers.lock().retire(old);
         Ok(())
+    }
+
+    /// Changes the size of the buffer of `cpu`, or of all.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Buffers::resize`].
+    pub(crate) fn resize(&self, cpu: Option<CpuId>, size_kb: usize) -> Result {
+        self.exchange(&mut self.control.lock(), |buffers, recorder| {
+            buffers.resize(cpu, size_kb, recorder)
+        })
+    }
+
+    /// Changes the size of the sub-buffers.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Buffers::set_subbuf_kb`].
+    pub(crate) fn set_subbuf_kb(&self, size_kb: usize) -> Result {
+        self.exchange(&mut self.control.lock(), |buffers, recorder| {
+            buffers.set_subbuf_kb(size_kb, recorder)
+        })
+    }
+
+    /// Gives back the memory of all buffers but the least, and stops recording if
+    /// `options/disable_on_free` says so.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory even for that.
+    pub(crate) fn free_buffers(&self) -> Result {
+        let mut control = self.control.lock();
+        if control.stop_on_free {
+            self.hook.handler().set_gate(Gate::Off, true);
+        }
+        self.exchange(&mut control, Buffers::shrink)
+    }
+
+    /// `options/disable_on_free`.
+    pub(crate) fn stop_on_free(&self) -> bool {
+        self.control.lock().stop_on_free
+    }
+
+    /// Changes it.
+    pub(crate) fn set_stop_on_free(&self, on: bool) {
+        self.control.lock().stop_on_free = on;
+    }
+
+    /// Says whether new events are dropped when a buffer is full, and not the oldest overwritten.
+    pub(crate) fn set_discard(&self, discard: bool) {
+        self.buffers.lock().set_discard(discard);
+    }
+
+    /// Takes a snapshot of `cpu`, or all.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Buffers::take_snapshot`].
+    pub(crate) fn take_snapshot(&self, cpu: Option<CpuId>) -> Result {
+        let _control = self.control.lock();
+        let taken = (self.buffers.lock()).take_snapshot(cpu, self.hook.handler())?;
+        taken.wait();
+        Ok(())
+    }
+
+    /// Clears the snapshot of `cpu`, or all.
+    pub(crate) fn clear_snapshot(&self, cpu: Option<CpuId>) {
+        self.buffers.lock().clear_snapshot(cpu);
+    }
+
+    /// Frees all snapshots.
+    pub(crate) fn free_snapshots(&self) {
+        let _control = self.control.lock();
+        self.buffers.lock().drop_spares();
     }
 
     /// Clears the buffer of `cpu`, or all.
@@ -195,17 +273,22 @@ impl Instance {
     }
 
     /// The counts of `cpu`, or the sum of all.
-    pub(crate) fn stats(&self, cpu: Option<CpuId>) -> Stats {
-        self.buffers.lock().stats(cpu)
+    pub(crate) fn stats(&self, cpu: Option<CpuId>, which: Which) -> Stats {
+        self.buffers.lock().stats(cpu, which)
     }
 
-    /// The rings of `cpu`, or all, for a reader.
+    /// Events that were not recorded because their CPU has no buffer, for want of memory.
+    pub(crate) fn without_buffer(&self) -> u64 {
+        self.hook.handler().without_ring()
+    }
+
+    /// The buffers of `cpu`, or all, for a reader.
     ///
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    pub(crate) fn sources(&self, cpu: Option<CpuId>) -> Result<KVec<Source>> {
-        self.buffers.lock().sources(cpu)
+    pub(crate) fn sources(&self, cpu: Option<CpuId>, which: Which) -> Result<KVec<Source>> {
+        self.buffers.lock().sources(cpu, which)
     }
 
     /// From stamps to times.

@@ -162,7 +162,7 @@ held() {
 		fails rmmod rust_ftrace
 		[ -e $R/"$f" ]
 		is "refcount with $f" "$(cat /sys/module/rust_ftrace/refcnt)" 1
-		cat <&3 >/dev/null
+		[ "$(stat -c %a $R/"$f")" = 200 ] || cat <&3 >/dev/null
 		exec 3<&-
 		is "refcount without $f" "$(cat /sys/module/rust_ftrace/refcnt)" 0
 	done

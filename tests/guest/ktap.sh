@@ -10,6 +10,8 @@ R=/sys/kernel/debug/rftrace
 T=/sys/kernel/tracing
 # What a buffer's size is if nothing is said.
 SIZE_KB=1408
+# And a sub-buffer's.
+SUBBUF_KB=16
 
 tests=0
 failures=0
@@ -119,6 +121,10 @@ reset() {
 	echo >$R/filter
 	echo >$R/notrace
 	echo 0 >$R/options/func-depth
+	echo 1 >$R/options/overwrite
+	echo 0 >$R/options/disable_on_free
+	echo 0 >$R/snapshot
+	[ "$(cat $R/buffer_subbuf_size_kb)" = "$SUBBUF_KB" ] || echo "$SUBBUF_KB" >$R/buffer_subbuf_size_kb
 	[ "$(cat $R/buffer_size_kb)" = "$SIZE_KB" ] || echo "$SIZE_KB" >$R/buffer_size_kb
 	echo 1 >$R/tracing_on
 	echo >$R/trace
@@ -147,17 +153,17 @@ names() {
 	sed 's/ .*//' "$1" | tr '\n' ' ' | sed 's/ $//'
 }
 
-# written = present + overwritten, of all and of each CPU, and the CPUs add up.
+# written = read + present + overwritten, of all and of each CPU, and the CPUs add up.
 # (only when nothing is being recorded)
 accounts_agree() {
 	local cpu written=0
 	is "written" "$(status 'events written')" \
-		$(($(status 'events present') + $(status 'events overwritten')))
+		$(($(status 'events read') + $(status 'events present') + $(status 'events overwritten')))
 	is "hits" "$(status hits)" $(($(status 'events written') + $(status 'events lost')))
 	for cpu in $R/per_cpu/cpu*; do
 		cpu=${cpu##*cpu}
 		is "written on $cpu" "$(stat_of "$cpu" 'written events')" \
-			$(($(stat_of "$cpu" entries) + $(stat_of "$cpu" overrun)))
+			$(($(stat_of "$cpu" 'read events') + $(stat_of "$cpu" entries) + $(stat_of "$cpu" overrun)))
 		written=$((written + $(stat_of "$cpu" 'written events')))
 	done
 	is "the sum of the CPUs" "$(status 'events written')" $written

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The buffers: how large they are, and what happens when they are full.
+
+use core::fmt::Write;
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use super::small::{no_memory, Once, Small};
+use super::Context;
+use crate::engine::parse::{parse_bool, parse_number};
+use crate::instance::buffers::Buffers;
+use crate::sys::debugfs::{File, OpenMode};
+use crate::sys::text::Text;
+
+fn show_number(text: &mut Text, number: usize) -> Result {
+    writeln!(text, "{number}").map_err(no_memory)
+}
+
+/// `buffer_size_kb`, of one CPU or all.
+pub(super) struct BufferSize;
+
+impl Small for BufferSize {
+    fn show(context: &Context, text: &mut Text) -> Result {
+        let size = (context.instance).with_buffers(|buffers| buffers.size_kb(context.cpu));
+        match size {
+            Some(size) => show_number(text, size),
+            None => text.write_str("X\n").map_err(no_memory),
+        }
+    }
+
+    fn store(context: &Context, value: &[u8]) -> Result {
+        let size_kb = usize::try_from(parse_number(value)?)?;
+        context.instance.resize(context.cpu, size_kb)
+    }
+}
+
+/// `buffer_total_size_kb`.
+pub(super) struct TotalSize;
+
+impl Small for TotalSize {
+    fn show(context: &Context, text: &mut Text) -> Result {
+        show_number(text, context.instance.with_buffers(Buffers::total_size_kb))
+    }
+}
+
+/// `buffer_subbuf_size_kb`.
+pub(super) struct SubbufSize;
+
+impl Small for SubbufSize {
+    fn show(context: &Context, text: &mut Text) -> Result {
+        show_number(text, context.instance.with_buffers(Buffers::subbuf_kb))
+    }
+
+    fn store(context: &Context, value: &[u8]) -> Result {
+        let size_kb = usize::try_from(parse_number(value)?)?;
+        context.instance.set_subbuf_kb(size_kb)
+    }
+}
+
+/// `options/overwrite`.
+pub(super) struct Overwrite;
+
+impl Small for Overwrite {
+    fn show(context: &Context, text: &mut Text) -> Result {
+        let discard = context.instance.with_buffers(Buffers::discard);
+        show_number(text, usize::from(!discard))
+    }
+
+    fn store(context: &Context, value: &[u8]) -> Result {
+        context.instance.set_discard(!parse_bool(value)?);
+        Ok(())
+    }
+}
+
+/// `options/disable_on_free`.
+pub(super) struct DisableOnFree;
+
+impl Small for DisableOnFree {
+    fn show(context: &Context, text: &mut Text) -> Result {
+        show_number(text, usize::from(context.instance.stop_on_free()))
+    }
+
+    fn store(context: &Context, value: &[u8]) -> Result {
+        context.instance.set_stop_on_free(parse_bool(value)?);
+        Ok(())
+    }
+}
+
+/// `free_buffer`: takes anything, and does its work when it is closed.
+pub(super) struct FreeBuffer;
+
+/// It shows nothing.
+pub(super) struct Nothing;
+
+impl Small for Nothing {
+    fn show(_context: &Context, _text: &mut Text) -> Result {
+        Ok(())
+    }
+}
+
+impl File for FreeBuffer {
+    type Context = Context;
+    type Records = Once<Nothing>;
+
+    fn open(_context: &Arc<Context>, _mode: OpenMode) -> Result<Self> {
+        Ok(Self)
+    }
+
+    fn records(&self, context: &Arc<Context>) -> Once<Nothing> {
+        Once::new(context)
+    }
+
+    fn write(&self, _context: &Context, _data: &[u8]) -> Result {
+        Ok(())
+    }
+
+    fn release(&self, context: &Context) {
+        if context.instance.free_buffers().is_err() {
+            pr_warn!("free_buffer: no memory to shrink the buffers\n");
+        }
+    }
+}

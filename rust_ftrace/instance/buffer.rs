@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One CPU's ring, and who takes events out of it.
+
+use kernel::cpu::CpuId;
+use kernel::prelude::*;
+use kernel::sync::{new_mutex, Arc, Mutex};
+
+use crate::engine::account::Counts;
+use crate::engine::consumer::Consumer;
+use crate::engine::slot::{Words, SLOT_BYTES};
+use crate::sys::{cpu, memory::SlotMemory};
+use crate::tracer::function::CpuRing;
+
+/// Room for a copy of a sub-buffer.
+pub(crate) struct SubbufCopy(KVVec<Words>);
+
+impl SubbufCopy {
+    const fn none() -> Self {
+        Self(KVVec::new())
+    }
+
+    /// Room for a sub-buffer of `ring`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn new(ring: &CpuRing) -> Result<Self> {
+        let slots = ring.subbuf_slots() - 1;
+        Ok(Self(KVVec::from_elem(Words::default(), slots, GFP_KERNEL)?))
+    }
+}
+
+impl AsRef<[Words]> for SubbufCopy {
+    fn as_ref(&self) -> &[Words] {
+        &self.0
+    }
+}
+
+impl AsMut<[Words]> for SubbufCopy {
+    fn as_mut(&mut self) -> &mut [Words] {
+        &mut self.0
+    }
+}
+
+/// One CPU's ring, and its consumer, which all consuming readers share.
+#[pin_data]
+pub(crate) struct Buffer {
+    ring: CpuRing,
+    #[pin]
+    consumer: Mutex<Consumer<SubbufCopy>>,
+}
+
+impl Buffer {
+    /// A buffer of `size_kb` KiB in sub-buffers of `subbuf_kb` KiB for `cpu`, on its node.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOMEM` if there is no memory.
+    /// - `EINVAL` if the sizes do not fit together.
+    pub(crate) fn new(
+        cpu: CpuId,
+        size_kb: usize,
+        subbuf_kb: usize,
+        discard: bool,
+    ) -> Result<Arc<Self>> {
+        let memory = SlotMemory::new(size_kb * 1024 / SLOT_BYTES, cpu::node_of(cpu))?;
+        let ring = CpuRing::new(memory, subbuf_kb * 1024 / SLOT_BYTES).ok_or(EINVAL)?;
+        ring.set_discard(discard);
+        Arc::pin_init(
+            try_pin_init!(Self {
+                ring,
+                consumer <- new_mutex!(Consumer::new(SubbufCopy::none())),
+            }? Error),
+            GFP_KERNEL,
+        )
+    }
+
+    /// The ring.
+    pub(crate) fn ring(&self) -> &CpuRing {
+        &self.ring
+    }
+
+    /// Size of its memory for events, in KiB.
+    pub(crate) fn size_kb(&self) -> usize {
+        self.ring.slots().len() * SLOT_BYTES / 1024
+    }
+
+    /// Calls `user` with the ring and the one who takes events out of it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory for a copy of a sub-buffer.
+    pub(crate) fn consume<R>(
+        &self,
+        user: impl FnOnce(&CpuRing, &mut Consumer<SubbufCopy>) -> R,
+    ) -> Result<R> {
+        let mut consumer = self.consumer.lock();
+        if !consumer.has_copy() {
+            consumer.set_copy(SubbufCopy::new(&self.ring)?);
+        }
+        Ok(user(&self.ring, &mut consumer))
+    }
+
+    /// Index of the first event that is neither cleared nor taken out.
+    pub(crate) fn position(&self) -> u64 {
+        self.consumer.lock().position()
+    }
+
+    /// What it has counted since it was made, and how many events can be read.
+    pub(crate) fn counts(&self) -> (Counts, u64) {
+        let consumer = self.consumer.lock();
+        let extent = self.ring.extent();
+        let counts = Counts {
+            written: extent.end_event,
+            read: consumer.read(),
+            overrun: self.ring.overrun(),
+            dropped: self.ring.dropped(),
+        };
+        (counts, consumer.present(&extent))
+    }
+
+    /// Clears it: what is there now cannot be read any more. Returns what it had counted.
+    pub(crate) fn clear(&self) -> Counts {
+        let mut consumer = self.consumer.lock();
+        let extent = self.ring.extent();
+        consumer.clear(&self.ring, extent.end_event, extent.newest);
+        Counts {
+            written: extent.end_event,
+            read: consumer.read(),
+            overrun: self.ring.overrun(),
+            dropped: self.ring.dropped(),
+        }
+    }
+
+    /// No event is taken out any more: the ring is being replaced.
+    pub(crate) fn close(&self) {
+        self.consumer.lock().close();
+    }
+}

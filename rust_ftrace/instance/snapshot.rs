@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The snapshot: a spare buffer for each CPU, which changes places with the one that is written to.
+
+use kernel::cpu::CpuId;
+use kernel::prelude::*;
+
+use super::buffers::{Buffers, Counted};
+use crate::sys::{cpu, rcu};
+use crate::tracer::function::Recorder;
+
+impl Buffers {
+    /// Whether there is a snapshot, of `cpu` or any.
+    pub(crate) fn has_snapshot(&self, cpu: Option<CpuId>) -> bool {
+        self.meant(cpu)
+            .any(|(_, buffers)| buffers.spare.buffer.is_some())
+    }
+
+    /// Takes a snapshot of `cpu`, or all: what was recorded is in it, and recording goes on in an empty
+    /// buffer. Some CPU may still be writing to the snapshot; see [`Taken`].
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory for spare buffers; nothing is changed then.
+    pub(crate) fn take_snapshot(
+        &mut self,
+        cpu: Option<CpuId>,
+        recorder: &Recorder,
+    ) -> Result<Taken> {
+        let mut new = KVec::new();
+        for (cpu, buffers) in self.meant(cpu) {
+            let Some(live) = &buffers.live.buffer else {
+                continue;
+            };
+            let size_kb = live.size_kb();
+            let fits = |spare: &super::buffer::Buffer| spare.size_kb() == size_kb;
+            let spare = match &buffers.spare.buffer {
+                Some(spare) if fits(spare) => None,
+                _ => Some(self.make_one(cpu, size_kb)?),
+            };
+            new.push((cpu, spare), GFP_KERNEL)?;
+        }
+        // Nothing fails from here on.
+        for (cpu, spare) in new {
+            let Some(buffers) = self.of_mut(cpu) else {
+                continue;
+            };
+            if let Some(spare) = spare {
+                buffers.spare = Counted::new(spare);
+            }
+            buffers.spare.clear();
+            core::mem::swap(&mut buffers.live, &mut buffers.spare);
+            if let Some(live) = &buffers.live.buffer {
+                // SAFETY: The ring is this CPU's alone; both live on with the CPU's buffers until
+                // they are replaced or the snapshot is freed, which wait for writers.
+                unsafe { recorder.set_ring(cpu, Some(live.ring())) };
+            }
+        }
+        Ok(Taken(()))
+    }
+
+    /// Clears the snapshot of `cpu`, or all, if there is one.
+    pub(crate) fn clear_snapshot(&mut self, cpu: Option<CpuId>) {
+        for number in cpu::possible() {
+            if let (Some(buffers), true) =
+                (self.of_mut(number), cpu.is_none_or(|cpu| cpu == number))
+            {
+                buffers.spare.clear();
+            }
+        }
+    }
+
+    /// Frees all snapshots. Nobody writes to them: whoever took them has waited for that.
+    pub(crate) fn drop_spares(&mut self) {
+        for buffers in self.cpus.iter_mut() {
+            buffers.spare = Counted::default();
+        }
+    }
+}
+
+/// A snapshot that was just taken.
+#[must_use]
+pub(crate) struct Taken(());
+
+impl Taken {
+    /// Waits until nobody writes to the snapshot any more. Locks that CPU hotplug needs must not be
+    /// held.
+    pub(crate) fn wait(self) {
+        rcu::synchronize_preempt_off();
+    }
+}
