@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What people write into control files.
+
+use std::collections::BTreeSet;
+
+use crate::engine::filter::{is_space, words as split, Selector};
+use crate::engine::function_set::FunctionSet;
+use crate::engine::glob;
+use crate::engine::parse::{parse_bool, parse_number, parse_word, ParseError};
+
+/// `filter` and `notrace`: words, and what each means.
+pub fn words(text: &[u8]) {
+    let mut end = 0;
+    for (place, word) in split(text) {
+        assert!(place >= end && !word.is_empty());
+        assert_eq!(&text[place..place + word.len()], word);
+        assert!(!word.iter().any(|&byte| is_space(byte)));
+        assert!(text[end..place].iter().all(|&byte| is_space(byte)));
+        end = place + word.len();
+        let Ok(selector) = Selector::parse(word) else {
+            continue;
+        };
+        assert!(!selector.names.is_empty());
+        assert!(selector.module.is_none_or(|module| !module.name.is_empty()));
+        // A name means itself, and so does what compilers make of it.
+        if selector.is_name() && selector.module.is_none() {
+            assert!(selector.matches(selector.names, None));
+            assert!(selector.matches(&[selector.names, b".isra.0"].concat(), Some(b"loop")));
+            assert!(!selector.matches(&[selector.names, b".cold"].concat(), None));
+        }
+    }
+    assert!(text[end..].iter().all(|&byte| is_space(byte)));
+}
+
+/// Functions that can be traced, in ascending order, and their modules.
+const CATALOG: [(&[u8], Option<&[u8]>); 8] = [
+    (b"vfs_read", None),
+    (b"vfs_write", None),
+    (b"vfs_read.isra.0", None),
+    (b"a", None),
+    (b"lo_open", Some(b"loop")),
+    (b"lo_release.constprop.0", Some(b"loop")),
+    (b"a", Some(b"a")),
+    (b"nf_[]", Some(b"nf_tables")),
+];
+
+/// Edits of a list: what comes of the words is the same as with sets of the standard library.
+pub fn lists(text: &[u8]) {
+    let mut set = FunctionSet::new();
+    let mut model = BTreeSet::new();
+    for (_, word) in split(text) {
+        let Ok(selector) = Selector::parse(word) else {
+            continue;
+        };
+        let chosen: Vec<usize> = CATALOG
+            .iter()
+            .enumerate()
+            .filter(|(_, (name, module))| selector.matches(name, *module))
+            .map(|(index, _)| index * 16)
+            .collect();
+        let other = FunctionSet::from_sorted(chosen.iter().copied()).expect("memory");
+        set = if selector.remove {
+            chosen.iter().for_each(|ip| {
+                model.remove(ip);
+            });
+            set.difference(&other)
+        } else {
+            model.extend(chosen);
+            set.union(&other)
+        }
+        .expect("memory");
+        assert!(set.as_slice().iter().eq(model.iter()));
+    }
+    let tail = 5 * 16..usize::MAX;
+    let had = model.range(tail.clone()).next().is_some();
+    assert_eq!(set.remove_range(&tail), had);
+    assert!(set.as_slice().iter().eq(model.range(..tail.start)));
+}
+
+/// Patterns: the first line is one, the rest is matched, and the kernel's own way of doing so agrees.
+pub fn patterns(text: &[u8]) {
+    let (pattern, text) = match text.iter().position(|&byte| byte == b'\n') {
+        Some(end) => (&text[..end], &text[end + 1..]),
+        None => (text, &text[..0]),
+    };
+    // (which ends both with a NUL)
+    if pattern.contains(&0) || text.contains(&0) {
+        glob::matches(pattern, text);
+        return;
+    }
+    let matched = glob::matches(pattern, text);
+    assert_eq!(matched, glob_match(pattern, text));
+    if !glob::is_pattern(pattern) {
+        assert_eq!(matched, pattern == text);
+    }
+}
+
+/// `glob_match()` of the kernel's lib/glob.c, word for word.
+fn glob_match(pattern: &[u8], text: &[u8]) -> bool {
+    let at = |bytes: &[u8], index: usize| bytes.get(index).copied().unwrap_or(0);
+    let (mut pat, mut str) = (0, 0);
+    let mut back: Option<(usize, usize)> = None;
+    loop {
+        let c = at(text, str);
+        str += 1;
+        let mut d = at(pattern, pat);
+        pat += 1;
+        let mut literal = false;
+        let matched = match d {
+            b'?' => {
+                if c == 0 {
+                    return false;
+                }
+                true
+            }
+            b'*' => {
+                if at(pattern, pat) == 0 {
+                    return true;
+                }
+                str -= 1;
+                back = Some((pat, str));
+                continue;
+            }
+            b'[' => {
+                if c == 0 {
+                    return false;
+                }
+                let inverted = at(pattern, pat) == b'!';
+                let mut class = pat + usize::from(inverted);
+                let mut a = at(pattern, class);
+                class += 1;
+                let mut found = false;
+                loop {
+                    if a == 0 {
+                        literal = true;
+                        break;
+                    }
+                    let mut b = a;
+                    if at(pattern, class) == b'-' && at(pattern, class + 1) != b']' {
+                        b = at(pattern, class + 1);
+                        if b == 0 {
+                            literal = true;
+                            break;
+                        }
+                        class += 2;
+                    }
+                    found |= a <= c && c <= b;
+                    a = at(pattern, class);
+                    class += 1;
+                    if a == b']' {
+                        break;
+                    }
+                }
+                if !literal {
+                    pat = class;
+                }
+                found != inverted
+            }
+            b'\\' => {
+                d = at(pattern, pat);
+                pat += 1;
+                literal = true;
+                false
+            }
+            _ => {
+                literal = true;
+                false
+            }
+        };
+        let matched = if literal {
+            if c == d && d == 0 {
+                return true;
+            }
+            c == d
+        } else {
+            matched
+        };
+        if !matched {
+            // (a NUL, or nowhere to go back to)
+            match back {
+                Some((to, from)) if c != 0 => {
+                    pat = to;
+                    str = from + 1;
+                    back = Some((to, str));
+                }
+                _ => return false,
+            }
+        }
+    }
+}
+
+/// Files of one value.
+pub fn values(text: &[u8]) {
+    let number = parse_number(text);
+    let written = text.split(|&byte| byte == 0).next().unwrap_or_default();
+    let digits = written.strip_prefix(b"+").unwrap_or(written);
+    let digits = digits.strip_suffix(b"\n").unwrap_or(digits);
+    // The standard library has another thought of signs.
+    let parsed = std::str::from_utf8(digits)
+        .ok()
+        .filter(|digits| !digits.starts_with('+'))
+        .and_then(|digits| digits.parse::<u64>().ok());
+    assert_eq!(number.ok(), parsed);
+    let is_long = digits.len() >= 20 && digits.iter().all(u8::is_ascii_digit);
+    assert!(!is_long || parsed.is_some() || number == Err(ParseError::Range));
+    assert_eq!(
+        parse_bool(text).ok(),
+        parsed.filter(|&n| n < 2).map(|n| n == 1)
+    );
+
+    let word = parse_word(text);
+    assert!(written.windows(word.len().max(1)).any(|part| part == word) || word.is_empty());
+    assert_eq!(word, word.trim_ascii());
+}
