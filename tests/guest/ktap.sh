@@ -20,7 +20,12 @@ t() {
 	tests=$((tests + 1))
 	reset
 	# (not in a condition: errexit would be off in all of it)
-	(set -ex; "$2") >/tmp/t.log 2>&1
+	(
+		# (whatever became of the test, nothing of it goes on)
+		trap 'set +x; end_background' EXIT
+		set -ex
+		"$2"
+	) >/tmp/t.log 2>&1
 	code=$?
 	if [ $code -eq 0 ]; then
 		echo "ok $tests $1"
