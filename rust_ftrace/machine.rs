@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use kernel::sync::{new_mutex, Mutex};
 
 use crate::catalog::Catalog;
-use crate::engine::clock::Conversion;
+use crate::engine::clock::{ClockKind, Conversion};
 use crate::engine::render::TimeUnit;
 use crate::sys::clock;
 use crate::sys::context::cycles;
@@ -14,15 +14,6 @@ use crate::sys::context::cycles;
 /// How far two calibrations may differ, in ns beyond their own errors, for the time stamp counter
 /// to be taken for what the `local` clock is made of.
 const MAX_DRIFT_NS: u64 = 500;
-
-/// What events are stamped with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ClockSource {
-    /// Cycles of the time stamp counter.
-    Cycles,
-    /// The kernel's `local` clock, where the counter is not what it is made of.
-    Local,
-}
 
 /// From stamps to the time that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +40,9 @@ pub(crate) struct Machine {
     /// Read when first needed, and again after a module came or went.
     #[pin]
     catalog: Mutex<Option<Catalog>>,
-    clock_source: ClockSource,
-    /// The conversion in use, and its greatest error in ns.
+    /// The kernel's `local` clock is made of the time stamp counter.
+    local_is_counter: bool,
+    /// The conversion in use, and its greatest error in ns when it was made.
     #[pin]
     conversion: Mutex<Option<(Conversion, u64)>>,
 }
@@ -60,12 +52,12 @@ impl Machine {
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             catalog <- new_mutex!(None),
-            clock_source: Self::choose_clock(),
+            local_is_counter: Self::look_at_clocks(),
             conversion <- new_mutex!(None),
         }? Error)
     }
 
-    fn choose_clock() -> ClockSource {
+    fn look_at_clocks() -> bool {
         let agrees = || {
             let (first, first_error) = clock::calibrate()?;
             kernel::time::delay::fsleep(kernel::time::Delta::from_millis(2));
@@ -74,40 +66,47 @@ impl Machine {
             let tolerance = MAX_DRIFT_NS + first_error + second_error;
             Some(first.agrees_with(&second, now, tolerance))
         };
-        match agrees() {
-            Some(true) => ClockSource::Cycles,
-            _ => ClockSource::Local,
+        agrees() == Some(true)
+    }
+
+    /// Whether events are stamped with cycles of the time stamp counter for this clock.
+    pub(crate) fn is_counter(&self, kind: ClockKind) -> bool {
+        match kind {
+            ClockKind::Local => self.local_is_counter,
+            kind => kind == ClockKind::X86Tsc,
         }
     }
 
-    /// What events are stamped with.
-    pub(crate) fn clock_source(&self) -> ClockSource {
-        self.clock_source
-    }
-
-    /// The way from stamps to times: the same for every reader, until the kernel's clock was
-    /// adjusted or has slept.
-    pub(crate) fn timeline(&self) -> Timeline {
-        match self.clock_source {
-            ClockSource::Local => Timeline::Plain(TimeUnit::Nanoseconds),
-            ClockSource::Cycles => match self.conversion() {
-                Some(conversion) => Timeline::Converted(conversion),
-                None => Timeline::Plain(TimeUnit::Counts),
-            },
+    /// The way from stamps of a clock to times: the same for every reader, until the kernel's clock
+    /// was adjusted or has slept.
+    pub(crate) fn timeline(&self, kind: ClockKind) -> Timeline {
+        if kind != ClockKind::Local || !self.local_is_counter {
+            return Timeline::Plain(kind.unit());
+        }
+        match self.conversion() {
+            Some((conversion, _)) => Timeline::Converted(conversion),
+            None => Timeline::Plain(TimeUnit::Counts),
         }
     }
 
-    fn conversion(&self) -> Option<Conversion> {
+    /// How far times may be from those of the kernel's own `local` clock at the same moment, in ns,
+    /// if they are converted; `None` if not.
+    pub(crate) fn conversion_error(&self) -> Option<u64> {
+        match self.local_is_counter {
+            true => self.conversion().map(|(_, error)| error),
+            false => None,
+        }
+    }
+
+    /// The conversion in use, and its greatest error now.
+    fn conversion(&self) -> Option<(Conversion, u64)> {
         let mut kept = self.conversion.lock();
         let (now, now_error) = clock::calibrate()?;
         match *kept {
             Some((before, error)) if before.agrees_with(&now, cycles(), error + now_error) => {
-                Some(before)
+                Some((before, error + 2 * now_error))
             }
-            _ => {
-                *kept = Some((now, now_error));
-                Some(now)
-            }
+            _ => Some(*kept.insert((now, now_error))),
         }
     }
 

@@ -10,7 +10,8 @@
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
-use core::sync::atomic::{compiler_fence, Ordering};
+use core::convert::Infallible;
+use core::sync::atomic::{compiler_fence, AtomicPtr, Ordering};
 
 use kernel::prelude::*;
 
@@ -170,5 +171,99 @@ impl<T> core::ops::Deref for Vec<T> {
 impl<T> core::ops::DerefMut for Vec<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         &mut self.0
+    }
+}
+
+/// A boxed array.
+pub(crate) struct Table<T, const N: usize>(KVBox<[T; N]>);
+
+impl<T, const N: usize> Table<T, N> {
+    /// An array of what `make` makes. It is filled in place: a stack may not have room for it.
+    pub(crate) fn new(make: impl Fn() -> T) -> Result<Self, AllocError> {
+        let array = pin_init::init_array_from_fn(|_| make());
+        let table = KVBox::init::<Infallible>(array, GFP_KERNEL).map_err(|_| AllocError)?;
+        Ok(Self(table))
+    }
+}
+
+impl<T, const N: usize> core::ops::Deref for Table<T, N> {
+    type Target = [T; N];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T; N] {
+        &self.0
+    }
+}
+
+/// How many words a [`LazyWords`] has.
+pub(crate) const LAZY_WORDS: usize = 64;
+
+type Words = [Word; LAZY_WORDS];
+
+/// What words are that have not been made. Never written.
+static ZEROES: Words = [const { Word::new(0) }; LAZY_WORDS];
+
+/// Words that take no memory while they are all zero. Once made they stay as long as this does.
+///
+/// # Invariants
+///
+/// The address of `ZEROES`, or of a box that this owns and that does not change any more.
+pub(crate) struct LazyWords(AtomicPtr<Words>);
+
+impl LazyWords {
+    const fn none() -> *mut Words {
+        (&raw const ZEROES).cast_mut()
+    }
+
+    pub(crate) const fn new() -> Self {
+        // INVARIANT: The address of `ZEROES`.
+        Self(AtomicPtr::new(Self::none()))
+    }
+
+    #[inline(always)]
+    fn words(&self) -> &Words {
+        // SAFETY: By the type's invariant; a box was filled before it was published.
+        unsafe { &*self.0.load(Ordering::Acquire) }
+    }
+
+    /// The value of the word at `index`, which wraps.
+    #[inline(always)]
+    pub(crate) fn load(&self, index: usize) -> u64 {
+        self.words()[index % LAZY_WORDS].load_relaxed()
+    }
+
+    /// The words, if they have been made.
+    pub(crate) fn get(&self) -> Option<&Words> {
+        let words = self.words();
+        (!core::ptr::eq(words, Self::none())).then_some(words)
+    }
+
+    /// The words, which are made if they are not there.
+    pub(crate) fn get_or_make(&self) -> Result<&Words, AllocError> {
+        if let Some(words) = self.get() {
+            return Ok(words);
+        }
+        let new = KVBox::into_raw(Table::new(|| Word::new(0))?.0);
+        let order = Ordering::AcqRel;
+        // INVARIANT: Just made, and replaces `ZEROES` only.
+        if (self
+            .0
+            .compare_exchange(Self::none(), new, order, Ordering::Acquire))
+        .is_err()
+        {
+            // SAFETY: From `into_raw`, and nobody else has seen it.
+            drop(unsafe { KVBox::from_raw(new) });
+        }
+        Ok(self.words())
+    }
+}
+
+impl Drop for LazyWords {
+    fn drop(&mut self) {
+        let words = *self.0.get_mut();
+        if !core::ptr::eq(words, Self::none()) {
+            // SAFETY: By the type's invariant it is a box's, and no reference to it is left.
+            drop(unsafe { KVBox::from_raw(words) });
+        }
     }
 }

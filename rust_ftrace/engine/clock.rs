@@ -1,9 +1,112 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From cycles of the time stamp counter to the nanoseconds of the kernel's `local` clock.
+//! The clocks that events can be stamped with, by tracefs's names; and the way from cycles of the
+//! time stamp counter to the nanoseconds of the kernel's `local` clock.
 //!
-//! The hook stores raw cycles; readers turn them into ns. The factor is the kernel's own, so the two
-//! clocks run at the same rate exactly, and only the offset between them is measured.
+//! For `local` the hook stores raw cycles, where the kernel's clock is made of them, and readers
+//! turn them into ns. The factor is the kernel's own, so the two clocks run at the same rate
+//! exactly, and only the offset between them is measured: see [`Conversion::fit`] for the error.
+
+use core::fmt;
+
+use super::render::TimeUnit;
+use crate::shim::Word;
+
+/// A clock (`trace_clocks[]` in kernel/trace/trace.c, and arch/x86/include/asm/trace_clock.h).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClockKind {
+    /// Each CPU's own, fast.
+    Local,
+    /// In step on all CPUs.
+    Global,
+    /// Counts stamps, no time at all.
+    Counter,
+    /// Hundredths of a second since boot (USER_HZ).
+    Uptime,
+    /// What perf stamps its samples with.
+    Perf,
+    /// CLOCK_MONOTONIC.
+    Mono,
+    /// CLOCK_MONOTONIC_RAW.
+    MonoRaw,
+    /// CLOCK_BOOTTIME.
+    Boot,
+    /// CLOCK_TAI.
+    Tai,
+    /// Cycles of the time stamp counter.
+    X86Tsc,
+}
+
+impl ClockKind {
+    /// All, in tracefs's order.
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Local,
+        Self::Global,
+        Self::Counter,
+        Self::Uptime,
+        Self::Perf,
+        Self::Mono,
+        Self::MonoRaw,
+        Self::Boot,
+        Self::Tai,
+        Self::X86Tsc,
+    ];
+
+    /// The name that files use.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Global => "global",
+            Self::Counter => "counter",
+            Self::Uptime => "uptime",
+            Self::Perf => "perf",
+            Self::Mono => "mono",
+            Self::MonoRaw => "mono_raw",
+            Self::Boot => "boot",
+            Self::Tai => "tai",
+            Self::X86Tsc => "x86-tsc",
+        }
+    }
+
+    /// The clock of this name.
+    pub(crate) fn from_name(name: &[u8]) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.name().as_bytes() == name)
+    }
+
+    /// What it counts in.
+    pub(crate) const fn unit(self) -> TimeUnit {
+        match self {
+            Self::Counter | Self::Uptime | Self::X86Tsc => TimeUnit::Counts,
+            _ => TimeUnit::Nanoseconds,
+        }
+    }
+
+    /// Writes the line of all clocks, with brackets round this one.
+    pub(crate) fn write_choice(self, out: &mut dyn fmt::Write) -> fmt::Result {
+        for (index, kind) in Self::ALL.into_iter().enumerate() {
+            let space = if index == 0 { "" } else { " " };
+            let (open, close) = if kind == self { ("[", "]") } else { ("", "") };
+            write!(out, "{space}{open}{}{close}", kind.name())?;
+        }
+        out.write_char('\n')
+    }
+}
+
+/// `now`, or the largest stamp so far if that is larger; `last` keeps it. Whoever is interrupted
+/// here gets a stamp that is no smaller than those of the interrupts.
+///
+/// Only one CPU calls this for a `last`, with preemption off.
+pub(crate) fn never_back(last: &Word, now: u64) -> u64 {
+    loop {
+        let before = last.load_relaxed();
+        let stamp = now.max(before);
+        if last.local_exchange(before, stamp) {
+            return stamp;
+        }
+    }
+}
 
 /// `ns = cycles * mult >> shift`, as in arch/x86/kernel/tsc.c.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,7 +22,25 @@ pub(crate) enum ParseError {
 /// - [`ParseError::Invalid`] if it is no number.
 pub(crate) fn parse_number(value: &[u8]) -> Result<u64, ParseError> {
     let value = c_string(value);
-    digits(value.strip_prefix(b"+").unwrap_or(value))
+    digits(value.strip_prefix(b"+").unwrap_or(value), 10)
+}
+
+/// Parses a number as `kstrtoul(value, 0)` does: as [`parse_number`], but `0x` begins a hexadecimal
+/// and `0` an octal one.
+///
+/// # Errors
+///
+/// As for [`parse_number`].
+pub(crate) fn parse_any_base(value: &[u8]) -> Result<u64, ParseError> {
+    let value = c_string(value);
+    let value = value.strip_prefix(b"+").unwrap_or(value);
+    match value {
+        [b'0', b'x' | b'X', rest @ ..] if rest.first().is_some_and(u8::is_ascii_hexdigit) => {
+            digits(rest, 16)
+        }
+        [b'0', ..] => digits(value, 8),
+        _ => digits(value, 10),
+    }
 }
 
 /// Parses 0 or 1.
@@ -49,8 +67,8 @@ fn c_string(value: &[u8]) -> &[u8] {
 }
 
 /// As `_kstrtoull()`: digits, at most one new line, nothing else.
-fn digits(value: &[u8]) -> Result<u64, ParseError> {
-    let digit = |byte: u8| char::from(byte).to_digit(10);
+fn digits(value: &[u8], radix: u32) -> Result<u64, ParseError> {
+    let digit = |byte: u8| char::from(byte).to_digit(radix);
     let length = value
         .iter()
         .position(|&byte| digit(byte).is_none())
@@ -60,7 +78,9 @@ fn digits(value: &[u8]) -> Result<u64, ParseError> {
         return Err(ParseError::Invalid);
     }
     let number = number.iter().try_fold(0u64, |number, &byte| {
-        number.checked_mul(10)?.checked_add(u64::from(digit(byte)?))
+        number
+            .checked_mul(u64::from(radix))?
+            .checked_add(u64::from(digit(byte)?))
     });
     match (number, rest) {
         (None, _) => Err(ParseError::Range),

@@ -87,7 +87,7 @@ pub(crate) fn write_entry(
     symbols: &mut dyn Symbols,
     cpu: u32,
     event: &Event,
-    (time, unit): (u64, TimeUnit),
+    time: (u64, TimeUnit),
     depth: Option<usize>,
 ) -> Result {
     let mut name = [0; 16];
@@ -98,13 +98,12 @@ pub(crate) fn write_entry(
     write_bytes(out, name)?;
     write!(out, "-{:<7} [{cpu:03}] ", event.task.pid())?;
     write_state(out, event.context)?;
-    match unit {
-        TimeUnit::Nanoseconds => {
-            let micros = time.wrapping_add(500) / 1000;
-            write!(out, " {:5}.{:06}: ", micros / 1_000_000, micros % 1_000_000)?;
-        }
-        TimeUnit::Counts => write!(out, " {time:12}: ")?,
+    out.write_char(' ')?;
+    match time {
+        (count, TimeUnit::Counts) => write!(out, "{count:12}")?,
+        time => write_time(out, time)?,
     }
+    out.write_str(": ")?;
     if let Some(depth) = depth {
         write!(out, "{depth:5} ")?;
     }
@@ -112,6 +111,17 @@ pub(crate) fn write_entry(
     out.write_str(" <-")?;
     symbols.write_symbol(out, event.parent_ip)?;
     out.write_char('\n')
+}
+
+/// Writes a time in its unit: seconds and microseconds, or a number.
+pub(crate) fn write_time(out: &mut dyn Write, (time, unit): (u64, TimeUnit)) -> Result {
+    match unit {
+        TimeUnit::Nanoseconds => {
+            let micros = time.wrapping_add(500) / 1000;
+            write!(out, "{:5}.{:06}", micros / 1_000_000, micros % 1_000_000)
+        }
+        TimeUnit::Counts => write!(out, "{time}"),
+    }
 }
 
 /// Writes bytes that are no more than probably text.

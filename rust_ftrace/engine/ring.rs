@@ -356,6 +356,11 @@ impl<S: Storage> Ring<S> {
         self.readers.released.store_release(seq);
     }
 
+    /// Has the next event say its time in full, for another clock. Nobody is to be writing.
+    pub(crate) fn forget_time(&self) {
+        self.epoch.store_relaxed(u64::MAX);
+    }
+
     /// Has the writer call [`Storage::reached`] whenever it opens sub-buffer `seq` or a later one.
     pub(crate) fn await_subbuf(&self, seq: u64) {
         self.readers.awaited.store_relaxed(seq);

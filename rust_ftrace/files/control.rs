@@ -8,6 +8,7 @@ use kernel::prelude::*;
 
 use super::small::{no_memory, Small};
 use super::{Context, TABLE};
+use crate::engine::clock::ClockKind;
 use crate::engine::parse::{parse_bool, parse_number, parse_word};
 use crate::sys::text::Text;
 use crate::tracer::Tracer;
@@ -104,17 +105,22 @@ impl Small for FuncDepth {
 pub(super) struct TraceClock;
 
 impl Small for TraceClock {
-    fn show(_context: &Context, text: &mut Text) -> Result {
-        text.write_str("[local]\n").map_err(no_memory)
+    fn show(context: &Context, text: &mut Text) -> Result {
+        context
+            .instance
+            .clock()
+            .write_choice(text)
+            .map_err(no_memory)
     }
 
     fn store(context: &Context, value: &[u8]) -> Result {
         let value = parse_word(value);
-        if value == b"local" {
-            return Ok(());
-        }
-        (context.instance).log_error("trace_clock", "No such clock", value);
-        Err(EINVAL)
+        let Some(kind) = ClockKind::from_name(value) else {
+            (context.instance).log_error("trace_clock", "No such clock", value);
+            return Err(EINVAL);
+        };
+        context.instance.set_clock(kind);
+        Ok(())
     }
 }
 

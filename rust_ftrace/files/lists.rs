@@ -9,9 +9,9 @@ use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
 use super::small::no_memory;
+use super::words::Writing;
 use super::Context;
 use crate::catalog::{Catalog, Function};
-use crate::engine::filter::is_space;
 use crate::engine::function_set::FunctionSet;
 use crate::instance::functions::List;
 use crate::sys::debugfs::{File, OpenMode, Records};
@@ -42,34 +42,10 @@ impl Which for NotraceList {
     const EMPTY: &'static str = "#### no functions disabled ####\n";
 }
 
-/// What one writer has said so far.
-struct Writing {
-    /// The first words replace the list: it was opened with O_TRUNC.
-    replace: bool,
-    /// Something was refused, so closing the file does not clear the list.
-    refused: bool,
-    /// A word whose end did not come yet.
-    rest: KVVec<u8>,
-}
-
 /// `filter` and `notrace`.
 pub(super) struct ListFile<W> {
     writing: Pin<KBox<Mutex<Writing>>>,
     _which: core::marker::PhantomData<W>,
-}
-
-/// Longest word that is put together from several writes, in bytes.
-const MAX_WORD: usize = 1024;
-
-impl<W: Which> ListFile<W> {
-    fn edit(context: &Context, writing: &mut Writing, text: &[u8]) -> Result {
-        let result = context.instance.edit(W::LIST, text, writing.replace);
-        match result {
-            Ok(()) => writing.replace = false,
-            Err(_) => writing.refused = true,
-        }
-        result
-    }
 }
 
 impl<W: Which> File for ListFile<W> {
@@ -77,13 +53,8 @@ impl<W: Which> File for ListFile<W> {
     type Records = FunctionLines;
 
     fn open(_context: &Arc<Context>, mode: OpenMode) -> Result<Self> {
-        let writing = Writing {
-            replace: mode.writable && mode.truncate,
-            refused: false,
-            rest: KVVec::new(),
-        };
         Ok(Self {
-            writing: KBox::pin_init(new_mutex!(writing), GFP_KERNEL)?,
+            writing: KBox::pin_init(new_mutex!(Writing::new(mode)), GFP_KERNEL)?,
             _which: core::marker::PhantomData,
         })
     }
@@ -93,42 +64,14 @@ impl<W: Which> File for ListFile<W> {
     }
 
     fn write(&self, context: &Context, data: &[u8]) -> Result {
-        let mut writing = self.writing.lock();
-        // Words may be cut in two by writes; a word is taken when its end is there.
-        let end = data
-            .iter()
-            .rposition(|&byte| is_space(byte))
-            .map_or(0, |last| last + 1);
-        let (whole, rest) = data.split_at_checked(end).unwrap_or_default();
-        if whole.is_empty() {
-            if writing.rest.len() + rest.len() > MAX_WORD {
-                writing.refused = true;
-                writing.rest.clear();
-                return Err(EINVAL);
-            }
-            writing.rest.extend_from_slice(rest, GFP_KERNEL)?;
-            return Ok(());
-        }
-        let mut next = KVVec::new();
-        next.extend_from_slice(rest, GFP_KERNEL)?;
-        let mut text = core::mem::replace(&mut writing.rest, next);
-        let result = match text.extend_from_slice(whole, GFP_KERNEL) {
-            Ok(()) => Self::edit(context, &mut writing, &text),
-            Err(error) => Err(error.into()),
-        };
-        if result.is_err() {
-            writing.rest.clear();
-        }
-        result
+        // (what a name or pattern could become, nobody knows)
+        let edit = |text: &[u8], replace| context.instance.edit(W::LIST, text, replace);
+        self.writing.lock().write(data, |_| true, edit)
     }
 
     fn release(&self, context: &Context) {
-        let mut writing = self.writing.lock();
-        let rest = core::mem::replace(&mut writing.rest, KVVec::new());
-        if !rest.is_empty() || (writing.replace && !writing.refused) {
-            // Nobody is there to be told; the error log was, if it was for a word.
-            let _ = Self::edit(context, &mut writing, &rest);
-        }
+        let edit = |text: &[u8], replace| context.instance.edit(W::LIST, text, replace);
+        self.writing.lock().finish(edit);
     }
 }
 

@@ -4,11 +4,13 @@
 
 mod control;
 mod lists;
+mod pid;
 mod sizes;
 mod small;
 mod snapshot;
 mod status;
 mod trace;
+mod words;
 
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
@@ -19,6 +21,7 @@ use self::control::{
     AvailableTracers, CurrentTracer, Errors, FuncDepth, Readme, TraceClock, TracingOn,
 };
 use self::lists::{AvailableFile, EnabledFile, FilterList, ListFile, NotraceList};
+use self::pid::PidFile;
 use self::sizes::{BufferSize, DisableOnFree, FreeBuffer, Overwrite, SubbufSize, TotalSize};
 use self::small::SmallFile;
 use self::snapshot::SnapshotFile;
@@ -93,6 +96,12 @@ const TABLE: &[Spec] = &[
         "the functions not to trace, whatever the filter says"
     ),
     spec!(
+        "pid" = "set_ftrace_pid",
+        WRITE,
+        PidFile,
+        "the tasks to trace, by thread ID, none for all: > replaces, >> adds, '!id' removes"
+    ),
+    spec!(
         "trace",
         WRITE,
         TraceFile,
@@ -157,7 +166,7 @@ const TABLE: &[Spec] = &[
         "trace_clock",
         WRITE,
         SmallFile<TraceClock>,
-        "what events are stamped with, the current one in brackets"
+        "what events are stamped with, the current one in brackets; changing it clears the buffers"
     ),
     spec!(
         "options/func-depth",

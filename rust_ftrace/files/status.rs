@@ -9,14 +9,16 @@ use kernel::prelude::*;
 use super::small::{no_memory, Small};
 use super::Context;
 use crate::catalog::Catalog;
+use crate::engine::clock::ClockKind;
 use crate::engine::filter::{words, Selector};
 use crate::engine::reader::Cursor;
+use crate::engine::render;
 use crate::instance::buffer::SubbufCopy;
 use crate::instance::buffers::Which;
 use crate::instance::functions::List;
-use crate::machine::ClockSource;
+use crate::instance::Instance;
 use crate::sys::text::Text;
-use crate::sys::{self, clock, context, kallsyms};
+use crate::sys::{self, kallsyms};
 
 /// `status`.
 pub(super) struct Status;
@@ -27,7 +29,10 @@ impl Small for Status {
         let stats = instance.stats(None, Which::Live);
         let counts = stats.counts;
         let without_buffer = instance.without_buffer();
-        let lost = counts.lost().wrapping_add(without_buffer);
+        let by_clock = instance.clock_recursion();
+        let lost = (counts.lost())
+            .wrapping_add(without_buffer)
+            .wrapping_add(by_clock);
         let (armed, filter, notrace, patterns) = instance.with_lists(|lists| {
             let count = |list| lists.get(list).map(|set| set.len());
             let mut patterns = KVVec::new();
@@ -46,23 +51,24 @@ impl Small for Status {
                 .with_catalog(|catalog| Ok(catalog.len()))?,
         };
         let skipped = count_skipped(context, &patterns)?;
-        let clock = match instance.machine().clock_source() {
-            ClockSource::Cycles => "local (time stamp counter)",
-            ClockSource::Local => "local (kernel clock)",
-        };
-        let memory = stats.bytes + instance.machine().catalog_bytes();
+        let (pids, pid_bytes) = instance.with_pids(|pids| (pids.len(), pids.bytes()));
+        let memory = stats.bytes + instance.machine().catalog_bytes() + pid_bytes;
         let mut write = || {
             writeln!(text, "version: {}", crate::VERSION)?;
             text.write_str("kernel: ")?;
             text.push_bytes(sys::kernel_release().to_bytes())?;
             writeln!(text, "\ntracer: {}", instance.tracer().name())?;
             writeln!(text, "tracing_on: {}", u8::from(instance.is_on()))?;
-            writeln!(text, "clock: {clock}")?;
+            write_clock(instance, text)?;
             for (name, count) in [("filter", filter), ("notrace", notrace)] {
                 match count {
                     Some(count) => writeln!(text, "{name}: {count} functions")?,
                     None => writeln!(text, "{name}: empty")?,
                 }
+            }
+            match pids {
+                0 => writeln!(text, "pid: empty")?,
+                _ => writeln!(text, "pid: {pids} tasks")?,
             }
             writeln!(text, "armed functions: {armed}")?;
             writeln!(text, "skipped matches: {skipped}")?;
@@ -75,9 +81,27 @@ impl Small for Status {
             writeln!(text, "lost to full buffers: {}", counts.dropped)?;
             writeln!(text, "lost to commit overruns: {}", counts.overrun)?;
             writeln!(text, "lost without buffer: {without_buffer}")?;
+            writeln!(text, "lost while the clock was read: {by_clock}")?;
             writeln!(text, "memory: {} KiB", memory.div_ceil(1024))
         };
         write().map_err(no_memory)
+    }
+}
+
+/// Writes what events are stamped with, and what that is made of.
+fn write_clock(instance: &Instance, text: &mut Text) -> core::fmt::Result {
+    let kind = instance.clock();
+    write!(text, "clock: {}", kind.name())?;
+    let error = instance.machine().conversion_error();
+    match (kind, error) {
+        (ClockKind::Local, Some(error)) => {
+            writeln!(
+                text,
+                " (time stamp counter, converted to within {error} ns)"
+            )
+        }
+        (ClockKind::Local, None) => writeln!(text, " (the kernel's own)"),
+        _ => writeln!(text),
     }
 }
 
@@ -114,14 +138,10 @@ impl Small for CpuStats {
         let stats = instance.stats(context.cpu, Which::Live);
         let counts = stats.counts;
         let timeline = instance.timeline();
-        let now = match instance.machine().clock_source() {
-            ClockSource::Cycles => context::cycles(),
-            ClockSource::Local => clock::local_ns(),
-        };
-        let (now, _) = timeline.time(now);
+        let now = timeline.time(instance.now());
         let oldest = match oldest_event(context)? {
-            Some(stamp) => timeline.time(stamp).0,
-            None => 0,
+            Some(stamp) => timeline.time(stamp),
+            None => (0, now.1),
         };
         let mut write = || {
             writeln!(text, "entries: {}", stats.present)?;
@@ -132,10 +152,10 @@ impl Small for CpuStats {
                 "bytes: {}",
                 stats.present * crate::engine::slot::SLOT_BYTES as u64
             )?;
-            for (name, ns) in [("oldest event", oldest), ("now", now)] {
-                let micros = ns.wrapping_add(500) / 1000;
-                let (seconds, micros) = (micros / 1_000_000, micros % 1_000_000);
-                writeln!(text, "{name} ts: {seconds:5}.{micros:06}")?;
+            for (name, time) in [("oldest event", oldest), ("now", now)] {
+                write!(text, "{name} ts: ")?;
+                render::write_time(text, time)?;
+                text.write_str("\n")?;
             }
             writeln!(text, "dropped events: {}", counts.dropped)?;
             writeln!(text, "read events: {}", counts.read)?;

@@ -366,6 +366,17 @@ impl Buffers {
         }
     }
 
+    /// Prepares the rings for stamps of another clock. Nobody is to be recording.
+    pub(crate) fn forget_time(&self) {
+        for (_, buffers) in self.meant(None) {
+            for counted in [&buffers.live, &buffers.spare] {
+                if let Some(buffer) = &counted.buffer {
+                    buffer.ring().forget_time();
+                }
+            }
+        }
+    }
+
     /// Clears the buffer of `cpu`, or all: later reads begin at events written from now on.
     pub(crate) fn clear(&mut self, cpu: Option<CpuId>) {
         for number in cpu::possible() {

@@ -4,8 +4,10 @@
 
 pub(crate) mod buffer;
 pub(crate) mod buffers;
+mod clock;
 mod error_log;
 pub(crate) mod functions;
+mod pids;
 mod snapshot;
 
 use kernel::cpu::CpuId;
@@ -15,7 +17,8 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 use self::buffers::{Buffers, OldBuffers, Source, Stats, Which};
 use self::error_log::ErrorLog;
 use self::functions::{List, Lists};
-use crate::machine::{Machine, Timeline};
+use crate::engine::clock::ClockKind;
+use crate::machine::Machine;
 use crate::sys::cpu::Prepare;
 use crate::sys::ftrace::{Functions, Hook};
 use crate::sys::modules::Watch;
@@ -61,7 +64,7 @@ impl Instance {
     /// `ENOMEM` if there is no memory.
     pub(crate) fn new(machine: Arc<Machine>) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            hook <- Hook::new(Recorder::new(machine.clock_source())?),
+            hook <- Hook::new(Recorder::new(machine.is_counter(ClockKind::Local))?),
             machine,
             control <- new_mutex!(Control {
                 tracer: Tracer::Nop,
@@ -289,11 +292,6 @@ impl Instance {
     /// `ENOMEM` if there is no memory.
     pub(crate) fn sources(&self, cpu: Option<CpuId>, which: Which) -> Result<KVec<Source>> {
         self.buffers.lock().sources(cpu, which)
-    }
-
-    /// From stamps to times.
-    pub(crate) fn timeline(&self) -> Timeline {
-        self.machine.timeline()
     }
 
     /// Writes what the error log has.

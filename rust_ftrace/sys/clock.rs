@@ -4,7 +4,8 @@
 
 use kernel::bindings;
 
-use super::context::{cycles, PreemptGuard};
+use super::context::{cycles, PreemptGuard, PreemptOff};
+use super::ffi;
 use crate::engine::clock::{Conversion, Sample, Scale};
 
 /// How many comparisons of the clocks a calibration makes.
@@ -16,6 +17,43 @@ const SAMPLES: usize = 64;
 pub(crate) fn local_ns() -> u64 {
     // SAFETY: Has no preconditions.
     unsafe { bindings::trace_clock_local() }
+}
+
+/// Makes a clock that is read by a function of the kernel, which may be called in any context.
+macro_rules! clocks {
+    ($($(#[$doc:meta])* $name:ident = $function:ident;)*) => {
+        $(
+            $(#[$doc])*
+            pub(crate) fn $name() -> u64 {
+                // SAFETY: Has no preconditions.
+                unsafe { bindings::$function() }
+            }
+        )*
+    };
+}
+
+clocks! {
+    /// The `global` trace clock, in ns. Not traced.
+    global_ns = trace_clock_global;
+    /// The `uptime` trace clock, in ticks of USER_HZ. Not traced.
+    uptime = trace_clock_jiffies;
+    /// CLOCK_MONOTONIC, in ns. It ends in the clocksource's function, which may be traced.
+    mono_ns = ktime_get_mono_fast_ns;
+    /// CLOCK_MONOTONIC_RAW, in ns. As for [`mono_ns`].
+    mono_raw_ns = ktime_get_raw_fast_ns;
+    /// CLOCK_BOOTTIME, in ns. As for [`mono_ns`].
+    boot_ns = ktime_get_boot_fast_ns;
+    /// CLOCK_TAI, in ns. As for [`mono_ns`]; it goes back when somebody sets the time back.
+    tai_ns = ktime_get_tai_fast_ns;
+}
+
+/// The `perf` trace clock, in ns: what `local_clock()` gives.
+///
+/// May be called in any context. That function itself is traced, but does the same as this one for
+/// the CPU that it runs on (kernel/sched/clock.c).
+pub(crate) fn perf_ns(token: PreemptOff<'_>) -> u64 {
+    // SAFETY: It is the number of a CPU.
+    unsafe { ffi::sched_clock_cpu(token.cpu_number()) }
 }
 
 /// Compares the time stamp counter with the `local` clock: the conversion of one into the other,

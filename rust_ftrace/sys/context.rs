@@ -7,8 +7,10 @@ use core::arch::asm;
 use core::mem::offset_of;
 
 use kernel::bindings;
+use kernel::prelude::*;
 
 use crate::engine::context as bits;
+use crate::engine::pid_set::PID_LIMIT;
 use crate::engine::slot::Task;
 
 // The layout of preempt_count(), include/linux/preempt.h.
@@ -81,6 +83,45 @@ impl<'a> PreemptOff<'a> {
             );
         }
         count
+    }
+
+    /// A bit for the kind of context: task, softirq, interrupt or NMI, as the kernel's
+    /// `interrupt_context_level()` tells them apart.
+    pub(crate) fn context_level(self) -> u64 {
+        let count = self.count();
+        let within = |mask| u32::from(count & mask != 0);
+        let interrupt = NMI_MASK | HARDIRQ_MASK;
+        1 << (within(NMI_MASK) + within(interrupt) + within(interrupt | SOFTIRQ_OFFSET))
+    }
+
+    /// The CPU's number.
+    pub(crate) fn cpu_number(self) -> c_int {
+        let number: c_int;
+        // SAFETY: `cpu_number` is a per-CPU variable that `gs` leads to.
+        unsafe {
+            asm!(
+                "mov {number:e}, dword ptr gs:[rip + {cpu}]",
+                number = out(reg) number,
+                cpu = sym bindings::cpu_number,
+                options(nostack, pure, readonly, preserves_flags),
+            );
+        }
+        number
+    }
+
+    /// Offset of this CPU's instances of per-CPU variables.
+    pub(crate) fn cpu_offset(self) -> usize {
+        let offset: usize;
+        // SAFETY: `this_cpu_off` is a per-CPU variable that `gs` leads to.
+        unsafe {
+            asm!(
+                "mov {offset}, qword ptr gs:[rip + {this}]",
+                offset = out(reg) offset,
+                this = sym bindings::this_cpu_off,
+                options(nostack, pure, readonly, preserves_flags),
+            );
+        }
+        offset
     }
 
     /// The running task.
@@ -214,6 +255,16 @@ impl Current<'_> {
         // SAFETY: The caller promises it. A `u64` there need not be aligned for the CPU, and Rust is
         // told so by the align-1 type.
         unsafe { self.field::<Unaligned>(offset) }.0
+    }
+
+    /// The thread's ID, 0 for the idle task.
+    #[inline(always)]
+    pub(crate) fn pid(&self) -> u32 {
+        // SAFETY: `pid` is an int; IDs are not negative.
+        let pid = unsafe { self.field::<u32>(offset_of!(bindings::task_struct, pid)) };
+        // SAFETY: `alloc_pid()` gives none that is PID_MAX_LIMIT or larger.
+        unsafe { core::hint::assert_unchecked(pid < PID_LIMIT) };
+        pid
     }
 
     /// pid in the lower half, tgid in the upper.

@@ -68,6 +68,13 @@ impl<T> PerCpu<T> {
         // SAFETY: By the type's invariant there is an instance for each possible CPU, and no `&mut`.
         unsafe { &*Self::instance(self.base, cpu) }
     }
+
+    /// This CPU's instance.
+    pub(crate) fn this<'a>(&'a self, token: PreemptOff<'a>) -> &'a T {
+        let instance = self.base.as_ptr().wrapping_byte_add(token.cpu_offset());
+        // SAFETY: As for `get`; the CPU stays.
+        unsafe { &*instance }
+    }
 }
 
 impl<T> PerCpu<AtomicPtr<T>> {

@@ -8,14 +8,15 @@ use kernel::alloc::AllocError;
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
 
+use crate::engine::clock::ClockKind;
+use crate::engine::pid_set::PidSet;
 use crate::engine::ring::{Call, Caller, Ring};
 use crate::engine::slot::Task;
-use crate::machine::ClockSource;
-use crate::sys::clock;
 use crate::sys::context::{cycles, PreemptGuard, PreemptOff};
 use crate::sys::ftrace::{Handler, Registers, Site};
 use crate::sys::memory::SlotMemory;
 use crate::sys::percpu::PerCpu;
+use crate::tracer::clock::SlowClock;
 
 /// A CPU's ring.
 pub(crate) type CpuRing = Ring<SlotMemory>;
@@ -28,6 +29,10 @@ pub(crate) enum Gate {
     Off = 1 << 0,
     /// Stamps come from another clock than the time stamp counter.
     Clock = 1 << 1,
+    /// Only the tasks in `pids` are traced.
+    Pids = 1 << 2,
+    /// Nothing is recorded for a moment, while something is changed.
+    Pause = 1 << 3,
 }
 
 /// Writes entries into the rings that it is given.
@@ -42,19 +47,19 @@ pub(crate) struct Recorder {
     rings: PerCpu<AtomicPtr<CpuRing>>,
     /// For CPUs that have no ring.
     closed: KBox<CpuRing>,
+    pids: PidSet,
+    clock: SlowClock,
 }
 
 impl Recorder {
-    /// A recorder without rings.
+    /// A recorder without rings. Its clock is `local`, and `by_counter` says whether the time stamp
+    /// counter will do for that.
     ///
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory.
-    pub(crate) fn new(clock_source: ClockSource) -> Result<Self, AllocError> {
-        let gate = match clock_source {
-            ClockSource::Cycles => 0,
-            ClockSource::Local => Gate::Clock as u64,
-        };
+    pub(crate) fn new(by_counter: bool) -> Result<Self, AllocError> {
+        let gate = if by_counter { 0 } else { Gate::Clock as u64 };
         let closed = KBox::new(CpuRing::closed(SlotMemory::none()), GFP_KERNEL)?;
         let pointer: *const CpuRing = &*closed;
         // INVARIANT: All lead to `closed`, which does not move with its box.
@@ -62,6 +67,8 @@ impl Recorder {
             gate: AtomicU64::new(gate),
             rings: PerCpu::new(|_| AtomicPtr::new(pointer.cast_mut()))?,
             closed,
+            pids: PidSet::new()?,
+            clock: SlowClock::new()?,
         })
     }
 
@@ -82,6 +89,40 @@ impl Recorder {
     /// Events of CPUs that had no ring, for want of memory.
     pub(crate) fn without_ring(&self) -> u64 {
         self.closed.storage().count_missed()
+    }
+
+    /// The tasks that are traced; all if there are none.
+    pub(crate) fn pids(&self) -> &PidSet {
+        &self.pids
+    }
+
+    /// Makes them the same as `new`. Callers exclude each other.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory; nothing is changed then.
+    pub(crate) fn set_pids(&self, new: &PidSet) -> Result<(), AllocError> {
+        // The gate is open while the list is empty, so that at no moment nobody is traced.
+        if new.is_empty() {
+            self.set_gate(Gate::Pids, false);
+        }
+        self.pids.assign(new)?;
+        if !new.is_empty() {
+            self.set_gate(Gate::Pids, true);
+        }
+        Ok(())
+    }
+
+    /// The clock of those who do not take the time stamp counter.
+    pub(crate) fn clock(&self) -> &SlowClock {
+        &self.clock
+    }
+
+    /// Stamps events by `kind` from now on; `by_counter` if the time stamp counter will do for it.
+    /// To be called between [`Gate::Pause`] and the end of it.
+    pub(crate) fn set_clock(&self, kind: ClockKind, by_counter: bool) {
+        self.clock.select(kind);
+        self.set_gate(Gate::Clock, !by_counter);
     }
 
     /// Makes `ring` the one that `cpu` writes to, `None` for none.
@@ -105,11 +146,23 @@ impl Recorder {
         unsafe { self.gate.as_ptr().read_volatile() }
     }
 
+    /// Whether the gate lets the running task through.
+    #[inline(always)]
+    fn lets_through(&self, token: PreemptOff<'_>) -> bool {
+        // (loaded again each time: that keeps it out of a register on the way of most events)
+        if self.gate() & Gate::Pids as u64 != 0 && !self.pids.contains(token.current().pid()) {
+            return false;
+        }
+        self.gate() & (Gate::Off as u64 | Gate::Pause as u64) == 0
+    }
+
     /// Other clocks than the counter.
     #[cold]
     #[inline(never)]
-    fn entered_gated(call: Call, recorder: &Self, registers: Registers<'_>, token: PreemptOff<'_>) {
-        recorder.record(token, Site { call, registers }, clock::local_ns);
+    fn entered_slow(call: Call, recorder: &Self, registers: Registers<'_>, token: PreemptOff<'_>) {
+        if let Some(reading) = recorder.clock.enter(token) {
+            recorder.record(token, Site { call, registers }, || reading.now());
+        }
     }
 
     #[inline(always)]
@@ -132,11 +185,12 @@ impl Handler for Recorder {
     fn entered(&self, site: Site<'_>) {
         let guard = PreemptGuard::new();
         if self.gate() != 0 {
-            // (loaded again: that keeps it out of a register on the way of most events)
-            if self.gate() & Gate::Off as u64 == 0 {
-                Self::entered_gated(site.call, self, site.registers, guard.token());
+            if !self.lets_through(guard.token()) {
+                return;
             }
-            return;
+            if self.gate() & Gate::Clock as u64 != 0 {
+                return Self::entered_slow(site.call, self, site.registers, guard.token());
+            }
         }
         self.record(guard.token(), site, cycles);
     }

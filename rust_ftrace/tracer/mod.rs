@@ -2,6 +2,7 @@
 
 //! The tracers: what is hooked, and what is recorded.
 
+pub(crate) mod clock;
 pub(crate) mod function;
 
 /// The tracers by their names in `current_tracer`.

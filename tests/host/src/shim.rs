@@ -6,6 +6,7 @@
 //! happen. Under `--cfg loom` the words are loom's, so all orders of memory accesses are tried.
 
 use std::cell::Cell;
+use std::sync::OnceLock;
 
 #[cfg(loom)]
 use loom::sync::atomic::{fence, AtomicU64, Ordering};
@@ -170,6 +171,57 @@ impl<T> std::ops::Deref for Vec<T> {
 impl<T> std::ops::DerefMut for Vec<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         &mut self.0
+    }
+}
+
+/// A boxed array.
+pub(crate) struct Table<T, const N: usize>(Box<[T; N]>);
+
+impl<T, const N: usize> Table<T, N> {
+    pub(crate) fn new(make: impl Fn() -> T) -> Result<Self, AllocError> {
+        let values: Box<[T]> = (0..N).map(|_| make()).collect();
+        values.try_into().map(Self).map_err(|_| AllocError)
+    }
+}
+
+impl<T, const N: usize> std::ops::Deref for Table<T, N> {
+    type Target = [T; N];
+
+    fn deref(&self) -> &[T; N] {
+        &self.0
+    }
+}
+
+/// How many words a [`LazyWords`] has.
+pub(crate) const LAZY_WORDS: usize = 64;
+
+/// Words that take no memory while they are all zero. Once made they stay as long as this does.
+pub(crate) struct LazyWords(OnceLock<Table<Word, LAZY_WORDS>>);
+
+impl LazyWords {
+    pub(crate) const fn new() -> Self {
+        Self(OnceLock::new())
+    }
+
+    /// The value of the word at `index`, which wraps.
+    pub(crate) fn load(&self, index: usize) -> u64 {
+        preempt::point();
+        let word = |words: &[Word; LAZY_WORDS]| words[index % LAZY_WORDS].load_relaxed();
+        self.get().map_or(0, word)
+    }
+
+    /// The words, if they have been made.
+    pub(crate) fn get(&self) -> Option<&[Word; LAZY_WORDS]> {
+        self.0.get().map(|words| &**words)
+    }
+
+    /// The words, which are made if they are not there.
+    pub(crate) fn get_or_make(&self) -> Result<&[Word; LAZY_WORDS], AllocError> {
+        if self.0.get().is_none() {
+            // (someone else's may come first)
+            let _ = self.0.set(Table::new(|| Word::new(0))?);
+        }
+        self.get().ok_or(AllocError)
     }
 }
 

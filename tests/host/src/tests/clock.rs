@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use proptest::prelude::*;
 
-use crate::engine::clock::{Conversion, Sample, Scale};
+use super::interrupted;
+use crate::engine::clock::{never_back, ClockKind, Conversion, Sample, Scale};
+use crate::engine::render::TimeUnit;
+use crate::shim::Word;
 
 fn scale(khz: u32) -> Scale {
     Scale::from_khz(khz).expect("a frequency")
@@ -107,4 +113,62 @@ fn agreement() {
     // A counter of another rate does not stay near, though it may be now.
     let other = fit(1_000_001, 5_000);
     assert!(!first.agrees_with(&other, 1_000_000, 100));
+}
+
+#[test]
+fn names() {
+    let mut line = String::new();
+    ClockKind::Counter.write_choice(&mut line).expect("memory");
+    let wanted = "local global [counter] uptime perf mono mono_raw boot tai x86-tsc\n";
+    assert_eq!(line, wanted);
+    for kind in ClockKind::ALL {
+        assert_eq!(ClockKind::from_name(kind.name().as_bytes()), Some(kind));
+        assert_eq!(ClockKind::ALL.get(kind as usize), Some(&kind));
+        let counts = matches!(kind.name(), "counter" | "uptime" | "x86-tsc");
+        assert_eq!(kind.unit() == TimeUnit::Counts, counts);
+    }
+    for name in ["", "Local", "local ", "[local]", "mono_", "x86_tsc"] {
+        assert_eq!(ClockKind::from_name(name.as_bytes()), None, "{name:?}");
+    }
+}
+
+#[test]
+fn clocks_that_go_back() {
+    let last = Word::new(0);
+    let stamps = [5, 7, 6, 0, 7, 8].map(|now| never_back(&last, now));
+    assert_eq!(stamps, [5, 7, 7, 7, 7, 8]);
+}
+
+/// Two interrupts at any two points of one stamp: none is below what the one before it got, in the
+/// order in which they come to their ends, which is that of the ring.
+#[test]
+fn interrupted_stamps() {
+    let mut cases = 0;
+    for first in 0..20 {
+        for second in first..20 {
+            let last = Rc::new(Word::new(0));
+            let stamps = Rc::new(RefCell::new(Vec::new()));
+            let stamp = {
+                let (last, stamps) = (last.clone(), stamps.clone());
+                move |now| {
+                    let stamp = never_back(&last, now);
+                    stamps.borrow_mut().push(stamp);
+                }
+            };
+            let inner = stamp.clone();
+            // The clock was read before the interrupts, or goes back after them.
+            let both = interrupted(
+                [first, second],
+                move |which| inner(20 + which as u64),
+                || stamp(10),
+            );
+            stamp(3);
+            let stamps = stamps.borrow();
+            assert!(stamps.is_sorted(), "{stamps:?} at {first} and {second}");
+            assert!(!both || stamps.last() == Some(&21));
+            cases += usize::from(both);
+        }
+    }
+    // At each of the two loads and exchanges, at least.
+    assert!(cases >= 3);
 }

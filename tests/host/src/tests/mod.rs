@@ -17,6 +17,7 @@ mod glob;
 mod merge;
 mod nesting;
 mod parse;
+mod pids;
 mod render;
 mod replay;
 mod ring;

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sets of process IDs, which the hook looks at for every call.
+//!
+//! A bitmap of two levels, so that a look costs the same for one ID and for all of them. Its parts
+//! are made when they are first needed and stay as long as the set, so nothing that the hook may be
+//! looking at ever goes away.
+//!
+//! What people write:
+//!
+//! ```text
+//! word   = ["!"] number
+//! number = as kstrtoul() takes it: decimal, 0x.., 0..
+//! ```
+
+use super::filter::words;
+use super::parse::{parse_any_base, ParseError};
+use crate::shim::{AllocError, LazyWords, Table, Word, LAZY_WORDS};
+
+/// IDs are below this (PID_MAX_LIMIT of a 64-bit kernel). The idle tasks have 0.
+pub(crate) const PID_LIMIT: u32 = 4 << 20;
+
+/// Bits of a part.
+const CHUNK_BITS: u32 = LAZY_WORDS as u32 * u64::BITS;
+const CHUNKS: usize = (PID_LIMIT / CHUNK_BITS) as usize;
+
+/// A set of process IDs. One thread may change it while others look.
+pub(crate) struct PidSet {
+    chunks: Table<LazyWords, CHUNKS>,
+}
+
+/// Why a word is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It is no number.
+    NotANumber,
+    /// No task can have this ID.
+    TooLarge,
+    /// Nothing but an exclamation mark.
+    Empty,
+}
+
+impl Refusal {
+    /// A sentence for people.
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Self::NotANumber => "Not a process ID",
+            Self::TooLarge => "No process can have such an ID",
+            Self::Empty => "Nothing to remove after '!'",
+        }
+    }
+}
+
+/// Why words are not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The word at this byte is refused.
+    Word(usize, Refusal),
+    /// There is no memory.
+    NoMemory,
+}
+
+impl From<AllocError> for Failure {
+    fn from(_: AllocError) -> Self {
+        Self::NoMemory
+    }
+}
+
+/// Understands one word: whether to remove, and which ID.
+fn parse(word: &[u8]) -> Result<(bool, u32), Refusal> {
+    let (remove, number) = match word.split_first() {
+        Some((b'!', [])) => return Err(Refusal::Empty),
+        Some((b'!', number)) => (true, number),
+        _ => (false, word),
+    };
+    match parse_any_base(number) {
+        Ok(pid) if pid < u64::from(PID_LIMIT) => Ok((remove, pid as u32)),
+        Ok(_) | Err(ParseError::Range) => Err(Refusal::TooLarge),
+        Err(ParseError::Invalid) => Err(Refusal::NotANumber),
+    }
+}
+
+/// Whether `word` is good, or can become so by what follows: for words that come in parts.
+pub(crate) fn is_beginning(word: &[u8]) -> bool {
+    // A digit can follow everything that anything can follow. (so many zeroes are nobody's)
+    let mut longer = [b'0'; 32];
+    let longer = longer.get_mut(..=word.len());
+    let longer_is_good = longer.is_some_and(|longer| {
+        let [room @ .., _] = longer else {
+            return false;
+        };
+        room.copy_from_slice(word);
+        parse(longer).is_ok()
+    });
+    longer_is_good || parse(word).is_ok()
+}
+
+impl PidSet {
+    /// No IDs.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub(crate) fn new() -> Result<Self, AllocError> {
+        Ok(Self {
+            chunks: Table::new(LazyWords::new)?,
+        })
+    }
+
+    /// Whether `pid`, which is below [`PID_LIMIT`], is in the set.
+    #[inline(always)]
+    pub(crate) fn contains(&self, pid: u32) -> bool {
+        let word = self.chunk(pid).load((pid / u64::BITS) as usize);
+        word >> (pid % u64::BITS) & 1 != 0
+    }
+
+    /// The part that has the bit of `pid`.
+    #[inline(always)]
+    fn chunk(&self, pid: u32) -> &LazyWords {
+        // In bounds by the remainder, which costs a mask.
+        &self.chunks[(pid / CHUNK_BITS) as usize % CHUNKS]
+    }
+
+    /// Puts `pid` in, or takes it out.
+    fn put(&self, pid: u32, present: bool) -> Result<(), AllocError> {
+        let bit = 1 << (pid % u64::BITS);
+        let chunk = self.chunk(pid);
+        let words = match present {
+            true => chunk.get_or_make().map(Some)?,
+            false => chunk.get(),
+        };
+        if let Some(word) = words.and_then(|words| words.get(Self::place(pid))) {
+            let others = word.load_relaxed() & !bit;
+            word.store_relaxed(if present { others | bit } else { others });
+        }
+        Ok(())
+    }
+
+    /// Which word of its part has the bit of `pid`.
+    const fn place(pid: u32) -> usize {
+        (pid / u64::BITS) as usize % LAZY_WORDS
+    }
+
+    /// The words that have been made, from the chunk of ID `from` on, and the ID of the first bit
+    /// of each.
+    fn words_from(&self, from: u32) -> impl Iterator<Item = (u32, &Word)> {
+        let chunks = (0..PID_LIMIT)
+            .step_by(CHUNK_BITS as usize)
+            .zip(self.chunks.iter());
+        chunks
+            .skip((from / CHUNK_BITS) as usize)
+            .filter_map(|(first, chunk)| Some((first, chunk.get()?)))
+            .flat_map(|(first, chunk)| (first..).step_by(u64::BITS as usize).zip(chunk))
+    }
+
+    /// All of them.
+    fn words(&self) -> impl Iterator<Item = (u32, &Word)> {
+        self.words_from(0)
+    }
+
+    /// Number of IDs.
+    pub(crate) fn len(&self) -> usize {
+        self.words()
+            .map(|(_, word)| word.load_relaxed().count_ones() as usize)
+            .sum()
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.words().all(|(_, word)| word.load_relaxed() == 0)
+    }
+
+    /// The smallest ID that is `from` or larger.
+    pub(crate) fn next(&self, from: u32) -> Option<u32> {
+        self.words_from(from).find_map(|(first, word)| {
+            let wanted = u64::MAX.checked_shl(from.saturating_sub(first))?;
+            let bits = word.load_relaxed() & wanted;
+            (bits != 0).then(|| first + bits.trailing_zeros())
+        })
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let words = self.words().count();
+        core::mem::size_of_val(&*self.chunks) + words * core::mem::size_of::<Word>()
+    }
+
+    /// What becomes of this set by the words in `text`, in their order; of an empty one if it is to
+    /// `replace` this.
+    ///
+    /// # Errors
+    ///
+    /// The first word that is wrong, or want of memory.
+    pub(crate) fn edited(&self, text: &[u8], replace: bool) -> Result<Self, Failure> {
+        let new = Self::new()?;
+        if !replace {
+            new.assign(self)?;
+        }
+        for (at, word) in words(text) {
+            let (remove, pid) = parse(word).map_err(|refusal| Failure::Word(at, refusal))?;
+            new.put(pid, !remove)?;
+        }
+        Ok(new)
+    }
+
+    /// Makes this set the same as `new`. Whoever looks meanwhile finds what is in both, and what is
+    /// added before what is removed: never nothing, unless one of the sets is empty.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory; nothing is changed then.
+    pub(crate) fn assign(&self, new: &Self) -> Result<(), AllocError> {
+        for (first, word) in new.words() {
+            if word.load_relaxed() != 0 {
+                self.chunk(first).get_or_make()?;
+            }
+        }
+        for (first, word) in self.words() {
+            word.store_relaxed(word.load_relaxed() | new.bits(first));
+        }
+        for (first, word) in self.words() {
+            word.store_relaxed(new.bits(first));
+        }
+        Ok(())
+    }
+
+    /// The word that has the bit of `pid`.
+    fn bits(&self, pid: u32) -> u64 {
+        self.chunk(pid).load(Self::place(pid))
+    }
+}

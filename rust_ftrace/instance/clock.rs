@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What an instance stamps its events with.
+
+use super::Instance;
+use crate::engine::clock::ClockKind;
+use crate::machine::Timeline;
+use crate::sys::context::cycles;
+use crate::sys::rcu;
+use crate::tracer::function::Gate;
+
+impl Instance {
+    /// The clock in use.
+    pub(crate) fn clock(&self) -> ClockKind {
+        self.hook.handler().clock().kind()
+    }
+
+    /// Takes another clock, which clears buffers and snapshots, as in tracefs: stamps of two clocks cannot be
+    /// compared. Events are not recorded meanwhile, some milliseconds.
+    pub(crate) fn set_clock(&self, kind: ClockKind) {
+        let _control = self.control.lock();
+        let recorder = self.hook.handler();
+        recorder.set_gate(Gate::Pause, true);
+        // Not with the buffers' lock held: a CPU that is coming may be waiting for it.
+        rcu::synchronize_preempt_off();
+        recorder.set_clock(kind, self.machine.is_counter(kind));
+        let mut buffers = self.buffers.lock();
+        buffers.forget_time();
+        buffers.clear(None);
+        buffers.clear_snapshot(None);
+        drop(buffers);
+        recorder.set_gate(Gate::Pause, false);
+    }
+
+    /// Entries that were dropped since the clock was taken, because reading it made them.
+    pub(crate) fn clock_recursion(&self) -> u64 {
+        self.hook.handler().clock().recursion()
+    }
+
+    /// From stamps to times.
+    pub(crate) fn timeline(&self) -> Timeline {
+        self.machine.timeline(self.clock())
+    }
+
+    /// What an event would be stamped with now. Reading a `counter` does not count.
+    pub(crate) fn now(&self) -> u64 {
+        match self.machine.is_counter(self.clock()) {
+            true => cycles(),
+            false => self.hook.handler().clock().show(),
+        }
+    }
+}

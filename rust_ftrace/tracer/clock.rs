@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Clocks that the hook cannot read without a call: all but the time stamp counter.
+//!
+//! Some of them end in functions that are traced themselves (`read_hpet`, `acpi_pm_read`), and some
+//! can go back a little, or by hours when somebody sets the time. Neither reaches a ring: while a
+//! clock is read, entries of the same context are dropped and counted; and no stamp is below the
+//! CPU's last one.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use kernel::alloc::AllocError;
+
+use crate::engine::clock::{never_back, ClockKind};
+use crate::shim::Word;
+use crate::sys::context::{cycles, PreemptGuard, PreemptOff};
+use crate::sys::percpu::PerCpu;
+use crate::sys::{clock, cpu};
+
+/// What the `counter` clock counts; all CPUs write it.
+#[repr(align(64))]
+struct Counter(AtomicU64);
+
+/// What a CPU keeps.
+#[repr(align(64))]
+struct CpuClock {
+    /// The last stamp.
+    last: Word,
+    /// A bit for each context that is reading the clock.
+    busy: Word,
+    /// Entries that were dropped since reading the clock made them.
+    recursion: Word,
+}
+
+/// The clock of the hook's slow way.
+pub(crate) struct SlowClock {
+    /// Its place in [`ClockKind::ALL`].
+    kind: Word,
+    counter: Counter,
+    cpus: PerCpu<CpuClock>,
+}
+
+impl SlowClock {
+    /// The `local` clock.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub(crate) fn new() -> Result<Self, AllocError> {
+        Ok(Self {
+            kind: Word::new(ClockKind::Local as u64),
+            counter: Counter(AtomicU64::new(0)),
+            cpus: PerCpu::new(|_| CpuClock {
+                last: Word::new(0),
+                busy: Word::new(0),
+                recursion: Word::new(0),
+            })?,
+        })
+    }
+
+    /// The clock in use.
+    pub(crate) fn kind(&self) -> ClockKind {
+        let kind = ClockKind::ALL.get(self.kind.load_relaxed() as usize);
+        kind.copied().unwrap_or(ClockKind::Local)
+    }
+
+    /// Takes another clock. Nobody is to be recording meanwhile.
+    pub(crate) fn select(&self, kind: ClockKind) {
+        self.kind.store_relaxed(kind as u64);
+        for cpu in cpu::possible() {
+            let cpu = self.cpus.get(cpu);
+            cpu.last.store_relaxed(0);
+            cpu.recursion.store_relaxed(0);
+        }
+    }
+
+    /// What the clock shows, for readers.
+    pub(crate) fn show(&self) -> u64 {
+        match self.kind() {
+            ClockKind::Counter => self.counter.0.load(Ordering::Relaxed),
+            kind => self.read(PreemptGuard::new().token(), kind),
+        }
+    }
+
+    /// Entries that were dropped since reading the clock made them.
+    pub(crate) fn recursion(&self) -> u64 {
+        cpu::possible()
+            .map(|cpu| self.cpus.get(cpu).recursion.load_relaxed())
+            .fold(0, u64::wrapping_add)
+    }
+
+    /// Begins to read the clock in this context; `None`, counted, if it is being read already.
+    pub(crate) fn enter<'a>(&'a self, token: PreemptOff<'a>) -> Option<Reading<'a>> {
+        let cpu = self.cpus.this(token);
+        let level = token.context_level();
+        // Interrupts leave the word as they found it, so loads and stores will do.
+        let busy = cpu.busy.load_relaxed();
+        if busy & level != 0 {
+            cpu.recursion.local_add(1);
+            return None;
+        }
+        cpu.busy.store_relaxed(busy | level);
+        Some(Reading {
+            clock: self,
+            cpu,
+            level,
+            token,
+        })
+    }
+
+    fn read(&self, token: PreemptOff<'_>, kind: ClockKind) -> u64 {
+        match kind {
+            ClockKind::Local => clock::local_ns(),
+            ClockKind::Global => clock::global_ns(),
+            ClockKind::Counter => self
+                .counter
+                .0
+                .fetch_add(1, Ordering::Relaxed)
+                .wrapping_add(1),
+            ClockKind::Uptime => clock::uptime(),
+            ClockKind::Perf => clock::perf_ns(token),
+            ClockKind::Mono => clock::mono_ns(),
+            ClockKind::MonoRaw => clock::mono_raw_ns(),
+            ClockKind::Boot => clock::boot_ns(),
+            ClockKind::Tai => clock::tai_ns(),
+            ClockKind::X86Tsc => cycles(),
+        }
+    }
+}
+
+/// Reads the clock; while it is there, nobody else does so in this context of this CPU.
+pub(crate) struct Reading<'a> {
+    clock: &'a SlowClock,
+    cpu: &'a CpuClock,
+    level: u64,
+    token: PreemptOff<'a>,
+}
+
+impl Reading<'_> {
+    /// A stamp, never below the CPU's last one.
+    pub(crate) fn now(&self) -> u64 {
+        never_back(
+            &self.cpu.last,
+            self.clock.read(self.token, self.clock.kind()),
+        )
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        let busy = self.cpu.busy.load_relaxed();
+        self.cpu.busy.store_relaxed(busy & !self.level);
+    }
+}

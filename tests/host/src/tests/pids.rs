@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The set of process IDs, and the words that it is edited by.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use proptest::prelude::*;
+
+use super::cases;
+use crate::engine::pid_set::{is_beginning, Failure, PidSet, Refusal, PID_LIMIT};
+use crate::shim::preempt;
+
+fn set(pids: impl IntoIterator<Item = u32>) -> PidSet {
+    let text: String = pids.into_iter().map(|pid| format!("{pid}\n")).collect();
+    let empty = PidSet::new().expect("memory");
+    empty.edited(text.as_bytes(), false).expect("good words")
+}
+
+/// As a reader of the file goes through it.
+fn pids(set: &PidSet) -> Vec<u32> {
+    let mut next = 0;
+    std::iter::from_fn(|| {
+        let pid = set.next(next)?;
+        next = pid + 1;
+        Some(pid)
+    })
+    .collect()
+}
+
+fn edited(from: &PidSet, text: &str, replace: bool) -> Result<Vec<u32>, Failure> {
+    from.edited(text.as_bytes(), replace).map(|set| pids(&set))
+}
+
+#[test]
+fn editing() {
+    let from = set([1, 5, 4_194_303]);
+    for (text, added, replaced) in [
+        ("", vec![1, 5, 4_194_303], vec![]),
+        (" \n\t", vec![1, 5, 4_194_303], vec![]),
+        ("7", vec![1, 5, 7, 4_194_303], vec![7]),
+        ("7 0\n6\t\n", vec![0, 1, 5, 6, 7, 4_194_303], vec![0, 6, 7]),
+        ("7\u{0}8", vec![1, 5, 7, 8, 4_194_303], vec![7, 8]),
+        ("!5", vec![1, 4_194_303], vec![]),
+        ("!5 !1 !0x3fffff", vec![], vec![]),
+        ("!9", vec![1, 5, 4_194_303], vec![]),
+        ("9 !9", vec![1, 5, 4_194_303], vec![]),
+        ("!9 9", vec![1, 5, 9, 4_194_303], vec![9]),
+        (
+            "0x10 010 +3",
+            vec![1, 3, 5, 8, 16, 4_194_303],
+            vec![3, 8, 16],
+        ),
+        ("5 5 5", vec![1, 5, 4_194_303], vec![5]),
+        ("65536", vec![1, 5, 65_536, 4_194_303], vec![65_536]),
+    ] {
+        assert_eq!(edited(&from, text, false), Ok(added), "{text:?} added");
+        assert_eq!(
+            edited(&from, text, true),
+            Ok(replaced),
+            "{text:?} replacing"
+        );
+    }
+    assert_eq!(pids(&from), [1, 5, 4_194_303]);
+}
+
+#[test]
+fn nonsense() {
+    let from = set([1]);
+    for (text, at, refusal) in [
+        ("x", 0, Refusal::NotANumber),
+        ("5 x", 2, Refusal::NotANumber),
+        ("-1", 0, Refusal::NotANumber),
+        ("1,2", 0, Refusal::NotANumber),
+        ("1-2", 0, Refusal::NotANumber),
+        ("1.5", 0, Refusal::NotANumber),
+        ("5\n!!5", 2, Refusal::NotANumber),
+        ("!-5", 0, Refusal::NotANumber),
+        ("08", 0, Refusal::NotANumber),
+        ("0x", 0, Refusal::NotANumber),
+        ("no pid", 0, Refusal::NotANumber),
+        ("5 !", 2, Refusal::Empty),
+        ("! 5", 0, Refusal::Empty),
+        ("4194304", 0, Refusal::TooLarge),
+        ("!4194304", 0, Refusal::TooLarge),
+        // (tracefs takes the low 32 bits)
+        ("4294967297", 0, Refusal::TooLarge),
+        ("5 99999999999999999999", 2, Refusal::TooLarge),
+    ] {
+        for replace in [false, true] {
+            let failure = edited(&from, text, replace);
+            assert_eq!(failure, Err(Failure::Word(at, refusal)), "{text:?}");
+        }
+        assert!(refusal
+            .text()
+            .starts_with(|first: char| first.is_ascii_uppercase()));
+    }
+}
+
+#[test]
+fn words_in_parts() {
+    for word in [
+        "", "!", "+", "!+", "0", "0x", "!0x", "1", "!12", "4194303", "0x3fffff", "+017",
+    ] {
+        assert!(is_beginning(word.as_bytes()), "{word:?}");
+        for length in 0..word.len() {
+            assert!(
+                is_beginning(&word.as_bytes()[..length]),
+                "{word:?} cut at {length}"
+            );
+        }
+    }
+    for word in [
+        "x", "no", "-", "-1", "!!", "!-", "1,", "12x", "08", "4194304", "0xg", "++",
+    ] {
+        assert!(!is_beginning(word.as_bytes()), "{word:?}");
+    }
+    assert!(!is_beginning(&[b'9'; 1000]));
+}
+
+#[test]
+fn edges() {
+    let empty = PidSet::new().expect("memory");
+    assert!(empty.is_empty() && empty.len() == 0 && empty.next(0).is_none());
+    let edges = [0, 63, 64, 4_095, 4_096, 4_194_239, 4_194_240, PID_LIMIT - 1];
+    let set = set(edges);
+    assert_eq!(pids(&set), edges);
+    assert_eq!(set.len(), edges.len());
+    for pid in edges {
+        assert!(set.contains(pid));
+        let is_edge = |other| edges.contains(&other);
+        assert!(
+            pid == 0 || set.contains(pid - 1) == is_edge(pid - 1),
+            "{pid}"
+        );
+        assert!(
+            pid + 1 == PID_LIMIT || set.contains(pid + 1) == is_edge(pid + 1),
+            "{pid}"
+        );
+    }
+    assert_eq!(set.next(PID_LIMIT), None);
+    assert_eq!(set.next(u32::MAX), None);
+    // Three parts have been made.
+    assert_eq!(set.bytes() - empty.bytes(), 3 * 512);
+}
+
+#[test]
+fn all_there_are() {
+    let all = set(0..PID_LIMIT);
+    assert_eq!(all.len(), PID_LIMIT as usize);
+    assert_eq!(all.next(PID_LIMIT - 1), Some(PID_LIMIT - 1));
+    let none = PidSet::new().expect("memory");
+    none.assign(&all).expect("memory");
+    assert!((0..PID_LIMIT).all(|pid| none.contains(pid)));
+    none.assign(&PidSet::new().expect("memory"))
+        .expect("memory");
+    assert!(none.is_empty());
+}
+
+/// Whoever looks in the middle of a change finds each ID as it was before or is after; and those
+/// that come, before those that are there no more go.
+#[test]
+fn looks_meanwhile() {
+    let before: BTreeSet<u32> = (0..200).step_by(3).chain([9_000, 70_000]).collect();
+    let after: BTreeSet<u32> = (0..200).step_by(2).chain([9_001, 5_000]).collect();
+    let shared = Rc::new(set(before.iter().copied()));
+    let new = set(after.iter().copied());
+    let wrong = Rc::new(RefCell::new(None));
+    let looks = Rc::new(RefCell::new(0));
+    let look = {
+        let (shared, wrong, looks) = (shared.clone(), wrong.clone(), looks.clone());
+        let (before, after) = (before.clone(), after.clone());
+        move || {
+            *looks.borrow_mut() += 1;
+            let found = |pid: &u32| shared.contains(*pid);
+            let both = before.intersection(&after).all(found);
+            let neither = (0..10_000)
+                .any(|pid| !before.contains(&pid) && !after.contains(&pid) && found(&pid));
+            let gone = before.difference(&after).any(|pid| !found(pid));
+            let missing = after.difference(&before).any(|pid| !found(pid));
+            if !both || neither || gone && missing {
+                wrong
+                    .borrow_mut()
+                    .get_or_insert((both, neither, gone, missing));
+            }
+        }
+    };
+    preempt::with_handler(look, || shared.assign(&new).expect("memory"));
+    assert_eq!(*wrong.borrow(), None);
+    assert!(*looks.borrow() > 100);
+    assert_eq!(pids(&shared), after.into_iter().collect::<Vec<_>>());
+}
+
+proptest! {
+    #![proptest_config(cases(64))]
+
+    #[test]
+    fn as_std_does(
+        before in prop::collection::btree_set(0..20_000u32, 0..300),
+        edits in prop::collection::vec((any::<bool>(), 0..20_000u32), 0..300),
+        replace: bool,
+    ) {
+        let shared = set(before.iter().copied());
+        let mut wanted = if replace { BTreeSet::new() } else { before };
+        let mut text = String::new();
+        for (remove, pid) in edits {
+            if remove { wanted.remove(&pid); } else { wanted.insert(pid); }
+            text += &format!("{}{pid} ", if remove { "!" } else { "" });
+        }
+        let new = shared.edited(text.as_bytes(), replace).expect("good words");
+        prop_assert_eq!(pids(&new), wanted.iter().copied().collect::<Vec<_>>());
+        shared.assign(&new).expect("memory");
+        prop_assert_eq!(shared.len(), wanted.len());
+        prop_assert_eq!(shared.is_empty(), wanted.is_empty());
+        prop_assert!((0..20_000).all(|pid| shared.contains(pid) == wanted.contains(&pid)));
+    }
+
+    #[test]
+    fn any_bytes(text: Vec<u8>, more in "[!0-9x \\n]{0,40}") {
+        let set = set([3]);
+        for text in [&text[..], more.as_bytes()] {
+            let _ = set.edited(text, true);
+            is_beginning(text);
+        }
+        prop_assert_eq!(pids(&set), [3]);
+    }
+}
