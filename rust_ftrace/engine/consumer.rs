@@ -8,7 +8,7 @@
 //! [`Consumer::take`] and [`Consumer::take_chunk`] then take just that, or nothing if another reader
 //! was faster.
 
-use super::reader::{Decoder, Event, Extent, Place, Refill, Window};
+use super::reader::{Decoder, Event, Extent, Place, Refill, Window, PATIENCE};
 use super::ring::{Ring, Storage};
 use super::slot::Words;
 
@@ -69,6 +69,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
                 copy,
                 seq: 1,
                 complete: 0,
+                overtaken: 0,
                 place: Place::default(),
                 from: 0,
                 until: u64::MAX,
@@ -125,7 +126,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
         let held = copied.saturating_sub(position);
         // The copy may reach into what is there.
         let both = copied.saturating_sub(extent.first_event);
-        (held + there).saturating_sub(both)
+        held.saturating_add(there).saturating_sub(both)
     }
 
     /// Gives up all events before index `from`, which lies in sub-buffer `seq` or behind it.
@@ -163,18 +164,19 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
         if self.closed || !self.has_copy() {
             return false;
         }
-        while self.window.place.decoded >= self.window.complete {
+        for _ in 0..PATIENCE {
+            if self.window.place.decoded < self.window.complete {
+                return true;
+            }
             let refilled = self.window.refill(ring);
             // What is copied whole needs the ring's memory no more.
             let whole = u64::from(self.window.complete == ring.subbuf_slots() - 1);
-            self.release(ring, self.window.seq + whole);
-            match refilled {
-                Refill::More => return true,
-                Refill::Unfinished | Refill::NotYet => return false,
-                Refill::Overtaken => {}
+            self.release(ring, self.window.seq.wrapping_add(whole));
+            if matches!(refilled, Refill::Unfinished | Refill::NotYet) {
+                break;
             }
         }
-        true
+        false
     }
 
     /// The next event and its index, which stay.

@@ -43,14 +43,14 @@ pub(crate) struct Extent {
 pub(super) enum Copied {
     /// The index of its first event, and how many of its slots are complete.
     Whole(u64, usize),
-    /// A writer has taken it for a later lap.
-    Overtaken,
+    /// A writer has taken it for a later lap, or it was never open: its header says neither.
+    Gone,
     /// It is not open yet.
     NotYet,
 }
 
 /// How often a reader looks again after a writer has changed what it looked at.
-const PATIENCE: u32 = 1 << 14;
+pub(super) const PATIENCE: u32 = 1 << 14;
 
 impl<S: Storage> Ring<S> {
     /// Index of the first slot of sub-buffer `seq`.
@@ -83,11 +83,15 @@ impl<S: Storage> Ring<S> {
         same.then_some((seq, first_event.wrapping_add(written)))
     }
 
-    /// What the ring holds now.
+    /// What the ring holds now; nothing, if a writer was faster than this every time.
     pub(crate) fn extent(&self) -> Extent {
+        self.try_extent().unwrap_or_default()
+    }
+
+    fn try_extent(&self) -> Option<Extent> {
         for _ in 0..PATIENCE {
             if self.head() == Head::start(self.slots().len(), self.subbuf_slots()) {
-                return Extent::default();
+                return Some(Extent::default());
             }
             if let Some((newest, end_event)) = self.newest() {
                 let oldest = newest.saturating_sub(self.subbufs() - 1).max(1);
@@ -95,12 +99,12 @@ impl<S: Storage> Ring<S> {
                 for oldest in oldest..=newest.min(oldest.wrapping_add(1)) {
                     match self.header(self.place_of(oldest)) {
                         Some((seq, first_event)) if seq == oldest => {
-                            return Extent {
+                            return Some(Extent {
                                 oldest,
                                 newest,
                                 first_event,
                                 end_event,
-                            };
+                            });
                         }
                         _ => {}
                     }
@@ -108,8 +112,7 @@ impl<S: Storage> Ring<S> {
             }
             spin_hint();
         }
-        // The writer was faster than this every time.
-        Extent::default()
+        None
     }
 
     /// Copies sub-buffer `seq` into `into`, which has room for all slots but the header; the first
@@ -126,8 +129,8 @@ impl<S: Storage> Ring<S> {
         };
         match header.0.load_acquire() {
             found if found == seq => {}
-            // Zero: being opened for the next lap.
-            found if found > seq || found == 0 => return Copied::Overtaken,
+            // Zero: being opened, for this lap or the next.
+            found if found > seq || found == 0 => return Copied::Gone,
             _ => return Copied::NotYet,
         }
         let first_event = header.1.load_relaxed();
@@ -146,7 +149,7 @@ impl<S: Storage> Ring<S> {
         fence_acquire();
         match header.0.load_relaxed() {
             found if found == seq => Copied::Whole(first_event, complete),
-            _ => Copied::Overtaken,
+            _ => Copied::Gone,
         }
     }
 }
@@ -214,6 +217,8 @@ pub(super) struct Window<B> {
     pub(super) seq: u64,
     /// Slots of `copy` that are valid.
     pub(super) complete: usize,
+    /// How often the reader was overtaken since it last copied anything.
+    pub(super) overtaken: u64,
     pub(super) place: Place,
     /// Events from here on are wanted,
     pub(super) from: u64,
@@ -226,12 +231,12 @@ pub(super) struct Window<B> {
 pub(super) enum Refill {
     /// There are slots to decode.
     More,
-    /// The next slot belongs to a writer that is not finished, or to none yet.
+    /// The next slot belongs to a writer that is not finished, or to none yet; or writers are too fast.
     Unfinished,
     /// The next sub-buffer is not open yet.
     NotYet,
-    /// It was overtaken; the window is at a later one now.
-    Overtaken,
+    /// It has changed, and may have been overtaken: the window is at a later one then.
+    Again,
 }
 
 impl<B: AsRef<[Words]> + AsMut<[Words]>> Window<B> {
@@ -246,18 +251,24 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Window<B> {
                     self.skip_to(first_event);
                 }
                 self.complete = complete;
+                self.overtaken = 0;
                 match complete > self.place.decoded {
                     true => Refill::More,
                     false => Refill::Unfinished,
                 }
             }
-            Copied::Overtaken => {
-                // One further than the oldest: that one is overtaken next.
-                let extent = ring.extent();
-                let next = extent.oldest.wrapping_add(1).min(extent.newest);
-                self.enter(next.max(self.seq.wrapping_add(1)));
-                Refill::Overtaken
-            }
+            Copied::Gone => match ring.try_extent() {
+                None => Refill::Unfinished,
+                Some(extent) if extent.newest < self.seq => Refill::NotYet,
+                Some(extent) if extent.oldest <= self.seq => Refill::Again,
+                Some(extent) => {
+                    // The oldest is overtaken next: if it was, one further.
+                    let next = extent.oldest.wrapping_add(self.overtaken);
+                    self.enter(next.min(extent.newest));
+                    self.overtaken = self.overtaken.wrapping_add(1);
+                    Refill::Again
+                }
+            },
             Copied::NotYet => Refill::NotYet,
         }
     }
@@ -311,6 +322,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Cursor<B> {
             copy,
             seq: extent.oldest,
             complete: 0,
+            overtaken: 0,
             place: Place {
                 event: extent.first_event,
                 ..Place::default()
@@ -338,7 +350,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Cursor<B> {
                 Refill::More => return Some(()),
                 Refill::Unfinished => return None,
                 Refill::NotYet => spin_hint(),
-                Refill::Overtaken => {}
+                Refill::Again => {}
             }
         }
         None
