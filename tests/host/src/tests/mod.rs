@@ -9,6 +9,7 @@ use proptest::test_runner::Config;
 
 use crate::shim::preempt;
 
+mod account;
 mod clock;
 mod context;
 mod cpu;

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What becomes of every event, whatever happens: written = read + present + overwritten, and what
+//! is not written is counted by its reason.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use proptest::prelude::*;
+
+use super::cpu::{check_events, Cpu};
+use super::{cases, interrupted};
+use crate::engine::account::{Account, Counts};
+use crate::engine::consumer::Consumer;
+use crate::engine::reader::Event;
+use crate::engine::slot::{Task, Words};
+use crate::support::{copy_space, task};
+
+/// A CPU's ring, who takes events out of it, and what is known of both from outside.
+struct Ground {
+    cpu: Rc<Cpu>,
+    consumer: Rc<RefCell<Consumer<Vec<Words>>>>,
+    account: Account,
+    taken: Rc<Taken>,
+    discard: bool,
+    /// All that was counted from outside when the CPU's counts began anew, and in earlier rings since.
+    base: Counts,
+    earlier: Counts,
+}
+
+/// What was taken out of a ring.
+#[derive(Default)]
+struct Taken {
+    events: Cell<u64>,
+    /// The index after the last event, and whether the buffer was cleared since: then the next event
+    /// need not say what was lost before it.
+    next: Cell<u64>,
+    cleared: Cell<bool>,
+    time: Cell<u64>,
+}
+
+impl Taken {
+    /// An event, after all that were taken before.
+    fn event(&self, cpu: &Cpu, index: u64, event: &Event) {
+        let Event { lost, time, .. } = *event;
+        let next = self.next.get();
+        match self.cleared.take() {
+            true => assert!(index >= next + lost, "event {index}, {lost} lost before it"),
+            false => assert_eq!(index, next + lost, "{lost} events lost"),
+        }
+        assert!(time >= self.time.get(), "time goes backwards");
+        check_events(&[(index, Event { lost: 0, ..*event })], &cpu.written());
+        self.time.set(time);
+        self.next.set(index + 1);
+        self.events.set(self.events.get() + 1);
+    }
+}
+
+/// Takes at most `most` events one by one.
+fn take(cpu: &Cpu, consumer: &RefCell<Consumer<Vec<Words>>>, taken: &Taken, most: u64) -> u64 {
+    for count in 0..most {
+        let Some((index, event)) = consumer.borrow_mut().peek(&cpu.ring) else {
+            return count;
+        };
+        // It stays until it is taken, and is taken once.
+        let again = consumer.borrow_mut().peek(&cpu.ring);
+        assert_eq!(again, Some((index, event)));
+        assert!(!consumer.borrow_mut().take(index + 1));
+        assert!(consumer.borrow_mut().take(index));
+        assert!(!consumer.borrow_mut().take(index));
+        taken.event(cpu, index, &event);
+    }
+    most
+}
+
+/// Takes a chunk of at most `most` slots, and decodes it as a stranger would.
+fn take_chunk(
+    cpu: &Cpu,
+    consumer: &RefCell<Consumer<Vec<Words>>>,
+    taken: &Taken,
+    most: usize,
+) -> u64 {
+    let mut consumer = consumer.borrow_mut();
+    let Some(chunk) = consumer.chunk(&cpu.ring, most) else {
+        return 0;
+    };
+    assert!(chunk.slots.len() <= most);
+    let (key, first, mut lost) = (chunk.key(), chunk.first_event, chunk.lost);
+    let mut decoder = chunk.decoder;
+    let slots = chunk.slots.iter();
+    let events: Vec<_> = slots.filter_map(|words| decoder.decode(*words)).collect();
+    assert_eq!(events.len() as u64, chunk.events);
+    assert!(!events.is_empty());
+    assert!(consumer.take_chunk(key));
+    assert!(!consumer.take_chunk(key));
+    for (index, event) in (first..).zip(&events) {
+        let lost = std::mem::take(&mut lost);
+        taken.event(cpu, index, &Event { lost, ..*event });
+    }
+    events.len() as u64
+}
+
+impl Ground {
+    fn new((subbufs, subbuf_slots): Geometry) -> Self {
+        Self::of(Cpu::new(subbufs, subbuf_slots, 1))
+    }
+
+    fn of(cpu: Cpu) -> Self {
+        let consumer = Consumer::new(copy_space(&cpu.ring));
+        Self {
+            cpu: Rc::new(cpu),
+            consumer: Rc::new(RefCell::new(consumer)),
+            account: Account::default(),
+            taken: Rc::default(),
+            discard: false,
+            base: Counts::default(),
+            earlier: Counts::default(),
+        }
+    }
+
+    /// What the ring and its consumer say.
+    fn said(&self) -> (Counts, u64) {
+        let consumer = self.consumer.borrow();
+        let extent = self.cpu.ring.extent();
+        let counts = Counts {
+            written: extent.end_event,
+            read: consumer.read(),
+            overrun: self.cpu.ring.overrun(),
+            dropped: self.cpu.ring.dropped(),
+        };
+        (counts, consumer.present(&extent))
+    }
+
+    /// What happened to the ring.
+    fn happened(&self) -> Counts {
+        Counts {
+            written: self.cpu.written().len() as u64,
+            read: self.taken.events.get(),
+            overrun: self.cpu.overrun(),
+            dropped: self.cpu.dropped(),
+        }
+    }
+
+    /// What happened to the CPU since the counts began anew.
+    fn since(&self) -> Counts {
+        let now = self.happened();
+        let difference = |now: u64, base: u64, earlier: u64| now - base + earlier;
+        Counts {
+            written: difference(now.written, self.base.written, self.earlier.written),
+            read: difference(now.read, self.base.read, self.earlier.read),
+            overrun: difference(now.overrun, self.base.overrun, self.earlier.overrun),
+            dropped: difference(now.dropped, self.base.dropped, self.earlier.dropped),
+        }
+    }
+
+    /// At rest, all counts are true.
+    fn check(&self) {
+        let (said, present) = self.said();
+        assert_eq!(said, self.happened());
+        let counts = self.account.counts(said);
+        assert_eq!(counts, self.since());
+        assert_eq!(
+            counts.written,
+            counts.read + present + counts.overwritten(present)
+        );
+        // What a reader that takes nothing out finds from the consumer's place on.
+        let position = self.consumer.borrow().position();
+        let extent = self.cpu.ring.extent();
+        let found: Vec<_> = self.cpu.read_all(position);
+        let indices = found.iter().map(|&(index, _)| index);
+        assert!(indices.eq(position.max(extent.first_event)..extent.end_event));
+        assert!(found.len() as u64 <= present);
+    }
+
+    /// Takes all that is there: just what was said to be present.
+    fn drain(&self) {
+        let (_, present) = self.said();
+        assert_eq!(
+            take(&self.cpu, &self.consumer, &self.taken, u64::MAX),
+            present
+        );
+        let (said, present) = self.said();
+        assert_eq!(present, 0);
+        assert_eq!(said, self.happened());
+        self.check();
+    }
+
+    fn clear(&mut self) {
+        let extent = self.cpu.ring.extent();
+        (self.consumer.borrow_mut()).clear(&self.cpu.ring, extent.end_event, extent.newest);
+        self.taken.cleared.set(true);
+        self.account.clear(self.said().0);
+        self.base = self.happened();
+        self.earlier = Counts::default();
+        assert_eq!(self.said().1, 0);
+    }
+
+    /// A ring of another size takes this one's place. A writer may still be in the old one when its
+    /// counts are asked for; its event is added when it has ended.
+    fn resize(&mut self, (subbufs, subbuf_slots): Geometry, late: u32) {
+        self.consumer.borrow_mut().close();
+        assert_eq!(take(&self.cpu, &self.consumer, &self.taken, 1), 0);
+        let end = self.said().0;
+        self.account.replace(end);
+        self.cpu.writes(late);
+        self.account.add_late(end, self.said().0);
+        let earlier = self.since();
+
+        let cpu = self.cpu.with_ring(subbufs, subbuf_slots);
+        cpu.ring.set_discard(self.discard);
+        let time = self.taken.time.get();
+        *self = Self {
+            account: self.account,
+            discard: self.discard,
+            earlier,
+            ..Self::of(cpu)
+        };
+        self.taken.time.set(time);
+    }
+
+    fn set_discard(&mut self, discard: bool) {
+        self.discard = discard;
+        self.cpu.ring.set_discard(discard);
+    }
+}
+
+type Geometry = (usize, usize);
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write {
+        wide: bool,
+        times: u8,
+    },
+    /// A write, at one point of it others, and at a point of those still others.
+    Nested {
+        points: [u32; 2],
+        times: [u8; 2],
+    },
+    /// A write, and somebody on another CPU takes events at one point of it.
+    TakenFrom {
+        point: u32,
+        most: u8,
+    },
+    Advance(u64),
+    Switch(usize),
+    Take(u8),
+    Chunk(u8),
+    /// Taking, and the CPU writes at one point of that.
+    Overtaken {
+        point: u32,
+        times: u8,
+        chunk: bool,
+    },
+    Drain,
+    Clear,
+    Resize(Geometry, u32),
+    Discard(bool),
+}
+
+fn geometry() -> impl Strategy<Value = Geometry> {
+    (2..5usize, 3..6u32).prop_map(|(subbufs, bits)| (subbufs, 1 << bits))
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let times = || prop_oneof![4 => 1..6u8, 1 => 1..80u8];
+    let point = || 0..90u32;
+    let ticks = prop_oneof![
+        1..1000u64,
+        Just((1 << 32) - 1),
+        Just(1 << 32),
+        Just(1 << 41)
+    ];
+    prop_oneof![
+        8 => (prop::bool::weighted(0.2), times())
+            .prop_map(|(wide, times)| Step::Write { wide, times }),
+        3 => ([point(), point()], [times(), times()])
+            .prop_map(|(points, times)| Step::Nested { points, times }),
+        2 => (point(), 0..20u8).prop_map(|(point, most)| Step::TakenFrom { point, most }),
+        2 => ticks.prop_map(Step::Advance),
+        3 => (0..4usize).prop_map(Step::Switch),
+        3 => times().prop_map(Step::Take),
+        2 => (5..40u8).prop_map(Step::Chunk),
+        2 => (point(), times(), any::<bool>())
+            .prop_map(|(point, times, chunk)| Step::Overtaken { point, times, chunk }),
+        1 => Just(Step::Drain),
+        1 => Just(Step::Clear),
+        1 => (geometry(), 0..3u32).prop_map(|(geometry, late)| Step::Resize(geometry, late)),
+        1 => any::<bool>().prop_map(Step::Discard),
+    ]
+}
+
+fn tasks() -> [Task; 4] {
+    [
+        task(0, 0, "swapper/0"),
+        task(7, 7, "sh"),
+        task(7, 7, "sixteen bytes..."),
+        task(8, 7, "sh"),
+    ]
+}
+
+fn nested(cpu: &Rc<Cpu>, points: [u32; 2], times: [u8; 2]) {
+    let (irq, nmi) = (cpu.clone(), cpu.clone());
+    let [first, second] = points;
+    interrupted(
+        [first],
+        move |_| {
+            let nmi = nmi.clone();
+            interrupted(
+                [second],
+                move |_| nmi.writes(times[1].into()),
+                || irq.writes(times[0].into()),
+            );
+        },
+        || cpu.writes(1),
+    );
+}
+
+fn apply(ground: &mut Ground, step: &Step) {
+    let (cpu, consumer, taken) = (
+        ground.cpu.clone(),
+        ground.consumer.clone(),
+        ground.taken.clone(),
+    );
+    match *step {
+        Step::Write { wide, times } => (0..times).for_each(|_| {
+            cpu.write(wide);
+        }),
+        Step::Nested { points, times } => nested(&cpu, points, times),
+        Step::TakenFrom { point, most } => {
+            let other = cpu.clone();
+            // (what it finds is checked when the writer has ended: it is known then)
+            let found = Rc::new(RefCell::new(Vec::new()));
+            let finds = found.clone();
+            interrupted(
+                [point],
+                move |_| {
+                    for _ in 0..most {
+                        let mut consumer = consumer.borrow_mut();
+                        if let Some((index, event)) = consumer.peek(&other.ring) {
+                            assert!(consumer.take(index));
+                            finds.borrow_mut().push((index, event));
+                        }
+                    }
+                },
+                || cpu.writes(1),
+            );
+            for (index, event) in found.take() {
+                taken.event(&cpu, index, &event);
+            }
+        }
+        Step::Advance(ticks) => cpu.advance(ticks),
+        Step::Switch(index) => cpu.task.set(tasks()[index]),
+        Step::Take(most) => {
+            take(&cpu, &consumer, &taken, most.into());
+        }
+        Step::Chunk(most) => {
+            take_chunk(&cpu, &consumer, &taken, most.into());
+        }
+        Step::Overtaken {
+            point,
+            times,
+            chunk,
+        } => {
+            let other = cpu.clone();
+            interrupted(
+                [point],
+                move |_| other.writes(times.into()),
+                || {
+                    match chunk {
+                        true => take_chunk(&cpu, &consumer, &taken, 20),
+                        false => take(&cpu, &consumer, &taken, 3),
+                    };
+                },
+            );
+        }
+        Step::Drain => ground.drain(),
+        Step::Clear => ground.clear(),
+        Step::Resize(geometry, late) => ground.resize(geometry, late),
+        Step::Discard(discard) => ground.set_discard(discard),
+    }
+    ground.check();
+}
+
+proptest! {
+    #![proptest_config(cases(400))]
+
+    #[test]
+    fn every_event_is_accounted_for(
+        geometry in geometry(),
+        discard in any::<bool>(),
+        steps in prop::collection::vec(step(), 1..80),
+    ) {
+        let mut ground = Ground::new(geometry);
+        ground.set_discard(discard);
+        steps.iter().for_each(|step| apply(&mut ground, step));
+        ground.drain();
+    }
+
+    /// In discard mode nothing is overwritten, whatever happens.
+    #[test]
+    fn discard_keeps_what_is_there(
+        geometry in geometry(),
+        steps in prop::collection::vec(step(), 1..80),
+    ) {
+        let mut ground = Ground::new(geometry);
+        ground.set_discard(true);
+        for step in steps {
+            if !matches!(step, Step::Clear | Step::Resize(..) | Step::Discard(_)) {
+                apply(&mut ground, &step);
+                let (said, present) = ground.said();
+                assert_eq!(said.overwritten(present), 0);
+            }
+        }
+        ground.drain();
+    }
+}
