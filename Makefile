@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Targets only: the work is in scripts/ and qemu/. "make help" lists them.
 
-export KERNEL SUITE KDIR MIRROR ACCEL TIMEOUT JOBS T HOST GUEST CLIPPY V VMLINUZ
+export KERNEL SUITE KDIR MIRROR ACCEL TIMEOUT JOBS T HOST GUEST CLIPPY V VMLINUZ BENCH JSON SMP
 
 module:				## build rust_ftrace.ko (the default)
 	@scripts/build
@@ -15,7 +15,7 @@ test:				## run all tests, on the host and in a guest
 check:				## formatting, lints, checks of the object code
 	@scripts/check
 
-bench:				## what tracing costs, against the kernel's own tracer
+bench:				## what tracing costs, against the kernel's own tracers
 	@scripts/bench
 
 shell:				## a guest to try things in, with /rust_ftrace.ko
@@ -37,6 +37,7 @@ help:				## this list
 	@echo 'make [TARGET] [KERNEL=stock|rt|cloud|debug] [SUITE=trixie-backports|sid] [KDIR=tree] [ACCEL=kvm|tcg]'
 	@sed -n 's/^\([a-z-]*\):[[:space:]]*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F '\t' '{ printf "  %-15s %s\n", $$1, $$2 }'
-	@echo 'Of make test: T=pattern (only guest tests so named), HOST=0 or GUEST=0, TIMEOUT=seconds.'
+	@echo 'Of make test: T=pattern (only guest tests so named), HOST=0, GUEST=0 or BENCH=0, TIMEOUT=seconds.'
+	@echo 'Of make bench: JSON=file, SMP=0 (nothing on several CPUs), ACCEL=kvm (ns, not instructions).'
 
 .PHONY: module demo test check bench shell print-release print-vmlinuz print-tree clean clean-cache help

@@ -1,58 +1,295 @@
 #!/bin/busybox sh
-# What a traced call costs, ours against the kernel's function tracer, in one boot. Run by
-# scripts/bench where a ns of the guest is an instruction.
-ours=/sys/kernel/debug/rftrace
-stock=/sys/kernel/tracing
-calls=20000
+# SPDX-License-Identifier: GPL-2.0
+# Usage: bench.sh [short|full]
+# What tracing costs, ours against the kernel's own tracers, all in this one boot. Run by scripts/bench,
+# whose bench-report reads the lines that this prints, with tabs between the fields:
+#
+#	row NAME OURS UNIT PEER PEER'S-NAME	what costs how much; a PEER of - is none
+#	missing NAME WHY			what could not be measured
+#	kernel RELEASE
+#	# TEXT					what is going on
+#
+# UNIT is "cost" (instructions or ns, which only the host knows) or "bytes".
+R=/sys/kernel/debug/rftrace
+T=/sys/kernel/tracing
+F=__do_sys_getppid
+# More events than these do not make the figures any better, but take longer.
+text_kb=512 drain_kb=1408 rest_kb=8192 turns=60000
+[ "$1" = full ] || turns=20000
 
-# The cost of one getppid call now, in hundredths of an instruction.
-cost() {
-	echo $(($(getppid $calls) * 100 / calls))
+# Runs are short, so that most have no timer interrupt in them.
+calls=400 runs=50
+
+now() { echo "# $*"; }
+fail() {
+	echo "# $*"
+	exit 1
 }
-# row NAME: prints what a call costs more than without any tracer
+
+# decimal HUNDREDTHS
+decimal() {
+	local sign= value=$1
+	if [ "$value" -lt 0 ]; then sign=- value=$((-value)); fi
+	printf '%s%d.%02d' "$sign" $((value / 100)) $((value % 100))
+}
+# row NAME OURS UNIT PEER PEER'S-NAME: both in hundredths.
 row() {
-	extra=$(($(cost) - base))
-	printf '%-46s %5d.%02d\n' "$1" $((extra / 100)) $((extra % 100))
+	local peer=$4
+	[ "$peer" = - ] || peer=$(decimal "$peer")
+	printf 'row\t%s\t%s\t%s\t%s\t%s\n' "$1" "$(decimal "$2")" "$3" "$peer" "$5" >>/tmp/rows
+}
+missing() {
+	printf 'missing\t%s\t%s\n' "$1" "$2" >>/tmp/rows
 }
 
-# Booting goes on for a while, and costs.
-base=0 steady=0
-while [ $steady -lt 4 ]; do
-	before=$base base=$(cost)
-	if [ $((base * 100)) -gt $((before * 99)) ] && [ $((base * 99)) -lt $((before * 100)) ]; then
-		steady=$((steady + 1))
-	else
-		steady=0
-	fi
-done
-insmod /rust_ftrace.ko || exit 1
-echo "instructions per call of __do_sys_getppid, beyond $((base / 100)) without a tracer:"
-row "loaded, nothing traced"
-echo __do_sys_getppid >$ours/filter
-row "rust_ftrace"
-echo 0 >$ours/tracing_on
-row "rust_ftrace, tracing_on 0"
-echo 1 >$ours/tracing_on
-echo >$ours/filter
-echo __do_sys_getppid >$stock/set_ftrace_filter
-echo function >$stock/current_tracer
-row "ftrace function"
-echo nop >$stock/current_tracer
-echo >$stock/set_ftrace_filter
-row "nothing traced again"
-echo "all functions traced, per call (7 functions):"
-echo function >$ours/current_tracer
-row "rust_ftrace"
-echo nop >$ours/current_tracer
-echo function >$stock/current_tracer
-row "ftrace function"
-echo nop >$stock/current_tracer
+cost() { bench calls $calls $runs; }
+# What a call costs more than without any tracer.
+extra() { echo $(($(cost) - base)); }
 
-echo "bytes per event:"
-echo __do_sys_getppid >$ours/filter
-echo >$ours/trace
-getppid $calls >/dev/null
-events=$(sed -n 's/^events present: //p' $ours/status)
-kb=$(cat $ours/buffer_size_kb)
-echo >$ours/filter
-printf '%-46s %5d.%02d\n' "rust_ftrace, a full buffer of $kb KiB" $((kb * 1024 / events)) $((kb * 102400 / events % 100))
+# close A B: no more than 1 % apart.
+close() {
+	[ $(($1 * 100)) -le $(($2 * 101)) ] && [ $(($2 * 100)) -le $(($1 * 101)) ]
+}
+
+# The baseline, once it is the same for some time: booting goes on for a while, and costs.
+settle() {
+	local before steady=0 left=100
+	base=$(cost)
+	while [ $steady -lt 4 ]; do
+		before=$base base=$(cost)
+		if close "$before" "$base"; then steady=$((steady + 1)); else steady=0; fi
+		left=$((left - 1))
+		[ $left -gt 0 ] || fail "a call without a tracer never costs the same"
+	done
+}
+
+# until_true SECONDS COMMAND...
+until_true() {
+	local left=$(($1 * 10))
+	shift
+	until "$@"; do
+		left=$((left - 1))
+		[ $left -gt 0 ] || return 1
+		usleep 100000
+	done
+}
+
+# --- ours
+
+# size DIRECTORY KIB
+size() {
+	[ "$(cat "$1/buffer_size_kb")" = "$2" ] || echo "$2" >"$1/buffer_size_kb"
+}
+# has DIRECTORY KEY: of the first CPU's buffer.
+has() { sed -n "s/^$2: //p" "$1/per_cpu/cpu0/stats"; }
+
+ours_on() {
+	echo $F >$R/filter
+	echo function >$R/current_tracer
+}
+ours_off() {
+	echo nop >$R/current_tracer
+	echo >$R/filter
+	echo >$R/trace
+}
+# functions TRACER: of the kernel's
+stock_on() {
+	echo $F >$T/set_ftrace_filter
+	echo "$1" >$T/current_tracer
+}
+stock_off() {
+	echo nop >$T/current_tracer
+	echo >$T/set_ftrace_filter
+	echo >$T/trace
+}
+
+# fill KIB TRACE-DIRECTORY: the buffer, with calls of getppid, more than once over.
+fill() {
+	size "$2" "$1"
+	echo >"$2/trace"
+	bench calls $(($1 * 1024 / 16 * 5 / 4)) 1 >/dev/null
+	echo 0 >"$2/tracing_on"
+}
+# per EVENTS TIME
+per() { echo $(($2 / ($1 > 0 ? $1 : 1))); }
+
+# text_cost DIRECTORY: of one line of its trace.
+text_cost() {
+	local took bytes lines
+	fill $text_kb "$1"
+	# (the first time, memory is found for it)
+	bench read "$1/trace" 65536 >/tmp/read
+	read -r took bytes lines <<-END
+		$(bench read "$1/trace" 65536)
+	END
+	echo 1 >"$1/tracing_on"
+	per "$lines" "$took"
+}
+# drain_cost DIRECTORY FILE SIZE: of one event, reading SIZE bytes at a time.
+drain_cost() {
+	local took bytes lines before after
+	fill $drain_kb "$1"
+	before=$(has "$1" entries)
+	read -r took bytes lines <<-END
+		$(bench read "$1/per_cpu/cpu0/$2" "$3")
+	END
+	after=$(has "$1" entries)
+	echo 1 >"$1/tracing_on"
+	[ "$after" -lt $((before / 10)) ] || fail "$1/per_cpu/cpu0/$2 left $after of $before events"
+	per $((before - after)) "$took"
+}
+# bytes DIRECTORY: per event, of a full buffer as it is.
+bytes() {
+	echo $(($(cat "$1/buffer_size_kb") * 102400 / $(has "$1" entries)))
+}
+# bytes_at_rest DIRECTORY, bytes_switching DIRECTORY: one task only, and a switch every 20 events.
+bytes_at_rest() {
+	fill $rest_kb "$1"
+	bytes "$1"
+	echo 1 >"$1/tracing_on"
+}
+bytes_switching() {
+	# (so many that the buffer is full: 20 events take at least 320 bytes)
+	size "$1" $((turns * 20 * 16 / 1024 / 4))
+	echo >"$1/trace"
+	bench turns $turns 20
+	bytes "$1"
+}
+
+# --- all measurements, into /tmp/rows
+
+measure_ours() {
+	now "rust_ftrace"
+	ours_idle=$(extra)
+	ours_on
+	ours_one=$(extra)
+	echo 0 >$R/tracing_on
+	ours_off_armed=$(extra)
+	echo 1 >$R/tracing_on
+	if [ -e $R/pid ]; then
+		echo 1 >$R/pid
+		ours_pid_out=$(extra)
+		echo >$R/pid
+	fi
+	ours_text=$(text_cost $R)
+	[ ! -e $R/per_cpu/cpu0/raw ] || ours_drain=$(drain_cost $R raw 65536)
+	ours_bytes=$(bytes_at_rest $R)
+	ours_switching=$(bytes_switching $R)
+	size $R 1408
+	ours_off
+	echo function >$R/current_tracer
+	ours_all=$(extra)
+	ours_off
+}
+
+measure_ftrace() {
+	now "ftrace function"
+	local name="ftrace function"
+	stock_on function
+	row function_one "$ours_one" cost "$(extra)" "$name"
+	echo 0 >$T/tracing_on
+	peer=$(extra)
+	row off_armed "$ours_off_armed" cost "$peer" "$name"
+	echo 1 >$T/tracing_on
+	echo 1 >$T/set_ftrace_pid
+	if [ -e $R/pid ]; then
+		row pid_out "$ours_pid_out" cost "$(extra)" "$name"
+	else
+		missing pid_out "there is no $R/pid"
+	fi
+	echo >$T/set_ftrace_pid
+	row idle "$ours_idle" cost - -
+	row text_line "$ours_text" cost "$(text_cost $T)" "$name"
+	if [ -e $R/per_cpu/cpu0/raw ]; then
+		row drain_event "$ours_drain" cost "$(drain_cost $T trace_pipe_raw 4096)" "$name"
+	else
+		missing drain_event "there is no $R/per_cpu/cpu0/raw"
+	fi
+	row bytes_per_event "$ours_bytes" bytes "$(bytes_at_rest $T)" "$name"
+	row bytes_switching "$ours_switching" bytes "$(bytes_switching $T)" "$name"
+	size $T 1408
+	echo x86-tsc >$T/trace_clock
+	[ "$1" != full ] || row function_one_tsc "$ours_one" cost "$(extra)" "ftrace function, x86-tsc"
+	echo local >$T/trace_clock
+	stock_off
+	echo function >$T/current_tracer
+	row function_all "$ours_all" cost "$(extra)" "$name"
+	stock_off
+}
+
+# event KIND LETTER: a dynamic event of that letter.
+measure_event() {
+	now "$1"
+	if ! echo "$2:bench/getppid $F" >>$T/dynamic_events 2>/dev/null; then
+		missing "function_one_${1%% *}" "no $1 here"
+		return
+	fi
+	echo 1 >$T/events/bench/getppid/enable
+	row "function_one_${1%% *}" "$ours_one" cost "$(extra)" "$1"
+	echo 0 >$T/events/bench/getppid/enable
+	echo "-:bench/getppid" >>$T/dynamic_events
+	echo >$T/trace
+}
+
+# bpftrace_with PROBE NAME FILE: where FILE names the function once the probe is there.
+measure_bpftrace() {
+	now "bpftrace $1"
+	bpftrace -e "$1:$F { @ = count(); }" >/tmp/bpftrace.log 2>&1 </dev/null &
+	pid=$!
+	attached() { grep -q $F "$2" || ! kill -0 $pid 2>/dev/null; }
+	until_true 300 attached "$1" "$2"
+	if kill -0 $pid 2>/dev/null && grep -q $F "$2"; then
+		# (it goes on with something for a while)
+		before=$(extra) peer=$(extra) left=50
+		while ! close "$before" "$peer" && [ $left -gt 0 ]; do
+			before=$peer peer=$(extra) left=$((left - 1))
+		done
+		row "function_one_bpftrace_$1" "$ours_one" cost "$peer" "bpftrace $1, count()"
+	else
+		missing "function_one_bpftrace_$1" "bpftrace does not run: $(tail -n 1 /tmp/bpftrace.log)"
+	fi
+	kill -INT $pid 2>/dev/null
+	until_true 60 sh -c "! kill -0 $pid 2>/dev/null" || kill -KILL $pid
+	wait $pid
+}
+
+measure() {
+	: >/tmp/rows
+	now "baseline"
+	settle
+	start=$base
+	insmod /rust_ftrace.ko || fail "the module does not load"
+	measure_ours
+	measure_ftrace "$1"
+	rmmod rust_ftrace
+	if [ "$1" = full ]; then
+		now "ftrace function_graph"
+		stock_on function_graph
+		row function_one_graph "$ours_one" cost "$(extra)" "ftrace function_graph"
+		stock_off
+		measure_event "kprobe event" p
+		measure_event "fprobe event" f
+		if [ -x /usr/bin/bpftrace ]; then
+			measure_bpftrace kprobe /sys/kernel/debug/kprobes/list
+			measure_bpftrace fentry $T/enabled_functions
+		else
+			missing function_one_bpftrace "bpftrace is not here"
+		fi
+	fi
+	now "baseline again"
+	end=$(cost)
+	row baseline "$start" cost "$end" "afterwards"
+}
+
+# Not while the clock's rate is still being found out.
+calibrated() { ! grep -q early /sys/devices/system/clocksource/clocksource0/current_clocksource; }
+until_true 20 calibrated
+
+attempt=1
+until measure "$1"; close "$start" "$end"; do
+	now "a call without a tracer cost $(decimal "$start") before and $(decimal "$end") after: once more"
+	attempt=$((attempt + 1))
+	[ $attempt -le 3 ] || fail "the baseline differs by more than 1 % in each of 3 runs: no figures"
+done
+printf 'kernel\t%s\n' "$(uname -r)"
+cat /tmp/rows

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Measures, for tests/guest/bench.sh. All times are in hundredths of a ns; where a ns of the guest is
+ * an instruction (ACCEL=icount) that is hundredths of an instruction.
+ *
+ *	bench calls CALLS RUNS		a getppid system call: the best of some runs of so many
+ *	bench cpus CPUS CALLS RUNS	the same on that many CPUs at once, each with a task of its own
+ *	bench read PATH SIZE		reads all that is there, SIZE bytes at a time: prints the time that
+ *					all read() calls took, the number of bytes, and of lines
+ *	bench turns TURNS CALLS		two processes on one CPU take turns, with so many getppid calls in each
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_CPUS 64
+
+static long calls, runs;
+
+static long long now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+static void fail(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static void run_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		fail("sched_setaffinity");
+}
+
+static long long one_run(void)
+{
+	long long start = now();
+
+	for (long i = 0; i < calls; i++)
+		syscall(SYS_getppid);
+	return (now() - start) * 100 / calls;
+}
+
+/* The best of some runs: interrupts only ever add. */
+static long long best_run(void)
+{
+	long long best = one_run();
+
+	for (long run = 1; run < runs; run++) {
+		long long this = one_run();
+
+		if (this < best)
+			best = this;
+	}
+	return best;
+}
+
+static pthread_barrier_t all_ready;
+
+static void *on_cpu(void *result)
+{
+	run_on(*(long long *)result);
+	one_run();
+	pthread_barrier_wait(&all_ready);
+	*(long long *)result = best_run();
+	return NULL;
+}
+
+static void on_cpus(int cpus)
+{
+	pthread_t threads[MAX_CPUS];
+	long long results[MAX_CPUS], sum = 0;
+
+	pthread_barrier_init(&all_ready, NULL, cpus);
+	for (int cpu = 0; cpu < cpus; cpu++) {
+		results[cpu] = cpu;
+		if (pthread_create(&threads[cpu], NULL, on_cpu, &results[cpu]))
+			fail("pthread_create");
+	}
+	for (int cpu = 0; cpu < cpus; cpu++) {
+		pthread_join(threads[cpu], NULL);
+		sum += results[cpu];
+	}
+	printf("%lld\n", sum / cpus);
+}
+
+static void read_all(const char *path, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_NONBLOCK);
+	char *buffer = malloc(size);
+	long long took = 0, bytes = 0, lines = 0;
+
+	if (fd < 0 || !buffer)
+		fail(path);
+	/* (its pages are there before) */
+	memset(buffer, 1, size);
+	for (;;) {
+		long long start = now();
+		ssize_t got = read(fd, buffer, size);
+
+		took += now() - start;
+		if (!got || (got < 0 && errno == EAGAIN))
+			break;
+		if (got < 0)
+			fail(path);
+		bytes += got;
+		for (char *at = buffer; (at = memchr(at, '\n', buffer + got - at)); at++)
+			lines++;
+	}
+	printf("%lld %lld %lld\n", took * 100, bytes, lines);
+}
+
+static void take_turns(long turns, int from, int to)
+{
+	char token = 0;
+
+	while (turns--) {
+		if (read(from, &token, 1) != 1)
+			fail("read");
+		for (long i = 0; i < calls; i++)
+			syscall(SYS_getppid);
+		if (write(to, &token, 1) != 1)
+			fail("write");
+	}
+}
+
+static void turns(long turns)
+{
+	int there[2], back[2];
+	pid_t pid;
+
+	run_on(0);
+	if (pipe(there) || pipe(back) || write(there[1], "", 1) != 1)
+		fail("pipe");
+	pid = fork();
+	if (pid < 0)
+		fail("fork");
+	if (!pid) {
+		take_turns(turns / 2, there[0], back[1]);
+		exit(0);
+	}
+	take_turns(turns / 2, back[0], there[1]);
+	waitpid(pid, NULL, 0);
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 1 ? argv[1] : "";
+
+	if (!strcmp(mode, "calls") && argc == 4) {
+		calls = atol(argv[2]);
+		runs = atol(argv[3]);
+		printf("%lld\n", best_run());
+	} else if (!strcmp(mode, "cpus") && argc == 5 && atoi(argv[2]) <= MAX_CPUS) {
+		calls = atol(argv[3]);
+		runs = atol(argv[4]);
+		on_cpus(atoi(argv[2]));
+	} else if (!strcmp(mode, "read") && argc == 4) {
+		read_all(argv[2], atol(argv[3]));
+	} else if (!strcmp(mode, "turns") && argc == 4) {
+		calls = atol(argv[3]);
+		turns(atol(argv[2]));
+	} else {
+		return 2;
+	}
+	return 0;
+}

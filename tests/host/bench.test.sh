@@ -1,0 +1,77 @@
+#!/bin/bash
+# Does scripts/bench-report see promises that are not kept? Made-up figures, all good, then each bad.
+set -euo pipefail
+report=$(cd "$(dirname "$0")/../.." && pwd)/scripts/bench-report
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+passed=0 failed=0
+
+good() {
+	printf '%s\t' row function_one 100.00 cost 600.00; echo 'ftrace function'
+	printf '%s\t' row off_armed 60.00 cost 200.00; echo 'ftrace function'
+	printf '%s\t' row pid_out 60.00 cost 44.00; echo 'ftrace function'
+	printf '%s\t' row idle 0.00 cost -; echo -
+	printf '%s\t' row text_line 2400.00 cost 8000.00; echo 'ftrace function'
+	printf '%s\t' row drain_event 24.00 cost 40.00; echo 'ftrace function'
+	printf '%s\t' row bytes_per_event 16.10 bytes 28.10; echo 'ftrace function'
+	printf '%s\t' row bytes_switching 18.00 bytes 28.10; echo 'ftrace function'
+	printf '%s\t' row function_all 800.00 cost 4000.00; echo 'ftrace function'
+	printf '%s\t' row baseline 350.00 cost 350.00; echo 'afterwards'
+	printf 'kernel\t7.2.12-test\n'
+}
+
+# expect pass|fail NAME SED WORD [UNIT]: what the report makes of the figures so edited; WORD is in it.
+expect() {
+	local got=pass out
+	out=$(good | sed -E "$3" | "$report" --check --json "$dir/json" "${5:-instructions}" 2>&1) || got=fail
+	if [[ $got == "$1" && $out == *"$4"* ]]; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		printf '%s\n' "FAIL: $2: wanted $1 and \"$4\", got $got:" "$out"
+	fi
+}
+# becomes NAME FIELD VALUE WORD: a row with that field (2: ours, 4: the peer's) fails.
+becomes() {
+	if (($2 == 2)); then
+		expect fail "$1 costs $3" "s/^(row\t$1\t)[^\t]*/\1$3/" "FAIL: $1: $4"
+	else
+		expect fail "$1's peer costs $3" "s/^(row\t$1\t[^\t]*\t[^\t]*\t)[^\t]*/\1$3/" "FAIL: $1: $4"
+	fi
+}
+
+expect pass "all promises kept" '' "10 passed, 0 failed, 0 skipped"
+becomes function_one 2 100.01 "instructions is 100.01"
+becomes function_one 4 500.00 "ratio is 0.2,"
+becomes function_all 2 801.00 "ratio is 0.20025"
+becomes pid_out 2 60.01 "instructions is 60.01"
+becomes off_armed 2 61.00 "instructions is 61"
+becomes idle 2 0.01 "instructions is 0.01"
+becomes text_line 2 2401.00 "ratio"
+becomes drain_event 4 39.00 "ratio"
+becomes bytes_per_event 2 16.11 "bytes is 16.11"
+becomes bytes_switching 2 18.01 "bytes is 18.01"
+expect fail "a row is not there" '/function_one/d' "FAIL: function_one: was not measured"
+expect fail "a peer is not there" 's/^(row\ttext_line.*cost\t)[^\t]*/\1-/' "FAIL: text_line: has no ratio"
+expect fail "the guest did not come to its end" '/^kernel/d' "did not come to its end"
+expect fail "not a number" 's/60\.00\tcost\t200/cost\t200/' "not a number"
+expect pass "what the guest does not have is skipped" \
+	's/^row\tdrain_event.*/missing\tdrain_event\tno file/' "9 passed, 0 failed, 1 skipped"
+expect pass "instructions are not judged where ns are counted" \
+	's/^(row\tpid_out\t)[^\t]*/\1999.00/' "6 passed, 0 failed" ns
+expect fail "ratios are" 's/^(row\tfunction_all\t)[^\t]*/\1999.00/' "FAIL: function_all: ratio" ns
+
+good | "$report" --json "$dir/json" instructions >"$dir/table"
+if [[ $(grep -c '{"name": ' "$dir/json") == 10 ]] &&
+	grep -qF '{"name": "function_one", "ours": 100, "peer": 600, "peer_name": "ftrace function", "unit": "instructions", "ratio": 0.167}' "$dir/json" &&
+	grep -qF '{"name": "idle", "ours": 0, "peer": null, "peer_name": null, "unit": "instructions", "ratio": null}' "$dir/json" &&
+	head -n 1 "$dir/json" | grep -qF '{"kernel": "7.2.12-test", '; then
+	passed=$((passed + 1))
+else
+	failed=$((failed + 1))
+	echo "FAIL: the JSON:"
+	cat "$dir/json"
+fi
+
+echo "$passed passed, $failed failed"
+((failed == 0))
