@@ -91,7 +91,11 @@ pub(crate) fn write_entry(
     depth: Option<usize>,
 ) -> Result {
     let mut name = [0; 16];
-    let name = event.task.name(&mut name);
+    // (tracefs's word for the idle tasks)
+    let name = match event.task.pid() {
+        0 => b"<idle>",
+        _ => event.task.name(&mut name),
+    };
     for _ in name.len()..16 {
         out.write_char(' ')?;
     }

@@ -75,11 +75,11 @@ fn entries() {
     (other.ip, other.parent_ip) = (3, 0xdead);
     assert_eq!(
         line(0, &other, (42, TimeUnit::Counts), None),
-        "       swapper/0-0       [000] .....           42: ext4_read [ext4] <-0xdead\n"
+        "          <idle>-0       [000] .....           42: ext4_read [ext4] <-0xdead\n"
     );
     assert_eq!(
         line(0, &other, (u64::MAX, TimeUnit::Counts), None),
-        "       swapper/0-0       [000] ..... 18446744073709551615: ext4_read [ext4] <-0xdead\n"
+        "          <idle>-0       [000] ..... 18446744073709551615: ext4_read [ext4] <-0xdead\n"
     );
 }
 
