@@ -184,7 +184,7 @@ held_for_writing() {
 held_all_at_once() {
 	local f count=0
 	for f in $FILES; do
-		background calls hold 100 $R/"$f"
+		background calls hold 1000 $R/"$f"
 		count=$((count + 1))
 	done
 	until_true 20 grep -qx $count /sys/module/rust_ftrace/refcnt

@@ -19,6 +19,7 @@ failures=0
 t() {
 	tests=$((tests + 1))
 	reset
+	began=$(now)
 	# (not in a condition: errexit would be off in all of it)
 	(
 		# (whatever became of the test, nothing of it goes on)
@@ -27,13 +28,14 @@ t() {
 		"$2"
 	) >/tmp/t.log 2>&1
 	code=$?
+	took=" # $((($(now) - began) / 100)) s"
 	if [ $code -eq 0 ]; then
-		echo "ok $tests $1"
+		echo "ok $tests $1$took"
 	else
 		failures=$((failures + 1))
 		tail -n 25 /tmp/t.log | cut -c 1-300 | sed 's/^/# /'
 		echo "# exit code $code"
-		echo "not ok $tests $1"
+		echo "not ok $tests $1$took"
 	fi
 }
 
@@ -78,17 +80,33 @@ gets() {
 	is "result of writing '$*'" "$(fileio write "$@")" "$wanted"
 }
 
-# until_true SECONDS COMMAND...: polls, ten times a second.
+# until_true SECONDS COMMAND...: polls, ten times a second. SECONDS are plenty where nothing else is at
+# work; a busy machine gets ten times that before the test fails.
 until_true() {
-	local left=$(($1 * 10))
+	local deadline=$(($(now) + $1 * 1000))
 	shift
 	until "$@"; do
-		left=$((left - 1))
-		if [ $left -le 0 ]; then
+		if [ "$(now)" -ge $deadline ]; then
 			echo "did not come to hold: $*"
 			return 1
 		fi
 		usleep 100000
+	done
+}
+
+# tries COUNT COMMAND...: where what else the machine does can spoil a comparison, one that holds will do.
+tries() {
+	local left=$1 code
+	shift
+	while :; do
+		# (not in a condition: errexit would be off in all of it)
+		set +e
+		(set -e; "$@")
+		code=$?
+		set -e
+		left=$((left - 1))
+		if [ $code -eq 0 ] || [ $left -le 0 ]; then return $code; fi
+		echo "another try, of $left"
 	done
 }
 

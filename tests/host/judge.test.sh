@@ -23,15 +23,15 @@ KTAP version 1
 1..2
 ok 1 loads
 ok 2 unloads # SKIP no reason
-# end: 01-load.sh exit=0 splats=0
+# end: 01-load.sh exit=0 splats=0 seconds=7
 # file: 02-trace.sh
 # a comment
 ok 1 traces
 1..1
-# end: 02-trace.sh exit=0 splats=0
+# end: 02-trace.sh exit=0 splats=0 seconds=7
 # file: 03-other.sh
 1..0 # SKIP not on this kernel
-# end: 03-other.sh exit=0 splats=0
+# end: 03-other.sh exit=0 splats=0 seconds=7
 # all done
 # guest: exit 0
 EOF
