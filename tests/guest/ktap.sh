@@ -143,6 +143,8 @@ reset() {
 	echo nop >$R/current_tracer
 	echo >$R/filter
 	echo >$R/notrace
+	echo >$R/pid
+	grep -qF '[local]' $R/trace_clock || echo local >$R/trace_clock
 	echo 0 >$R/options/func-depth
 	echo 1 >$R/options/overwrite
 	echo 0 >$R/options/disable_on_free
