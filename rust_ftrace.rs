@@ -57,7 +57,7 @@ impl kernel::InPlaceModule for RustFtrace {
         pin_init::pin_init_scope(|| {
             setup::check_kernel()?;
             let machine = Arc::pin_init(Machine::new(), GFP_KERNEL)?;
-            let instance = Arc::pin_init(Instance::new(machine), GFP_KERNEL)?;
+            let instance = Arc::pin_init(Instance::new(machine)?, GFP_KERNEL)?;
             setup::apply_parameters(&instance)?;
             Ok(try_pin_init!(Self {
                 _hotplug <- Hotplug::new(c"rftrace:prepare", instance.clone()),

@@ -7,6 +7,7 @@ use kernel::sync::{new_mutex, Mutex};
 
 use crate::catalog::Catalog;
 use crate::engine::clock::{ClockKind, Conversion};
+use crate::engine::raw::TimeFormat;
 use crate::engine::render::TimeUnit;
 use crate::sys::clock;
 use crate::sys::context::cycles;
@@ -30,6 +31,21 @@ impl Timeline {
         match self {
             Self::Plain(unit) => (stamp, *unit),
             Self::Converted(conversion) => (conversion.to_ns(stamp), TimeUnit::Nanoseconds),
+        }
+    }
+
+    /// The same for others to do, of stamps of `clock`.
+    pub(crate) fn format(&self, clock: ClockKind) -> TimeFormat {
+        let (is_ns, (mult, shift, offset)) = match self {
+            Self::Plain(unit) => (*unit == TimeUnit::Nanoseconds, (1, 0, 0)),
+            Self::Converted(conversion) => (true, conversion.parts()),
+        };
+        TimeFormat {
+            clock: clock as u32,
+            is_ns,
+            mult,
+            shift,
+            offset,
         }
     }
 }

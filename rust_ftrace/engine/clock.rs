@@ -181,6 +181,11 @@ impl Conversion {
         self.scale == other.scale && difference.unsigned_abs() <= tolerance
     }
 
+    /// Factor, shift and offset: ns = (cycles * mult >> shift) + offset.
+    pub(crate) const fn parts(self) -> (u32, u32, u64) {
+        (self.scale.mult, self.scale.shift, self.offset)
+    }
+
     /// The time of `cycles` on the other clock, in ns.
     pub(crate) const fn to_ns(self, cycles: u64) -> u64 {
         self.scale.to_ns(cycles).wrapping_add(self.offset)

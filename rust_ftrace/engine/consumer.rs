@@ -3,19 +3,22 @@
 //! Taking events out of a ring: each is given out once.
 //!
 //! There is one consumer for a ring, whoever reads, under a lock of its own. It looks at the next event
-//! ([`Consumer::peek`]) or at all slots that are ready ([`Consumer::chunk`]) without taking them, so
-//! that a reader can first see what several CPUs have, or whether its user's memory can be written;
-//! [`Consumer::take`] and [`Consumer::take_chunk`] then take just that, or nothing if another reader
-//! was faster.
+//! without taking it ([`Consumer::peek`]), so that a reader can first see what several CPUs have;
+//! [`Consumer::take`] then takes just that one, or nothing if another reader was faster. Or it takes all
+//! slots that are ready, as they are ([`Consumer::take_chunk`]).
+
+use core::ops::Range;
 
 use super::reader::{Decoder, Event, Extent, Place, Refill, Window, PATIENCE};
 use super::ring::{Ring, Storage};
 use super::slot::Words;
 
-/// Slots that are ready to be taken, as they are in the ring. See [`Consumer::chunk`].
-pub(crate) struct Chunk<'a> {
-    /// The slots. The last one is an event or fills the sub-buffer up.
-    pub(crate) slots: &'a [Words],
+/// Slots that were taken, as they were in the ring.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Chunk {
+    /// Where they are in what [`Consumer::take_chunk`] was given. The last one is an event, or fills the
+    /// sub-buffer up.
+    pub(crate) slots: Range<usize>,
     /// The sub-buffer they are from.
     pub(crate) seq: u64,
     /// Index of their first event.
@@ -26,27 +29,6 @@ pub(crate) struct Chunk<'a> {
     pub(crate) lost: u64,
     /// What slots before them said.
     pub(crate) decoder: Decoder,
-    /// Where the consumer is when they are taken.
-    after: Place,
-}
-
-/// What makes a chunk the one that was looked at: its first event, and where it ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ChunkKey {
-    first_event: u64,
-    events: u64,
-    after: Place,
-}
-
-impl Chunk<'_> {
-    /// What [`Consumer::take_chunk`] takes.
-    pub(crate) fn key(&self) -> ChunkKey {
-        ChunkKey {
-            first_event: self.first_event,
-            events: self.events,
-            after: self.after,
-        }
-    }
 }
 
 /// Takes events out of a ring.
@@ -129,6 +111,13 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
         held.saturating_add(there).saturating_sub(both)
     }
 
+    /// Number of sub-buffers that hold events to be read.
+    pub(crate) fn filled<S: Storage>(&self, ring: &Ring<S>) -> u64 {
+        let extent = ring.extent();
+        let first = self.window.seq.max(extent.oldest);
+        extent.newest.saturating_add(1).saturating_sub(first)
+    }
+
     /// Gives up all events before index `from`, which lies in sub-buffer `seq` or behind it.
     pub(crate) fn clear<S: Storage>(&mut self, ring: &Ring<S>, from: u64, seq: u64) {
         self.window.from = self.window.from.max(from);
@@ -209,29 +198,38 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
         }
     }
 
-    /// All slots that are ready, at most `most` of them, which stay. `None` if there is no event.
-    pub(crate) fn chunk<S: Storage>(&mut self, ring: &Ring<S>, most: usize) -> Option<Chunk<'_>> {
-        self.peeked = None;
+    /// Takes all slots that are ready, at most `most` of them; they are put into `into`, which has room
+    /// for a sub-buffer less one slot. `None` if there is no event.
+    pub(crate) fn take_chunk<S: Storage>(
+        &mut self,
+        ring: &Ring<S>,
+        most: usize,
+        into: &mut B,
+    ) -> Option<Chunk> {
         let (length, events, whole) = self.find_chunk(ring, most)?;
         let place = self.window.place;
-        let slots = self
-            .window
-            .copy
-            .as_ref()
-            .get(place.decoded..)?
-            .get(..length)?;
+        let slots = place.decoded..place.decoded + length;
         let mut after = Place {
             event: place.event.wrapping_add(events),
-            decoded: place.decoded + length,
+            decoded: slots.end,
             lost: 0,
             ..place
         };
-        // Behind a whole sub-buffer everything is announced anew.
-        if !whole {
-            for words in slots {
+        let slots = if whole {
+            // Nothing of the copy is needed any more, and behind it everything is announced anew.
+            core::mem::swap(&mut self.window.copy, into);
+            slots
+        } else {
+            let from = self.window.copy.as_ref().get(slots)?;
+            into.as_mut().get_mut(..length)?.copy_from_slice(from);
+            for words in from {
                 after.decoder.decode(*words);
             }
-        }
+            0..length
+        };
+        self.peeked = None;
+        self.window.place = after;
+        self.read = self.read.wrapping_add(events);
         Some(Chunk {
             slots,
             seq: self.window.seq,
@@ -239,7 +237,6 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
             events,
             lost: place.lost,
             decoder: place.decoder,
-            after,
         })
     }
 
@@ -263,10 +260,11 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
             let ready = copy.get(self.window.place.decoded..self.window.complete)?;
             let whole = ended && ready.len() <= most;
             let slots = ready.get(..most).unwrap_or(ready);
-            let mut events = 0;
-            for words in slots {
-                events += u64::from(words.is_entry());
-            }
+            let next = whole.then(|| ring.first_event_of(self.window.seq.wrapping_add(1)));
+            let events = match next.flatten() {
+                Some(next) => next.saturating_sub(self.window.place.event),
+                None => slots.iter().map(|words| u64::from(words.is_entry())).sum(),
+            };
             if events != 0 {
                 let last = match whole {
                     true => slots.len() - 1,
@@ -291,18 +289,5 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
                 place.event = place.event.wrapping_add(1);
             }
         }
-    }
-
-    /// Takes a chunk that was looked at; whether it was still the next.
-    pub(crate) fn take_chunk(&mut self, key: ChunkKey) -> bool {
-        let is_next = !self.closed
-            && self.window.place.event == key.first_event
-            && key.first_event >= self.window.from;
-        if is_next {
-            self.peeked = None;
-            self.window.place = key.after;
-            self.read = self.read.wrapping_add(key.events);
-        }
-        is_next
     }
 }

@@ -21,6 +21,7 @@ pub(crate) mod glob;
 pub(crate) mod merge;
 pub(crate) mod parse;
 pub(crate) mod pid_set;
+pub(crate) mod raw;
 pub(crate) mod reader;
 pub(crate) mod render;
 pub(crate) mod replay;

@@ -111,7 +111,7 @@ impl PidSet {
     #[inline(always)]
     pub(crate) fn contains(&self, pid: u32) -> bool {
         let word = self.chunk(pid).load((pid / u64::BITS) as usize);
-        word >> (pid % u64::BITS) & 1 != 0
+        (word >> (pid % u64::BITS)) & 1 != 0
     }
 
     /// The part that has the bit of `pid`.

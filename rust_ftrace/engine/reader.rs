@@ -83,6 +83,12 @@ impl<S: Storage> Ring<S> {
         same.then_some((seq, first_event.wrapping_add(written)))
     }
 
+    /// Index of the first event of sub-buffer `seq`, if it is there.
+    pub(super) fn first_event_of(&self, seq: u64) -> Option<u64> {
+        let (found, first_event) = self.header(self.place_of(seq))?;
+        (found == seq).then_some(first_event)
+    }
+
     /// What the ring holds now; nothing, if a writer was faster than this every time.
     pub(crate) fn extent(&self) -> Extent {
         self.try_extent().unwrap_or_default()
@@ -135,16 +141,22 @@ impl<S: Storage> Ring<S> {
         }
         let first_event = header.1.load_relaxed();
         let parity = parity_of(seq, self.subbufs());
-        let mut complete = have;
-        for (slot, words) in rest.iter().zip(into).skip(have) {
+        let (mut all, mut any) = (u64::MAX, 0);
+        for (slot, words) in rest.iter().zip(into.iter_mut()).skip(have) {
             // Acquire: word 1 is at least as new as word 0.
             words.0 = slot.0.load_acquire();
-            if !words.is_complete(parity) {
-                break;
-            }
             words.1 = slot.1.load_relaxed();
-            complete += 1;
+            all &= words.0;
+            any |= words.0;
         }
+        // Mostly all of them are complete.
+        let complete = if Words(all, 0).is_complete(parity) && Words(any, 0).is_complete(parity) {
+            rest.len()
+        } else {
+            let mut slots = into.iter().skip(have);
+            let ends = slots.position(|words| !words.is_complete(parity));
+            have.saturating_add(ends.unwrap_or(0))
+        };
         // If any word above came from a later lap, this load sees that lap's header.
         fence_acquire();
         match header.0.load_relaxed() {
@@ -165,15 +177,6 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder that knows epoch and task.
-    pub(crate) const fn new(epoch: u32, task: Task) -> Self {
-        Self {
-            epoch,
-            task,
-            wide: None,
-        }
-    }
-
     /// Decodes one slot; an event, if it is one.
     pub(crate) fn decode(&mut self, words: Words) -> Option<Event> {
         match words.kind() {

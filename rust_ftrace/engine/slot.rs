@@ -112,6 +112,15 @@ impl Task {
     }
 }
 
+impl Words {
+    /// The memory of slots, for those who take them as they are.
+    pub(crate) fn as_bytes(slots: &[Self]) -> &[u8] {
+        let length = core::mem::size_of_val(slots);
+        // SAFETY: Both words are initialised, there is no padding, and any alignment will do for bytes.
+        unsafe { core::slice::from_raw_parts(slots.as_ptr().cast(), length) }
+    }
+}
+
 /// Bits of a pid, and of a tgid, that a slot keeps; the kernel's `PID_MAX_LIMIT` is 2^22.
 pub(crate) const PID_BITS: u32 = 24;
 const PID_MASK: u64 = (1 << PID_BITS) - 1;

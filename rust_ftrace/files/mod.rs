@@ -3,8 +3,11 @@
 //! The directory: one table says every file, its mode, its help line and what handles it.
 
 mod control;
+mod lines;
 mod lists;
 mod pid;
+mod pipe;
+mod raw;
 mod sizes;
 mod small;
 mod snapshot;
@@ -22,7 +25,11 @@ use self::control::{
 };
 use self::lists::{AvailableFile, EnabledFile, FilterList, ListFile, NotraceList};
 use self::pid::PidFile;
-use self::sizes::{BufferSize, DisableOnFree, FreeBuffer, Overwrite, SubbufSize, TotalSize};
+use self::pipe::PipeFile;
+use self::raw::RawFile;
+use self::sizes::{
+    BufferPercent, BufferSize, DisableOnFree, FreeBuffer, Overwrite, SubbufSize, TotalSize,
+};
 use self::small::SmallFile;
 use self::snapshot::SnapshotFile;
 use self::status::{CpuStats, Status};
@@ -68,6 +75,15 @@ macro_rules! spec {
     ($name:literal = $alias:literal, $mode:ident, $file:ty, $help:expr) => {
         spec!(@ $name, Some($alias), $mode, $file, $help)
     };
+    ($name:literal, $mode:ident, stream $stream:ty, $help:expr) => {
+        Spec {
+            name: $name,
+            alias: None,
+            mode: $mode,
+            help: $help,
+            make: Tree::stream::<$stream>,
+        }
+    };
     (@ $name:literal, $alias:expr, $mode:ident, $file:ty, $help:expr) => {
         Spec {
             name: $name,
@@ -106,6 +122,12 @@ const TABLE: &[Spec] = &[
         WRITE,
         TraceFile,
         "the events as text, merged over CPUs; writing to it clears them"
+    ),
+    spec!(
+        "trace_pipe",
+        READ,
+        stream PipeFile,
+        "the events as text, each given out once; waits for more"
     ),
     spec!(
         "status",
@@ -148,6 +170,12 @@ const TABLE: &[Spec] = &[
         WRITE,
         SmallFile<SubbufSize>,
         "size of the parts of a buffer in KiB, 4 to 512; changing it empties the buffers"
+    ),
+    spec!(
+        "buffer_percent",
+        WRITE,
+        SmallFile<BufferPercent>,
+        "how full a CPU's buffer is when those who poll or splice its files are woken"
     ),
     spec!(
         "snapshot",
@@ -209,6 +237,18 @@ const TABLE: &[Spec] = &[
         WRITE,
         TraceFile,
         "as trace, for one CPU"
+    ),
+    spec!(
+        "per_cpu/cpuN/trace_pipe",
+        READ,
+        stream PipeFile,
+        "as trace_pipe, for one CPU"
+    ),
+    spec!(
+        "per_cpu/cpuN/raw",
+        READ,
+        stream RawFile,
+        "the events as they are recorded (docs/raw-format.md), each given out once"
     ),
     spec!(
         "per_cpu/cpuN/snapshot",

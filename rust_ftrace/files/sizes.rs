@@ -59,6 +59,19 @@ impl Small for SubbufSize {
     }
 }
 
+/// `buffer_percent`.
+pub(super) struct BufferPercent;
+
+impl Small for BufferPercent {
+    fn show(context: &Context, text: &mut Text) -> Result {
+        show_number(text, context.instance.buffer_percent().into())
+    }
+
+    fn store(context: &Context, value: &[u8]) -> Result {
+        context.instance.set_buffer_percent(parse_number(value)?)
+    }
+}
+
 /// `options/overwrite`.
 pub(super) struct Overwrite;
 

@@ -2,23 +2,19 @@
 
 //! `trace`: the events as text, merged over CPUs, without taking them out.
 
-use core::fmt::{self, Write};
-
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use super::lines::Lines;
 use super::small::no_memory;
 use super::Context;
 use crate::engine::merge::{self, Merge};
 use crate::engine::reader::{Cursor, Event};
-use crate::engine::render::{self, Symbols, Totals};
-use crate::engine::replay::Replay;
+use crate::engine::render::{self, Totals};
 use crate::instance::buffer::SubbufCopy;
 use crate::instance::buffers::{Source, Which};
-use crate::machine::Timeline;
 use crate::sys::cpu;
 use crate::sys::debugfs::{File, OpenMode, Records};
-use crate::sys::symbols::SymbolText;
 use crate::sys::text::Text;
 
 /// `trace`, of one CPU or all.
@@ -72,10 +68,7 @@ impl merge::Source for CpuSource {
 /// The state of one reading of the trace.
 struct Reading {
     events: Merge<CpuSource>,
-    timeline: Timeline,
-    symbols: SymbolCache,
-    /// If the depth is wanted.
-    replay: Option<Replay>,
+    lines: Lines,
     totals: Totals,
     tracer: &'static str,
     /// CPUs that have shown an event, to say where the others begin; `None` if no CPU has lost any.
@@ -109,9 +102,7 @@ impl TraceLines {
         }
         Ok(Reading {
             events,
-            timeline: instance.timeline(),
-            symbols: SymbolCache::new()?,
-            replay: instance.func_depth().then(Replay::new),
+            lines: Lines::new(instance)?,
             totals: Totals {
                 present: stats.present,
                 written: stats.counts.written,
@@ -134,15 +125,7 @@ impl Reading {
                 started.push(cpu, GFP_KERNEL)?;
             }
         }
-        if event.lost != 0 {
-            render::write_lost(text, cpu, event.lost).map_err(no_memory)?;
-        }
-        let depth = match &mut self.replay {
-            Some(replay) => Some(replay.enter(cpu, event)?),
-            None => None,
-        };
-        let time = self.timeline.time(event.time);
-        render::write_entry(text, &mut self.symbols, cpu, event, time, depth).map_err(no_memory)
+        self.lines.write_event(text, cpu, event)
     }
 }
 
@@ -157,7 +140,7 @@ impl Records for TraceLines {
             return Ok(false);
         };
         if !core::mem::replace(&mut reading.header_done, true) {
-            let with_depth = reading.replay.is_some();
+            let with_depth = reading.lines.with_depth();
             render::write_header(text, reading.tracer, &reading.totals, with_depth)
                 .map_err(no_memory)?;
             return Ok(true);
@@ -167,61 +150,5 @@ impl Records for TraceLines {
         };
         reading.write_event(text, cpu, &event)?;
         Ok(true)
-    }
-}
-
-/// Room for a name in the cache; longer ones are looked up every time.
-const CACHED_NAME: usize = 54;
-
-/// Number of names that the cache keeps; a power of two.
-const CACHED: usize = 1024;
-
-#[derive(Clone, Copy)]
-struct CachedName {
-    address: u64,
-    length: u16,
-    name: [u8; CACHED_NAME],
-}
-
-/// Names that were looked up before. A look-up costs thousands of instructions.
-struct SymbolCache {
-    names: KVVec<CachedName>,
-    text: SymbolText,
-}
-
-impl SymbolCache {
-    fn new() -> Result<Self> {
-        let empty = CachedName {
-            address: 0,
-            length: 0,
-            name: [0; CACHED_NAME],
-        };
-        Ok(Self {
-            names: KVVec::from_elem(empty, CACHED, GFP_KERNEL)?,
-            text: SymbolText::new()?,
-        })
-    }
-}
-
-impl Symbols for SymbolCache {
-    fn write_symbol(&mut self, out: &mut dyn Write, address: u64) -> fmt::Result {
-        let place = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize % CACHED;
-        let Some(cached) = self.names.get_mut(place) else {
-            return Ok(());
-        };
-        if cached.address == address && cached.length != 0 {
-            let name = cached
-                .name
-                .get(..cached.length as usize)
-                .unwrap_or_default();
-            return out.write_str(core::str::from_utf8(name).unwrap_or("?"));
-        }
-        let name = self.text.look_up(address);
-        if let Some(room) = cached.name.get_mut(..name.len()) {
-            room.copy_from_slice(name);
-            cached.address = address;
-            cached.length = name.len() as u16;
-        }
-        out.write_str(core::str::from_utf8(name).unwrap_or("?"))
     }
 }

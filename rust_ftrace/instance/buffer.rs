@@ -11,12 +11,15 @@ use crate::engine::consumer::Consumer;
 use crate::engine::slot::{Words, SLOT_BYTES};
 use crate::sys::{cpu, memory::SlotMemory};
 use crate::tracer::function::CpuRing;
+use crate::tracer::memory::RingMemory;
+use crate::tracer::waker::Waker;
 
 /// Room for a copy of a sub-buffer.
 pub(crate) struct SubbufCopy(KVVec<Words>);
 
 impl SubbufCopy {
-    const fn none() -> Self {
+    /// No room.
+    pub(crate) const fn none() -> Self {
         Self(KVVec::new())
     }
 
@@ -52,7 +55,8 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer of `size_kb` KiB in sub-buffers of `subbuf_kb` KiB for `cpu`, on its node.
+    /// A buffer of `size_kb` KiB in sub-buffers of `subbuf_kb` KiB for `cpu`, on its node;
+    /// readers are woken by `waker`.
     ///
     /// # Errors
     ///
@@ -60,12 +64,17 @@ impl Buffer {
     /// - `EINVAL` if the sizes do not fit together.
     pub(crate) fn new(
         cpu: CpuId,
+        waker: Arc<Waker>,
         size_kb: usize,
         subbuf_kb: usize,
         discard: bool,
     ) -> Result<Arc<Self>> {
         let memory = SlotMemory::new(size_kb * 1024 / SLOT_BYTES, cpu::node_of(cpu))?;
-        let ring = CpuRing::new(memory, subbuf_kb * 1024 / SLOT_BYTES).ok_or(EINVAL)?;
+        let ring = CpuRing::new(
+            RingMemory::new(memory, waker),
+            subbuf_kb * 1024 / SLOT_BYTES,
+        )
+        .ok_or(EINVAL)?;
         ring.set_discard(discard);
         Arc::pin_init(
             try_pin_init!(Self {

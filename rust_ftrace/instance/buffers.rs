@@ -8,11 +8,13 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::buffer::Buffer;
+use super::waiting::Wakers;
 use crate::engine::account::{Account, Counts};
 use crate::engine::ring::{MAX_SLOTS, MAX_SUBBUF_SLOTS};
 use crate::engine::slot::SLOT_BYTES;
 use crate::sys::{cpu, rcu};
 use crate::tracer::function::Recorder;
+use crate::tracer::waker::Waker;
 
 /// Size of each CPU's buffer unless said otherwise, in KiB; the same as tracefs's.
 const DEFAULT_SIZE_KB: usize = 1408;
@@ -80,6 +82,8 @@ impl Counted {
 pub(super) struct PerCpuBuffers {
     /// KiB of the buffer, also if it is not made yet.
     size_kb: usize,
+    /// Who is told of events.
+    waker: Arc<Waker>,
     pub(super) live: Counted,
     /// The snapshot.
     pub(super) spare: Counted,
@@ -146,11 +150,12 @@ impl Buffers {
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    pub(crate) fn new() -> Result<Self> {
+    pub(crate) fn new(wakers: &Wakers) -> Result<Self> {
         let mut cpus = KVec::with_capacity(nr_cpu_ids() as usize, GFP_KERNEL)?;
-        for _ in 0..nr_cpu_ids() {
+        for cpu in 0..nr_cpu_ids() {
             let none = PerCpuBuffers {
                 size_kb: DEFAULT_SIZE_KB,
+                waker: wakers.of(CpuId::from_u32(cpu)).clone(),
                 live: Counted::default(),
                 spare: Counted::default(),
             };
@@ -214,7 +219,9 @@ impl Buffers {
 
     /// Makes a buffer such as `cpu` has, or is to have.
     pub(super) fn make_one(&self, cpu: CpuId, size_kb: usize) -> Result<Arc<Buffer>> {
-        Buffer::new(cpu, size_kb, self.subbuf_kb, self.discard)
+        let buffers = self.cpus.get(cpu.as_u32() as usize).ok_or(EINVAL)?;
+        let waker = buffers.waker.clone();
+        Buffer::new(cpu, waker, size_kb, self.subbuf_kb, self.discard)
     }
 
     /// Gives every CPU that is online a buffer, if it has none, and `recorder` its ring.

@@ -9,6 +9,9 @@ mod error_log;
 pub(crate) mod functions;
 mod pids;
 mod snapshot;
+pub(crate) mod waiting;
+
+use core::sync::atomic::{AtomicU8, Ordering};
 
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
@@ -17,14 +20,19 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 use self::buffers::{Buffers, OldBuffers, Source, Stats, Which};
 use self::error_log::ErrorLog;
 use self::functions::{List, Lists};
+use self::waiting::Wakers;
 use crate::engine::clock::ClockKind;
 use crate::machine::Machine;
 use crate::sys::cpu::Prepare;
 use crate::sys::ftrace::{Functions, Hook};
 use crate::sys::modules::Watch;
 use crate::sys::text::Text;
+use crate::sys::work::Work;
 use crate::tracer::function::{Gate, Recorder};
 use crate::tracer::Tracer;
+
+/// `buffer_percent` unless said otherwise; the same as tracefs's.
+const DEFAULT_PERCENT: u8 = 50;
 
 /// What files change.
 pub(crate) struct Control {
@@ -40,7 +48,7 @@ pub(crate) struct Control {
 
 /// An instance.
 ///
-/// Locks are taken in the order `control`, `buffers`; `error_log` last. CPU hotplug takes `buffers`,
+/// Locks are taken in the order `control`, `buffers`, a buffer's consumer, `wakers`; `error_log` last. CPU hotplug takes `buffers`,
 /// so nothing that waits for CPUs is called with it held.
 #[pin_data]
 pub(crate) struct Instance {
@@ -49,11 +57,17 @@ pub(crate) struct Instance {
     control: Mutex<Control>,
     #[pin]
     error_log: Mutex<ErrorLog>,
+    #[pin]
+    recheck: Work<Self>,
     // Field order is teardown order: no CPU is in the hook any more when the rings go.
     #[pin]
     hook: Hook<Recorder>,
     #[pin]
     buffers: Mutex<Buffers>,
+    #[pin]
+    wakers: Mutex<Wakers>,
+    /// `buffer_percent`.
+    percent: AtomicU8,
 }
 
 impl Instance {
@@ -62,10 +76,12 @@ impl Instance {
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    pub(crate) fn new(machine: Arc<Machine>) -> impl PinInit<Self, Error> {
-        try_pin_init!(Self {
+    pub(crate) fn new(machine: Arc<Machine>) -> Result<impl PinInit<Self, Error>> {
+        let wakers = Wakers::new()?;
+        Ok(try_pin_init!(Self {
             hook <- Hook::new(Recorder::new(machine.is_counter(ClockKind::Local))?),
             machine,
+            recheck <- Work::new(),
             control <- new_mutex!(Control {
                 tracer: Tracer::Nop,
                 implicit: false,
@@ -74,8 +90,10 @@ impl Instance {
                 stop_on_free: false,
             }),
             error_log <- new_mutex!(ErrorLog::new()),
-            buffers <- new_mutex!(Buffers::new()?),
-        }? Error)
+            buffers <- new_mutex!(Buffers::new(&wakers)?),
+            wakers <- new_mutex!(wakers),
+            percent: AtomicU8::new(DEFAULT_PERCENT),
+        }? Error))
     }
 
     /// The machine it runs on.
@@ -166,6 +184,29 @@ impl Instance {
     pub(crate) fn set_on(&self, on: bool) {
         let _control = self.control.lock();
         self.hook.handler().set_gate(Gate::Off, !on);
+        if !on {
+            // Nothing will come any more, and they may want to end.
+            self.wake_readers();
+        }
+    }
+
+    /// `buffer_percent`: how full a CPU's buffer is when its readers are woken.
+    pub(crate) fn buffer_percent(&self) -> u8 {
+        self.percent.load(Ordering::Relaxed)
+    }
+
+    /// Changes it.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it is more than 100.
+    pub(crate) fn set_buffer_percent(&self, percent: u64) -> Result {
+        let percent = u8::try_from(percent).ok().filter(|percent| *percent <= 100);
+        self.percent
+            .store(percent.ok_or(EINVAL)?, Ordering::Relaxed);
+        // Those who wait look anew.
+        self.wake_readers();
+        Ok(())
     }
 
     /// Whether the trace has a column with the call depth.

@@ -19,6 +19,7 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::types::ForeignOwnable;
 use kernel::uaccess::{UserPtr, UserSlice};
 
+use super::stream::{self, Stream};
 use super::text::Text;
 
 /// Most bytes that one call of `write` takes; the caller comes again with the rest.
@@ -335,22 +336,56 @@ impl<C: Send + Sync + 'static> Tree<C> {
         context: Arc<C>,
     ) -> Result {
         let parent = self.dentry(place)?;
-        let context = KBox::new(context, GFP_KERNEL)?;
-        let private: *const Arc<C> = &*context;
-        // INVARIANT: Held before any inode leads there; a box's content does not move.
-        self.contexts.push(context, GFP_KERNEL)?;
+        let private = self.hold(context)?;
         // SAFETY: `parent` is a live directory; the operations are static and fit the private data.
         let dentry = unsafe {
             bindings::debugfs_create_file_full(
                 name.as_char_ptr(),
                 mode,
                 parent,
-                private.cast_mut().cast(),
+                private,
                 core::ptr::null(),
                 &Operations::<F>::FILE,
             )
         };
         from_err_ptr(dentry).map(|_| ())
+    }
+
+    /// Makes a stream for `S` in `place`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Tree::directory`].
+    pub(crate) fn stream<S: Stream<Context = C>>(
+        &mut self,
+        place: Place,
+        name: &CStr,
+        mode: u16,
+        context: Arc<C>,
+    ) -> Result {
+        let parent = self.dentry(place)?;
+        let private = self.hold(context)?;
+        // SAFETY: `parent` is a live directory; the operations are static, fit the private data, and
+        // hold the file while they run.
+        let dentry = unsafe {
+            bindings::debugfs_create_file_unsafe(
+                name.as_char_ptr(),
+                mode,
+                parent,
+                private,
+                &stream::Operations::<S>::STREAM,
+            )
+        };
+        from_err_ptr(dentry).map(|_| ())
+    }
+
+    /// Holds `context` as long as the tree lives; what a file's private data is to be.
+    fn hold(&mut self, context: Arc<C>) -> Result<*mut c_void> {
+        let context = KBox::new(context, GFP_KERNEL)?;
+        let private: *const Arc<C> = &*context;
+        // INVARIANT: Held before any inode leads there; a box's content does not move.
+        self.contexts.push(context, GFP_KERNEL)?;
+        Ok(private.cast_mut().cast())
     }
 
     /// Makes a symbolic link to `target` in `place`.

@@ -4,13 +4,12 @@
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, Ordering};
 
 use kernel::alloc::allocator::Vmalloc;
 use kernel::alloc::flags::{GFP_KERNEL, __GFP_NOWARN, __GFP_ZERO};
 use kernel::alloc::{AllocError, Allocator, NumaNode};
 
-use crate::engine::ring::{Slot, Storage};
+use crate::engine::ring::Slot;
 use crate::engine::slot::SLOT_BYTES;
 
 const _: () = assert!(core::mem::size_of::<Slot>() == SLOT_BYTES);
@@ -25,8 +24,6 @@ pub(crate) struct SlotMemory {
     slots: NonNull<Slot>,
     length: usize,
     layout: Layout,
-    /// Events that were not written for want of memory.
-    missed: AtomicU64,
 }
 
 // SAFETY: Owns its memory, which holds atomics only.
@@ -42,7 +39,6 @@ impl SlotMemory {
             slots: NonNull::dangling(),
             length: 0,
             layout: Layout::new::<()>(),
-            missed: AtomicU64::new(0),
         }
     }
 
@@ -61,27 +57,15 @@ impl SlotMemory {
             slots,
             length,
             layout,
-            missed: AtomicU64::new(0),
         })
     }
 }
 
 impl SlotMemory {
-    /// Events that were not written because there is no memory.
-    pub(crate) fn count_missed(&self) -> u64 {
-        self.missed.load(Ordering::Relaxed)
-    }
-}
-
-// SAFETY: The memory is the same while `self` lives, and does not move with it.
-unsafe impl Storage for SlotMemory {
-    fn slots(&self) -> &[Slot] {
+    /// The slots: the same while `self` lives, and they do not move with it.
+    pub(crate) fn slots(&self) -> &[Slot] {
         // SAFETY: By the type's invariants.
         unsafe { core::slice::from_raw_parts(self.slots.as_ptr(), self.length) }
-    }
-
-    fn missed(&self) {
-        self.missed.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod cpu;
 pub(crate) mod debugfs;
 mod ffi;
 pub(crate) mod ftrace;
+pub(crate) mod irq_work;
 pub(crate) mod kallsyms;
 pub(crate) mod lockdown;
 pub(crate) mod memory;
@@ -16,8 +17,11 @@ pub(crate) mod param;
 pub(crate) mod percpu;
 pub(crate) mod rcu;
 pub(crate) mod seq_reader;
+pub(crate) mod stream;
 pub(crate) mod symbols;
 pub(crate) mod text;
+pub(crate) mod wait;
+pub(crate) mod work;
 
 /// The kernel's release. Modules are loaded only into the one that they were built for.
 pub(crate) fn kernel_release() -> &'static kernel::str::CStr {

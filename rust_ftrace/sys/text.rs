@@ -20,6 +20,11 @@ impl Text {
         self.0.clear();
     }
 
+    /// Takes away all behind the first `length` bytes.
+    pub(crate) fn truncate(&mut self, length: usize) {
+        self.0.truncate(length);
+    }
+
     /// What was written.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0

@@ -14,12 +14,12 @@ use crate::engine::ring::{Call, Caller, Ring};
 use crate::engine::slot::Task;
 use crate::sys::context::{cycles, PreemptGuard, PreemptOff};
 use crate::sys::ftrace::{Handler, Registers, Site};
-use crate::sys::memory::SlotMemory;
 use crate::sys::percpu::PerCpu;
 use crate::tracer::clock::SlowClock;
+use crate::tracer::memory::RingMemory;
 
 /// A CPU's ring.
-pub(crate) type CpuRing = Ring<SlotMemory>;
+pub(crate) type CpuRing = Ring<RingMemory>;
 
 /// What keeps the hook from its shortest way. Bits of [`Recorder::gate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub(crate) enum Gate {
     Pids = 1 << 2,
     /// Nothing is recorded for a moment, while something is changed.
     Pause = 1 << 3,
+    /// A reader waits for the next event.
+    Wake = 1 << 4,
 }
 
 /// Writes entries into the rings that it is given.
@@ -60,7 +62,7 @@ impl Recorder {
     /// [`AllocError`] if there is no memory.
     pub(crate) fn new(by_counter: bool) -> Result<Self, AllocError> {
         let gate = if by_counter { 0 } else { Gate::Clock as u64 };
-        let closed = KBox::new(CpuRing::closed(SlotMemory::none()), GFP_KERNEL)?;
+        let closed = KBox::new(CpuRing::closed(RingMemory::none()), GFP_KERNEL)?;
         let pointer: *const CpuRing = &*closed;
         // INVARIANT: All lead to `closed`, which does not move with its box.
         Ok(Self {
@@ -156,19 +158,31 @@ impl Recorder {
         self.gate() & (Gate::Off as u64 | Gate::Pause as u64) == 0
     }
 
-    /// Other clocks than the counter.
+    /// Other clocks than the counter, and readers that wait.
     #[cold]
     #[inline(never)]
     fn entered_slow(call: Call, recorder: &Self, registers: Registers<'_>, token: PreemptOff<'_>) {
-        if let Some(reading) = recorder.clock.enter(token) {
-            recorder.record(token, Site { call, registers }, || reading.now());
+        let site = Site { call, registers };
+        if recorder.gate() & Gate::Clock as u64 == 0 {
+            recorder.record(token, site, cycles);
+        } else if let Some(reading) = recorder.clock.enter(token) {
+            recorder.record(token, site, || reading.now());
         }
+        if recorder.gate() & Gate::Wake as u64 != 0 {
+            recorder.this_ring(token).storage().written();
+        }
+    }
+
+    /// This CPU's ring.
+    #[inline(always)]
+    fn this_ring<'a>(&'a self, token: PreemptOff<'a>) -> &'a CpuRing {
+        // SAFETY: By the type's invariant it leads to a ring that is live while preemption is off.
+        unsafe { &*self.rings.load(token) }
     }
 
     #[inline(always)]
     fn record<C: Fn() -> u64 + Copy>(&self, token: PreemptOff<'_>, site: Site<'_>, clock: C) {
-        // SAFETY: By the type's invariant it leads to a ring that is live while preemption is off.
-        let ring = unsafe { &*self.rings.load(token) };
+        let ring = self.this_ring(token);
         let caller = Hooked {
             token,
             registers: site.registers,
@@ -188,7 +202,7 @@ impl Handler for Recorder {
             if !self.lets_through(guard.token()) {
                 return;
             }
-            if self.gate() & Gate::Clock as u64 != 0 {
+            if self.gate() & (Gate::Clock as u64 | Gate::Wake as u64) != 0 {
                 return Self::entered_slow(site.call, self, site.registers, guard.token());
             }
         }

@@ -4,6 +4,8 @@
 
 pub(crate) mod clock;
 pub(crate) mod function;
+pub(crate) mod memory;
+pub(crate) mod waker;
 
 /// The tracers by their names in `current_tracer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

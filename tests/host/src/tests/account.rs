@@ -81,18 +81,16 @@ fn take_chunk(
     most: usize,
 ) -> u64 {
     let mut consumer = consumer.borrow_mut();
-    let Some(chunk) = consumer.chunk(&cpu.ring, most) else {
+    let mut slots = copy_space(&cpu.ring);
+    let Some(chunk) = consumer.take_chunk(&cpu.ring, most, &mut slots) else {
         return 0;
     };
     assert!(chunk.slots.len() <= most);
-    let (key, first, mut lost) = (chunk.key(), chunk.first_event, chunk.lost);
-    let mut decoder = chunk.decoder;
-    let slots = chunk.slots.iter();
+    let (first, mut lost, mut decoder) = (chunk.first_event, chunk.lost, chunk.decoder);
+    let slots = slots[chunk.slots].iter();
     let events: Vec<_> = slots.filter_map(|words| decoder.decode(*words)).collect();
     assert_eq!(events.len() as u64, chunk.events);
     assert!(!events.is_empty());
-    assert!(consumer.take_chunk(key));
-    assert!(!consumer.take_chunk(key));
     for (index, event) in (first..).zip(&events) {
         let lost = std::mem::take(&mut lost);
         taken.event(cpu, index, &Event { lost, ..*event });

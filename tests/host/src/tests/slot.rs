@@ -20,7 +20,7 @@ proptest! {
         prop_assert!(words.is_complete(parity) && !words.is_complete(parity ^ PARITY));
         // What the fast path makes.
         prop_assert_eq!(words.0, Words::first_of_entry(text(ip), ip_mask(parity), time));
-        prop_assert_eq!(words.1, u64::from(text(parent) as u32) | u64::from(context) << 32);
+        prop_assert_eq!(words.1, u64::from(text(parent) as u32) | (u64::from(context) << 32));
     }
 
     #[test]

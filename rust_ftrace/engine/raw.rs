@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The format of `per_cpu/cpuN/raw`: records of slots as the ring has them, each behind a header that says
+//! all that is needed to decode it alone. docs/raw-format.md describes it for those who read it.
+//!
+//! | bytes | what                                                                       |
+//! |-------|----------------------------------------------------------------------------|
+//! | 0-3   | [`MAGIC`]                                                                  |
+//! | 4-5   | [`VERSION`]                                                                |
+//! | 6-7   | bytes of this header, [`HEADER_BYTES`]                                     |
+//! | 8-11  | CPU                                                                        |
+//! | 12-15 | number of slots that follow                                                |
+//! | 16-23 | number of the sub-buffer they are from                                     |
+//! | 24-31 | index of their first event, counted since the CPU's buffer was made         |
+//! | 32-39 | events that were lost right before them                                    |
+//! | 40-43 | number of their events                                                     |
+//! | 44-47 | flags: bit 0: times are in ns, else they are counts                         |
+//! | 48-51 | epoch at the first slot                                                    |
+//! | 52-55 | clock: its place in `trace_clock`, from 0                                   |
+//! | 56-59 | factor of the conversion of times                                          |
+//! | 60-63 | shift of it                                                                |
+//! | 64-71 | offset of it                                                               |
+//! | 72-75 | pid at the first slot                                                      |
+//! | 76-79 | tgid                                                                       |
+//! | 80-95 | comm, filled up with zeroes                                                |
+//!
+//! All numbers are little-endian.
+
+use super::consumer::Chunk;
+
+/// What a header begins with: `RFTR`.
+pub(crate) const MAGIC: [u8; 4] = *b"RFTR";
+/// The format's version. It changes when an old decoder would go wrong.
+pub(crate) const VERSION: u16 = 1;
+/// Bytes of a header.
+pub(crate) const HEADER_BYTES: usize = 96;
+
+/// Flag: converted times are in ns.
+pub(crate) const FLAG_NS: u32 = 1 << 0;
+
+/// How stamps become times: `(stamp * mult >> shift) + offset`, modulo 2^64, the product of 128 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimeFormat {
+    /// Place of the clock in `trace_clock`.
+    pub(crate) clock: u32,
+    /// Whether times are in ns.
+    pub(crate) is_ns: bool,
+    pub(crate) mult: u32,
+    pub(crate) shift: u32,
+    pub(crate) offset: u64,
+}
+
+/// The header of a record of `chunk`, of `cpu`.
+pub(crate) fn header(chunk: &Chunk, cpu: u32, time: &TimeFormat) -> [u8; HEADER_BYTES] {
+    let task = &chunk.decoder.task;
+    let flags = if time.is_ns { FLAG_NS } else { 0 };
+    let mut header = Bytes::new();
+    header.put(MAGIC);
+    header.put(VERSION.to_le_bytes());
+    header.put((HEADER_BYTES as u16).to_le_bytes());
+    header.put(cpu.to_le_bytes());
+    header.put((chunk.slots.len() as u32).to_le_bytes());
+    header.put(chunk.seq.to_le_bytes());
+    header.put(chunk.first_event.to_le_bytes());
+    header.put(chunk.lost.to_le_bytes());
+    header.put((chunk.events as u32).to_le_bytes());
+    header.put(flags.to_le_bytes());
+    header.put(chunk.decoder.epoch.to_le_bytes());
+    header.put(time.clock.to_le_bytes());
+    header.put(time.mult.to_le_bytes());
+    header.put(time.shift.to_le_bytes());
+    header.put(time.offset.to_le_bytes());
+    header.put(task.ids.to_le_bytes());
+    header.put(task.comm[0].to_le_bytes());
+    header.put(task.comm[1].to_le_bytes());
+    header.bytes
+}
+
+/// Bytes that are filled from the start.
+struct Bytes {
+    bytes: [u8; HEADER_BYTES],
+    length: usize,
+}
+
+impl Bytes {
+    const fn new() -> Self {
+        Self {
+            bytes: [0; HEADER_BYTES],
+            length: 0,
+        }
+    }
+
+    fn put<const N: usize>(&mut self, value: [u8; N]) {
+        let end = self.length.saturating_add(N);
+        if let Some(place) = self.bytes.get_mut(self.length..end) {
+            place.copy_from_slice(&value);
+        }
+        self.length = end;
+    }
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How readers wait for events: whom the hook wakes, and how nothing is missed.
+//!
+//! A reader that waits for the next event opens the gate ([`Gate::Wake`]), so that the hook goes its slow
+//! way, and sets `wanted` of the waker of its CPU (or of all). The hook writes its event, takes `wanted`
+//! back, and asks for the irq_work, which wakes. A hook that was on its way already when the gate was
+//! opened does not do that: so the reader waits for RCU before it looks for events the last time and
+//! sleeps; for one that polls, and must not wait, a work item does both.
+//!
+//! A reader that waits for a part of the buffer to fill has the ring tell when a sub-buffer is opened,
+//! which costs other events nothing.
+
+use core::mem::offset_of;
+
+use kernel::cpu::{nr_cpu_ids, CpuId};
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use super::buffers::Which;
+use super::Instance;
+use crate::sys::rcu;
+use crate::sys::wait::Poll;
+use crate::sys::work::HasWork;
+use crate::tracer::function::Gate;
+use crate::tracer::waker::Waker;
+
+/// The wakers of an instance.
+pub(crate) struct Wakers {
+    cpus: KVec<Arc<Waker>>,
+    all: Arc<Waker>,
+    /// How many open files wait for the next event.
+    waiting: usize,
+}
+
+impl Wakers {
+    /// Wakers that nobody waits for.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(super) fn new() -> Result<Self> {
+        let all = Waker::new(None)?;
+        let mut cpus = KVec::with_capacity(nr_cpu_ids() as usize, GFP_KERNEL)?;
+        for _ in 0..nr_cpu_ids() {
+            cpus.push(Waker::new(Some(all.clone()))?, GFP_KERNEL)?;
+        }
+        Ok(Self {
+            cpus,
+            all,
+            waiting: 0,
+        })
+    }
+
+    /// The waker of `cpu`, or of all.
+    pub(super) fn of(&self, cpu: Option<CpuId>) -> &Arc<Waker> {
+        cpu.and_then(|cpu| self.cpus.get(cpu.as_u32() as usize))
+            .unwrap_or(&self.all)
+    }
+}
+
+/// What a reader waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// An event.
+    Event,
+    /// That so many percent of a CPU's buffer hold events.
+    Percent(u8),
+}
+
+/// Somebody waits for the next event, while this lives.
+pub(crate) struct Waiting {
+    instance: Arc<Instance>,
+}
+
+impl Waiting {
+    /// Opens the gate.
+    pub(crate) fn new(instance: &Arc<Instance>) -> Self {
+        let mut wakers = instance.wakers.lock();
+        wakers.waiting += 1;
+        instance.hook.handler().set_gate(Gate::Wake, true);
+        Self {
+            instance: instance.clone(),
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut wakers = self.instance.wakers.lock();
+        wakers.waiting = wakers.waiting.saturating_sub(1);
+        if wakers.waiting == 0 {
+            self.instance.hook.handler().set_gate(Gate::Wake, false);
+        }
+    }
+}
+
+impl Instance {
+    fn waker(&self, cpu: Option<CpuId>) -> Arc<Waker> {
+        self.wakers.lock().of(cpu).clone()
+    }
+
+    /// Whether a reader of `cpu`, or of all, has what it waits for.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn has(&self, cpu: Option<CpuId>, awaited: Awaited) -> Result<bool> {
+        for source in self.sources(cpu, Which::Live)? {
+            let found = source.buffer.consume(|ring, consumer| match awaited {
+                Awaited::Event => consumer.peek(ring).is_some(),
+                Awaited::Percent(percent) => {
+                    let wanted = ring.subbufs().saturating_mul(percent.into()).div_ceil(100);
+                    consumer.peek(ring).is_some() && consumer.filled(ring) >= wanted
+                }
+            })?;
+            if found {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Has the reader woken when there is what it waits for. A wait for an event also needs
+    /// [`Waiting`].
+    fn arm(&self, cpu: Option<CpuId>, awaited: Awaited) -> Result {
+        match awaited {
+            Awaited::Event => self.waker(cpu).want(),
+            Awaited::Percent(percent) => {
+                for source in self.sources(cpu, Which::Live)? {
+                    source.buffer.consume(|ring, consumer| {
+                        let wanted = ring.subbufs().saturating_mul(percent.into()).div_ceil(100);
+                        let missing = wanted.saturating_sub(consumer.filled(ring)).max(1);
+                        ring.await_subbuf(ring.extent().newest.saturating_add(missing));
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until there is what is waited for on `cpu`, or any, or until somebody wakes all.
+    ///
+    /// # Errors
+    ///
+    /// - `ERESTARTSYS` if a signal came.
+    /// - `ENOMEM` if there is no memory.
+    pub(crate) fn wait(self: &Arc<Self>, cpu: Option<CpuId>, awaited: Awaited) -> Result {
+        let _waiting = (awaited == Awaited::Event).then(|| Waiting::new(self));
+        let waker = self.waker(cpu);
+        let seen = waker.queue().seen();
+        self.arm(cpu, awaited)?;
+        // Every hook that may not know of it has ended then.
+        rcu::synchronize_preempt_off();
+        if self.has(cpu, awaited)? {
+            return Ok(());
+        }
+        waker.queue().wait(seen)
+    }
+
+    /// Whether there is what is waited for on `cpu`, or any; if not, `poll` is told when there is.
+    ///
+    /// A wait for an event also needs [`Waiting`] until it ends.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn poll(
+        &self,
+        cpu: Option<CpuId>,
+        awaited: Awaited,
+        poll: Poll<'_>,
+    ) -> Result<bool> {
+        // (the waker lives as long as the instance, hence as long as the file is open)
+        poll.watch(&self.waker(cpu).queue());
+        if self.has(cpu, awaited)? {
+            return Ok(true);
+        }
+        self.arm(cpu, awaited)?;
+        if self.has(cpu, awaited)? {
+            return Ok(true);
+        }
+        self.recheck.queue();
+        Ok(false)
+    }
+
+    /// Wakes all readers, though there may be nothing for them.
+    pub(crate) fn wake_readers(&self) {
+        let wakers = self.wakers.lock();
+        for waker in &wakers.cpus {
+            waker.queue().wake_all();
+        }
+        wakers.all.queue().wake_all();
+    }
+}
+
+// SAFETY: That is where the field lies, and there is no other.
+unsafe impl HasWork for Instance {
+    const OFFSET: usize = offset_of!(Self, recheck);
+
+    /// Looks for events that were written by hooks which did not know yet that somebody polls.
+    fn run(&self) {
+        rcu::synchronize_preempt_off();
+        let percent = self.buffer_percent();
+        for cpu in crate::sys::cpu::possible() {
+            // Who polls one CPU waits for a part of its buffer, who polls all, for any event.
+            let awaited = Awaited::Percent(percent);
+            if self.has(Some(cpu), awaited).unwrap_or(true) {
+                self.waker(Some(cpu)).queue().wake_all();
+            }
+        }
+        if self.has(None, Awaited::Event).unwrap_or(true) {
+            self.waker(None).queue().wake_all();
+        }
+    }
+}

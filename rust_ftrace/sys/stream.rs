@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Files in debugfs that are read as streams: without positions, waiting for more, with poll and splice.
+//!
+//! debugfs's own operations around a file's do not pass splice on, so these are files without them
+//! (`debugfs_create_file_unsafe`), and each operation holds the file itself.
+//!
+//! C header: [`include/linux/debugfs.h`](srctree/include/linux/debugfs.h)
+
+use kernel::bindings;
+use kernel::error::{from_result, to_result};
+use kernel::iov::IovIterDest;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::types::ForeignOwnable;
+
+use super::ffi;
+use super::wait::Poll;
+
+/// A stream; a value for each time its file is opened.
+pub(crate) trait Stream: Sized + Send + Sync + 'static {
+    /// What the file belongs to.
+    type Context: Send + Sync + 'static;
+
+    /// The file is opened.
+    fn open(context: &Arc<Self::Context>) -> Result<Pin<KBox<Self>>>;
+
+    /// Gives what there is, as much as `into` takes; 0 at the end. Waits for the first byte if it may
+    /// `block`.
+    ///
+    /// # Errors
+    ///
+    /// - `EAGAIN` if there is nothing, and it may not.
+    /// - `ERESTARTSYS` if a signal came.
+    /// - `EFAULT` if the user's memory cannot be written; nothing is lost.
+    fn read(
+        &self,
+        context: &Self::Context,
+        into: &mut IovIterDest<'_>,
+        block: bool,
+    ) -> Result<usize>;
+
+    /// Waits until a splice is worth while.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Stream::read`].
+    fn wait_to_splice(&self, context: &Self::Context, block: bool) -> Result;
+
+    /// Whether there is something to read; if not, `poll` is told when there is.
+    fn poll(&self, context: &Self::Context, poll: Poll<'_>) -> bool;
+
+    /// Wakes all that wait, though there may be nothing.
+    fn wake(&self, context: &Self::Context);
+
+    /// The file is closed; nothing comes after it.
+    fn release(&self, _context: &Self::Context) {}
+}
+
+/// What an open file's private data leads to.
+struct OpenStream<S: Stream> {
+    stream: Pin<KBox<S>>,
+    context: Arc<S::Context>,
+}
+
+/// The file is in use: debugfs waits for that before it goes.
+///
+/// # Invariants
+///
+/// `debugfs_file_get()` succeeded for `dentry`.
+struct InUse {
+    dentry: *mut bindings::dentry,
+}
+
+impl InUse {
+    /// # Safety
+    ///
+    /// `file` is an open file of debugfs.
+    unsafe fn new(file: *mut bindings::file) -> Result<Self> {
+        // SAFETY: The file is live, and its path does not change.
+        let dentry = unsafe { (*file).__bindgen_anon_1.f_path.dentry };
+        // SAFETY: It is a file of debugfs.
+        to_result(unsafe { bindings::debugfs_file_get(dentry) })?;
+        // INVARIANT: It succeeded.
+        Ok(Self { dentry })
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        // SAFETY: By the type's invariant.
+        unsafe { bindings::debugfs_file_put(self.dentry) };
+    }
+}
+
+/// The C side of `S`.
+pub(super) struct Operations<S>(core::marker::PhantomData<S>);
+
+impl<S: Stream> Operations<S> {
+    pub(super) const STREAM: bindings::file_operations = bindings::file_operations {
+        owner: crate::THIS_MODULE.as_ptr(),
+        open: Some(Self::open),
+        read_iter: Some(Self::read_iter),
+        splice_read: Some(Self::splice_read),
+        poll: Some(Self::poll),
+        unlocked_ioctl: Some(Self::ioctl),
+        release: Some(Self::release),
+        ..pin_init::zeroed()
+    };
+
+    /// # Safety
+    ///
+    /// - `inode` is that of a file made by `Tree::stream` for `S`.
+    /// - `file` is being opened.
+    unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+        // SAFETY: The inode is live; its private pointer does not change.
+        let context = unsafe { (*inode).i_private };
+        // SAFETY: `Tree::stream` put it there, and the tree holds it while the file exists.
+        let context = unsafe { &*context.cast_const().cast::<Arc<S::Context>>() };
+        from_result(|| {
+            let open = OpenStream::<S> {
+                stream: S::open(context)?,
+                context: context.clone(),
+            };
+            let open = KBox::new(open, GFP_KERNEL)?;
+            // SAFETY: `file` is being opened, so its private data is ours to set.
+            unsafe { (*file).private_data = open.into_foreign() };
+            // SAFETY: As above. No positions, no seeking.
+            Ok(unsafe { bindings::stream_open(inode, file) })
+        })
+    }
+
+    /// # Safety
+    ///
+    /// `file` was opened by `open`, and is not released before the reference ends.
+    unsafe fn opened<'a>(file: *mut bindings::file) -> &'a OpenStream<S> {
+        // SAFETY: The file is live.
+        let data = unsafe { (*file).private_data };
+        // SAFETY: `open` put a box there, and only `release` takes it away.
+        unsafe { KBox::<OpenStream<S>>::borrow(data) }
+    }
+
+    /// # Safety
+    ///
+    /// `kiocb` is of a file that was opened by `open` and is not released yet; `iter` is a destination.
+    unsafe extern "C" fn read_iter(
+        kiocb: *mut bindings::kiocb,
+        iter: *mut bindings::iov_iter,
+    ) -> isize {
+        // SAFETY: As the caller promises.
+        let file = unsafe { (*kiocb).ki_filp };
+        // SAFETY: As above.
+        let kiocb_flags = unsafe { (*kiocb).ki_flags };
+        // SAFETY: The file is live.
+        let file_flags = unsafe { (*file).f_flags };
+        // SAFETY: As the caller promises.
+        let open = unsafe { Self::opened(file) };
+        // SAFETY: As the caller promises.
+        let into = unsafe { IovIterDest::from_raw(iter) };
+        let block = file_flags & bindings::O_NONBLOCK == 0
+            && kiocb_flags & ffi::RUST_CONST_IOCB_NOWAIT == 0;
+        let mut result = || -> Result<usize> {
+            // SAFETY: As the caller promises.
+            let _in_use = unsafe { InUse::new(file) }?;
+            open.stream.read(&open.context, into, block)
+        };
+        match result() {
+            Ok(length) => length as isize,
+            Err(error) => error.to_errno() as isize,
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Self::read_iter`]; `position` and `pipe` are valid.
+    unsafe extern "C" fn splice_read(
+        file: *mut bindings::file,
+        position: *mut bindings::loff_t,
+        pipe: *mut bindings::pipe_inode_info,
+        length: usize,
+        flags: c_uint,
+    ) -> isize {
+        // SAFETY: The file is live.
+        let file_flags = unsafe { (*file).f_flags };
+        let block = file_flags & bindings::O_NONBLOCK == 0 && flags & ffi::SPLICE_F_NONBLOCK == 0;
+        // SAFETY: As the caller promises.
+        let open = unsafe { Self::opened(file) };
+        let wait = || -> Result {
+            // SAFETY: As the caller promises.
+            let _in_use = unsafe { InUse::new(file) }?;
+            open.stream.wait_to_splice(&open.context, block)
+        };
+        if let Err(error) = wait() {
+            return error.to_errno() as isize;
+        }
+        // SAFETY: As the caller promises. It comes back by way of `read_iter`.
+        unsafe { bindings::copy_splice_read(file, position, pipe, length, flags) }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Self::read_iter`]; `table` is NULL or valid.
+    unsafe extern "C" fn poll(
+        file: *mut bindings::file,
+        table: *mut bindings::poll_table_struct,
+    ) -> bindings::__poll_t {
+        // SAFETY: As the caller promises.
+        let open = unsafe { Self::opened(file) };
+        // SAFETY: As the caller promises.
+        let Ok(_in_use) = (unsafe { InUse::new(file) }) else {
+            return bindings::POLLHUP;
+        };
+        // SAFETY: As the caller promises.
+        let poll = unsafe { Poll::new(file, table) };
+        match open.stream.poll(&open.context, poll) {
+            true => bindings::POLLIN | bindings::POLLRDNORM,
+            false => 0,
+        }
+    }
+
+    /// As `tracing_buffers_ioctl()` of kernel/trace/trace.c: command 0 wakes all that wait.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::read_iter`].
+    unsafe extern "C" fn ioctl(
+        file: *mut bindings::file,
+        command: c_uint,
+        _argument: c_ulong,
+    ) -> c_long {
+        // SAFETY: As the caller promises.
+        let open = unsafe { Self::opened(file) };
+        // SAFETY: As the caller promises.
+        let Ok(_in_use) = (unsafe { InUse::new(file) }) else {
+            return EIO.to_errno() as c_long;
+        };
+        if command != 0 {
+            return ENOTTY.to_errno() as c_long;
+        }
+        open.stream.wake(&open.context);
+        0
+    }
+
+    /// # Safety
+    ///
+    /// `file` was opened by `open`, and nothing uses it any more.
+    unsafe extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+        // SAFETY: The file is live.
+        let data = unsafe { (*file).private_data };
+        // SAFETY: `open` put a box there, and nobody uses it any more.
+        let open = unsafe { KBox::<OpenStream<S>>::from_foreign(data) };
+        open.stream.release(&open.context);
+        0
+    }
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tasks that wait until they are woken.
+//!
+//! Unlike `kernel::sync::CondVar`, waking needs no lock, so it may be done in an interrupt.
+//!
+//! C header: [`include/linux/wait.h`](srctree/include/linux/wait.h)
+
+use core::marker::PhantomData;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use kernel::bindings;
+use kernel::error::to_result;
+use kernel::prelude::*;
+use kernel::types::Opaque;
+
+/// Which wake-ups a task has seen. See [`WaitQueue::wait`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen(u64);
+
+/// Tasks that wait, and how often they were woken.
+#[pin_data]
+pub(crate) struct WaitQueue {
+    #[pin]
+    head: Opaque<bindings::wait_queue_head>,
+    wakes: AtomicU64,
+}
+
+// SAFETY: The head has a lock of its own.
+unsafe impl Sync for WaitQueue {}
+// SAFETY: It belongs to no thread.
+unsafe impl Send for WaitQueue {}
+
+impl WaitQueue {
+    /// A queue without tasks.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            head <- Opaque::ffi_init(|head| {
+                let key = kernel::static_lock_class!();
+                // SAFETY: `head` points to memory for one, which stays in place; name and key live
+                // as long as the module.
+                unsafe {
+                    bindings::__init_waitqueue_head(head, c"rftrace".as_char_ptr(), key.as_ptr());
+                }
+            }),
+            wakes: AtomicU64::new(0),
+        })
+    }
+
+    /// Which wake-ups there have been so far.
+    pub(crate) fn seen(&self) -> Seen {
+        Seen(self.wakes.load(Ordering::SeqCst))
+    }
+
+    /// Wakes all. May be called in a hardirq, but not in code that the hook interrupts: wake by an
+    /// [`IrqWork`](super::irq_work::IrqWork) from there.
+    pub(crate) fn wake_all(&self) {
+        self.wakes.fetch_add(1, Ordering::SeqCst);
+        // SAFETY: The head was initialised.
+        unsafe {
+            bindings::__wake_up(
+                self.head.get(),
+                bindings::TASK_NORMAL,
+                0,
+                core::ptr::null_mut(),
+            );
+        }
+    }
+
+    /// Sleeps until there is a wake-up that is not in `seen`.
+    ///
+    /// # Errors
+    ///
+    /// `ERESTARTSYS` if a signal came first.
+    pub(crate) fn wait(&self, seen: Seen) -> Result {
+        let mut entry = bindings::wait_queue_entry::default();
+        // SAFETY: The entry is memory for one, and off the queue again before it goes.
+        unsafe { bindings::init_wait_entry(&mut entry, 0) };
+        while self.seen() == seen {
+            let state = bindings::TASK_INTERRUPTIBLE as c_int;
+            // SAFETY: Both are initialised. With a signal pending the entry is taken off again.
+            let result =
+                unsafe { bindings::prepare_to_wait_event(self.head.get(), &mut entry, state) };
+            if let Err(error) = to_result(result as c_int) {
+                // SAFETY: As above; it also sets the task's state back.
+                unsafe { bindings::finish_wait(self.head.get(), &mut entry) };
+                return Err(error);
+            }
+            if self.seen() == seen {
+                // SAFETY: The task may sleep. If it was woken since it was put on the queue, this
+                // returns at once.
+                unsafe { bindings::schedule() };
+            }
+        }
+        // SAFETY: Both are initialised.
+        unsafe { bindings::finish_wait(self.head.get(), &mut entry) };
+        Ok(())
+    }
+}
+
+/// A file that is being polled.
+#[derive(Clone, Copy)]
+pub(crate) struct Poll<'a> {
+    file: *mut bindings::file,
+    table: *mut bindings::poll_table,
+    _lifetime: PhantomData<&'a bindings::poll_table>,
+}
+
+impl Poll<'_> {
+    /// What a file operation was given.
+    ///
+    /// # Safety
+    ///
+    /// `file` is live, and `table` NULL or valid, while the value lives.
+    pub(crate) unsafe fn new(file: *mut bindings::file, table: *mut bindings::poll_table) -> Self {
+        Self {
+            file,
+            table,
+            _lifetime: PhantomData,
+        }
+    }
+
+    /// Has whoever polls be told when `queue` is woken.
+    ///
+    /// The queue must live as long as the file is open.
+    pub(crate) fn watch(&self, queue: &WaitQueue) {
+        // SAFETY: File and table are valid by `new`; the queue outlives the open file, by whose end
+        // nobody polls it any more.
+        unsafe { bindings::poll_wait(self.file, queue.head.get(), self.table) };
+    }
+}

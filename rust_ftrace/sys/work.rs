@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work put off to a thread of the kernel's, which may sleep.
+//!
+//! Unlike `kernel::workqueue`, the work belongs to the value that it works for: when that goes, the work
+//! is cancelled and waited for, so nothing of a module that is removed runs any more.
+//!
+//! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
+
+use core::marker::{PhantomData, PhantomPinned};
+
+use kernel::bindings;
+use kernel::prelude::*;
+use kernel::types::Opaque;
+
+/// What has such work.
+///
+/// # Safety
+///
+/// `OFFSET` is that of a field of type `Work<Self>`, the only one of that type.
+pub(crate) unsafe trait HasWork: Sized + Send + Sync {
+    /// Where the field lies.
+    const OFFSET: usize;
+
+    /// The work. May sleep; never runs twice at once.
+    fn run(&self);
+}
+
+/// Work of the `T` that this is a field of. It must be dropped before what it uses.
+///
+/// # Invariants
+///
+/// `work` is initialised, and pinned with the `T` around it.
+#[pin_data(PinnedDrop)]
+pub(crate) struct Work<T: HasWork> {
+    #[pin]
+    work: Opaque<bindings::work_struct>,
+    _of: PhantomData<fn(&T)>,
+    #[pin]
+    _pin: PhantomPinned,
+}
+
+// SAFETY: The kernel's functions may be called for it from any CPU.
+unsafe impl<T: HasWork> Sync for Work<T> {}
+// SAFETY: It belongs to no thread.
+unsafe impl<T: HasWork> Send for Work<T> {}
+
+impl<T: HasWork> Work<T> {
+    /// Work that is not asked for.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            work <- Opaque::ffi_init(|work| {
+                let key = kernel::static_lock_class!();
+                // SAFETY: `work` points to memory for one, which stays in place; name and key live as
+                // long as the module.
+                unsafe {
+                    bindings::init_work_with_key(
+                        work,
+                        Some(callback::<T>),
+                        false,
+                        c"rftrace".as_char_ptr(),
+                        key.as_ptr(),
+                    );
+                }
+            }),
+            _of: PhantomData,
+            _pin: PhantomPinned,
+        })
+    }
+
+    /// Has the work done soon, unless that is asked for already.
+    pub(crate) fn queue(&self) {
+        // SAFETY: Set at boot, and never changed.
+        let queue = unsafe { (&raw const bindings::system_dfl_wq).read() };
+        // SAFETY: By the type's invariants; whoever drops it waits for it. The constant means any CPU.
+        unsafe {
+            bindings::queue_work_on(
+                bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
+                queue,
+                self.work.get(),
+            );
+        }
+    }
+}
+
+#[pinned_drop]
+impl<T: HasWork> PinnedDrop for Work<T> {
+    fn drop(self: Pin<&mut Self>) {
+        // SAFETY: By the type's invariants; nobody can ask for it any more.
+        unsafe { bindings::cancel_work_sync(self.work.get()) };
+    }
+}
+
+/// # Safety
+///
+/// `work` is the `work` of a `Work<T>` in a live `T`.
+unsafe extern "C" fn callback<T: HasWork>(work: *mut bindings::work_struct) {
+    let work = work.cast_const().cast::<Opaque<bindings::work_struct>>();
+    // SAFETY: The caller promises where it lies.
+    let field = unsafe { kernel::container_of!(work, Work<T>, work) };
+    // SAFETY: By the contract of `HasWork` the `T` begins there.
+    let owner = unsafe { field.byte_sub(T::OFFSET) };
+    // SAFETY: It is live, and only shared.
+    let owner = unsafe { &*owner.cast::<T>() };
+    owner.run();
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Whom the hook wakes, and how: not itself, as it may be anywhere, but by an irq_work. How readers wait
+//! is in [`instance::waiting`](crate::instance::waiting).
+
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use crate::sys::irq_work::{HasIrqWork, IrqWork};
+use crate::sys::wait::WaitQueue;
+
+/// Wakes the readers of one CPU's events, or of all.
+#[pin_data]
+pub(crate) struct Waker {
+    // Field order is teardown order: nothing is woken any more when the queue goes.
+    #[pin]
+    irq_work: IrqWork<Self>,
+    #[pin]
+    queue: WaitQueue,
+    /// Somebody waits for the next event.
+    wanted: AtomicBool,
+    /// The waker of the readers of all CPUs.
+    all: Option<Arc<Waker>>,
+}
+
+// SAFETY: That is where the field lies, and there is no other.
+unsafe impl HasIrqWork for Waker {
+    const OFFSET: usize = offset_of!(Self, irq_work);
+
+    fn run(&self) {
+        self.wake();
+    }
+}
+
+impl Waker {
+    /// A waker that also wakes those of `all`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn new(all: Option<Arc<Self>>) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                irq_work <- IrqWork::new(),
+                queue <- WaitQueue::new(),
+                wanted: AtomicBool::new(false),
+                all,
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Those who wait.
+    pub(crate) fn queue(&self) -> &WaitQueue {
+        &self.queue
+    }
+
+    /// Has those who wait woken at the next event, if the gate is open.
+    pub(crate) fn want(&self) {
+        self.wanted.store(true, Ordering::SeqCst);
+    }
+
+    /// Wakes those who wait. Not from the hook.
+    fn wake(&self) {
+        self.queue.wake_all();
+        if let Some(all) = &self.all {
+            all.queue.wake_all();
+        }
+    }
+
+    /// Wakes those who wait, soon. May be called anywhere.
+    pub(crate) fn wake_soon(&self) {
+        self.irq_work.queue();
+    }
+
+    /// An event was written, and somebody may be waiting for one.
+    pub(crate) fn written(&self) {
+        let take = |waker: &Self| waker.wanted.swap(false, Ordering::SeqCst);
+        if take(self) | self.all.as_deref().is_some_and(take) {
+            self.wake_soon();
+        }
+    }
+}
