@@ -172,7 +172,7 @@ impl Instance {
         poll: Poll<'_>,
     ) -> Result<bool> {
         // (the waker lives as long as the instance, hence as long as the file is open)
-        poll.watch(&self.waker(cpu).queue());
+        poll.watch(self.waker(cpu).queue());
         if self.has(cpu, awaited)? {
             return Ok(true);
         }
