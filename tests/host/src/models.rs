@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread;
 
@@ -32,7 +33,7 @@ fn event(index: u64) -> Event {
     }
 }
 
-fn write(ring: &Ring<Heap>, index: u64) {
+fn try_write(ring: &Ring<Heap>, index: u64) -> Outcome {
     let (call, context) = call(index, false);
     let clock = || index;
     let who = Who {
@@ -41,8 +42,11 @@ fn write(ring: &Ring<Heap>, index: u64) {
         clock: &clock,
     };
     // SAFETY: Each ring here has one thread that writes.
-    let outcome = unsafe { ring.write(call, who) };
-    assert_eq!(outcome, Outcome::Written);
+    unsafe { ring.write(call, who) }
+}
+
+fn write(ring: &Ring<Heap>, index: u64) {
+    assert_eq!(try_write(ring, index), Outcome::Written);
 }
 
 /// Reads to the end. Every event must be whole, and the one of its index.
@@ -55,6 +59,14 @@ fn read(ring: &Ring<Heap>, cursor: &mut Cursor<Vec<Words>>) {
     }
 }
 
+/// How far all orders are tried: each thread is stopped twice at most where it need not wait.
+fn builder() -> Builder {
+    let mut builder = Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    builder.max_branches = 10_000;
+    builder
+}
+
 /// Tries all orders of a thread that writes the events `later`, and of one that does `reader` with
 /// what `before` made of a ring with the events `earlier`.
 fn model<T: 'static>(
@@ -63,10 +75,7 @@ fn model<T: 'static>(
     before: impl Fn(&Ring<Heap>) -> T + Sync + Send + 'static,
     reader: impl Fn(&Ring<Heap>, T) + Sync + Send + 'static,
 ) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(2));
-    builder.max_branches = 10_000;
-    builder.check(move || {
+    builder().check(move || {
         let ring = Arc::new(ring(2, 8));
         earlier.clone().for_each(|index| write(&ring, index));
         let state = before(&ring);
@@ -107,6 +116,8 @@ macro_rules! models {
         }
     )* };
 }
+
+mod consuming;
 
 models! {
     // A slot that looks complete is complete.

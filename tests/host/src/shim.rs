@@ -105,6 +105,8 @@ pub(crate) enum Part {
     StoreRelease,
     FenceRelease,
     FenceAcquire,
+    /// Of the models' own: nothing here waits for writers to end.
+    GracePeriod,
 }
 
 thread_local! {
@@ -117,7 +119,7 @@ pub(crate) fn weaken(part: Part) {
     WEAKENED.set(Some(part));
 }
 
-fn weakened(part: Part) -> bool {
+pub(crate) fn weakened(part: Part) -> bool {
     cfg!(loom) && WEAKENED.get() == Some(part)
 }
 
