@@ -2,12 +2,15 @@
 
 //! Writers that interrupt writers, at every place where they can.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use super::cpu::Cpu;
+use super::cpu::{check_events, Cpu};
 use super::interrupted;
-use crate::support::task;
+use crate::engine::consumer::Consumer;
+use crate::engine::reader::Event;
+use crate::engine::slot::Words;
+use crate::support::{copy_space, task};
 
 /// Sub-buffers, and slots in each.
 type Geometry = (usize, usize);
@@ -64,6 +67,48 @@ fn prepared((subbufs, subbuf_slots): Geometry, events: u32, new_task: bool) -> R
         cpu.task.set(task(2, 2, "kthreadd"));
     }
     Rc::new(cpu)
+}
+
+/// Takes events out of a CPU's ring.
+struct Taker {
+    consumer: RefCell<Consumer<Vec<Words>>>,
+    taken: RefCell<Vec<(u64, Event)>>,
+    lost: Cell<u64>,
+}
+
+impl Taker {
+    fn new(cpu: &Cpu) -> Self {
+        Self {
+            consumer: RefCell::new(Consumer::new(copy_space(&cpu.ring))),
+            taken: RefCell::default(),
+            lost: Cell::new(0),
+        }
+    }
+
+    fn take(&self, cpu: &Cpu, most: u64) {
+        let mut consumer = self.consumer.borrow_mut();
+        for _ in 0..most {
+            let Some((index, event)) = consumer.peek(&cpu.ring) else {
+                return;
+            };
+            assert!(consumer.take(index));
+            self.lost.set(self.lost.get() + event.lost);
+            let event = Event { lost: 0, ..event };
+            self.taken.borrow_mut().push((index, event));
+        }
+    }
+
+    /// Takes the rest. Whether all that was written was then taken, in order, or else lost.
+    fn check(&self, cpu: &Cpu, may_lose: bool) {
+        self.take(cpu, u64::MAX);
+        let taken = self.taken.borrow();
+        let written = cpu.written();
+        check_events(&taken, &written);
+        assert!(taken.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        let lost = self.lost.get();
+        assert_eq!(taken.len() as u64 + lost, written.len() as u64);
+        assert!(may_lose || lost == 0, "{lost} lost");
+    }
 }
 
 /// How many plain events bring a ring through all its states, and once more round.
@@ -169,6 +214,129 @@ fn interrupt_of_an_interrupt() {
                                 break;
                             }
                         }
+                        if !came {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A CPU as [`prepared`], in discard mode, whose sub-buffers below `released` were read.
+fn limited(geometry: Geometry, events: u32, new_task: bool, released: u64) -> Rc<Cpu> {
+    let cpu = prepared(geometry, events, new_task);
+    cpu.ring.set_discard(true);
+    cpu.ring.release(released);
+    cpu
+}
+
+/// Whether all is accounted for and nothing was overwritten that was not released when `before` was
+/// all that was overwritten.
+fn check_limited(cpu: &Cpu, before: u64, released: u64) {
+    cpu.check();
+    let oldest = cpu.ring.extent().oldest;
+    assert!(
+        oldest <= before.max(released).max(1),
+        "sub-buffer {} was overwritten",
+        oldest - 1
+    );
+}
+
+#[test]
+fn one_interrupt_of_a_full_ring() {
+    let mut dropped = 0;
+    for geometry in [(2, 8), (3, 8)] {
+        for events in states(geometry) {
+            let oldest = prepared(geometry, events, false).ring.extent().oldest;
+            for released in oldest..=oldest + geometry.0 as u64 {
+                for (outer, new_task) in [(PLAIN, false), (PLAIN, true), (LONG, true)] {
+                    for (inner, count) in [(PLAIN, 1), (PLAIN, 5), (LONG, 1), (PLAIN, ROUND)] {
+                        for point in 0.. {
+                            let cpu = limited(geometry, events, new_task, released);
+                            let other = cpu.clone();
+                            let came = interrupted(
+                                [point],
+                                move |_| burst(&other, inner, count),
+                                || write(&cpu, outer),
+                            );
+                            check_limited(&cpu, oldest, released);
+                            dropped += cpu.dropped();
+                            if !came {
+                                break;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(dropped > 0, "the ring was never full");
+}
+
+#[test]
+fn interrupt_of_an_interrupt_of_a_full_ring() {
+    let geometry = (2, 8);
+    for events in states(geometry) {
+        let oldest = prepared(geometry, events, false).ring.extent().oldest;
+        for released in oldest..=oldest + 1 {
+            for (kind, nmis) in [(PLAIN, 1), (PLAIN, 5), (LONG, 1)] {
+                for irq_point in 0.. {
+                    let mut came = false;
+                    for nmi_point in 0.. {
+                        let cpu = limited(geometry, events, true, released);
+                        let nmi_came = Rc::new(Cell::new(false));
+                        let (in_irq, in_nmi, seen) = (cpu.clone(), cpu.clone(), nmi_came.clone());
+                        let mut nmi_handler = Some(move |_| burst(&in_nmi, kind, nmis));
+                        came = interrupted(
+                            [irq_point],
+                            move |_| {
+                                let handler = nmi_handler.take().expect("one interrupt");
+                                seen.set(interrupted([nmi_point], handler, || {
+                                    burst(&in_irq, kind, 2)
+                                }));
+                            },
+                            || write(&cpu, PLAIN),
+                        );
+                        check_limited(&cpu, oldest, released);
+                        if !nmi_came.get() {
+                            break;
+                        }
+                    }
+                    if !came {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A consumer on another CPU, at every step of a writer, in both modes.
+#[test]
+fn consumer_at_every_step_of_a_writer() {
+    for discard in [false, true] {
+        for geometry in [(2, 8), (3, 8)] {
+            for events in states(geometry) {
+                for before in [0, 3, u64::MAX] {
+                    for point in 0.. {
+                        let cpu = prepared(geometry, 0, false);
+                        cpu.ring.set_discard(discard);
+                        let taker = Rc::new(Taker::new(&cpu));
+                        // (as far as there is room)
+                        cpu.writes(events / 2);
+                        taker.take(&cpu, before);
+                        cpu.writes(events - events / 2);
+                        cpu.task.set(task(2, 2, "kthreadd"));
+                        let (other, taking) = (cpu.clone(), taker.clone());
+                        let came = interrupted(
+                            [point],
+                            move |_| taking.take(&other, u64::MAX),
+                            || write(&cpu, LONG),
+                        );
+                        cpu.check();
+                        taker.check(&cpu, !discard);
                         if !came {
                             break;
                         }
