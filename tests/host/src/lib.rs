@@ -10,6 +10,8 @@
 mod engine;
 #[cfg(all(test, loom))]
 mod models;
+#[cfg(all(test, not(loom)))]
+mod raw_decoder;
 pub(crate) mod shim;
 #[cfg(test)]
 mod support;

@@ -11,9 +11,11 @@ use proptest::prelude::*;
 use super::cpu::{check_events, Cpu};
 use super::{cases, interrupted};
 use crate::engine::account::{Account, Counts};
-use crate::engine::consumer::Consumer;
+use crate::engine::consumer::{Chunk, Consumer};
+use crate::engine::raw::{self, TimeFormat};
 use crate::engine::reader::Event;
 use crate::engine::slot::{Task, Words};
+use crate::raw_decoder::{decode, RawEvent, Record};
 use crate::support::{copy_space, task};
 
 /// A CPU's ring, who takes events out of it, and what is known of both from outside.
@@ -73,7 +75,41 @@ fn take(cpu: &Cpu, consumer: &RefCell<Consumer<Vec<Words>>>, taken: &Taken, most
     most
 }
 
-/// Takes a chunk of at most `most` slots, and decodes it as a stranger would.
+/// What a stranger makes of the raw record of `chunk`.
+fn raw_record(chunk: &Chunk, slots: &[Words]) -> Record {
+    let time = TimeFormat {
+        clock: 0,
+        is_ns: true,
+        mult: 1,
+        shift: 0,
+        offset: 0,
+    };
+    let mut bytes = raw::header(chunk, 3, &time).to_vec();
+    for words in slots {
+        bytes.extend(words.0.to_le_bytes());
+        bytes.extend(words.1.to_le_bytes());
+    }
+    let mut records = decode(&bytes).expect("a record");
+    assert_eq!(records.len(), 1);
+    records.remove(0)
+}
+
+fn as_raw(event: &Event) -> RawEvent {
+    let mut comm = [0; 16];
+    comm[..8].copy_from_slice(&event.task.comm[0].to_le_bytes());
+    comm[8..].copy_from_slice(&event.task.comm[1].to_le_bytes());
+    RawEvent {
+        time: event.time,
+        ip: event.ip,
+        parent_ip: event.parent_ip,
+        context: event.context.0,
+        pid: event.task.ids as u32,
+        tgid: (event.task.ids >> 32) as u32,
+        comm,
+    }
+}
+
+/// Takes a chunk of at most `most` slots, which decodes alone.
 fn take_chunk(
     cpu: &Cpu,
     consumer: &RefCell<Consumer<Vec<Words>>>,
@@ -87,10 +123,18 @@ fn take_chunk(
     };
     assert!(chunk.slots.len() <= most);
     let (first, mut lost, mut decoder) = (chunk.first_event, chunk.lost, chunk.decoder);
-    let slots = slots[chunk.slots].iter();
-    let events: Vec<_> = slots.filter_map(|words| decoder.decode(*words)).collect();
+    let slots = &slots[chunk.slots.clone()];
+    let events: Vec<_> = (slots.iter())
+        .filter_map(|words| decoder.decode(*words))
+        .collect();
     assert_eq!(events.len() as u64, chunk.events);
     assert!(!events.is_empty());
+    let record = raw_record(&chunk, slots);
+    assert_eq!(
+        (record.cpu, record.first_event, record.lost),
+        (3, first, lost)
+    );
+    assert!(record.events.iter().copied().eq(events.iter().map(as_raw)));
     for (index, event) in (first..).zip(&events) {
         let lost = std::mem::take(&mut lost);
         taken.event(cpu, index, &Event { lost, ..*event });

@@ -19,6 +19,7 @@ mod merge;
 mod nesting;
 mod parse;
 mod pids;
+mod raw;
 mod render;
 mod replay;
 mod ring;
