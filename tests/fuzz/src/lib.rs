@@ -9,6 +9,14 @@ mod engine;
 #[path = "../../host/src/shim.rs"]
 pub(crate) mod shim;
 
+#[path = "../../host/src/raw_decoder.rs"]
+mod raw_decoder;
+#[path = "../../host/src/support.rs"]
+mod support;
+
+mod input;
+mod memory;
 mod parsers;
 
-pub use parsers::{lists, patterns, values, words};
+pub use memory::{memory, raw};
+pub use parsers::{lists, patterns, pids, values, words};

@@ -4,10 +4,12 @@
 
 use std::collections::BTreeSet;
 
+use crate::engine::clock::ClockKind;
 use crate::engine::filter::{is_space, words as split, Selector};
 use crate::engine::function_set::FunctionSet;
 use crate::engine::glob;
-use crate::engine::parse::{parse_bool, parse_number, parse_word, ParseError};
+use crate::engine::parse::{parse_any_base, parse_bool, parse_number, parse_word, ParseError};
+use crate::engine::pid_set::{is_beginning, Failure, PidSet, PID_LIMIT};
 
 /// `filter` and `notrace`: words, and what each means.
 pub fn words(text: &[u8]) {
@@ -190,6 +192,75 @@ fn glob_match(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
+/// A number as `kstrtoul(text, 0)` takes it, from what the standard library makes of its digits; `None`
+/// if it does not fit, or is none.
+fn kstrtoul(text: &[u8]) -> Option<u64> {
+    let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
+    let text = std::str::from_utf8(text).ok()?;
+    let text = text.strip_prefix('+').unwrap_or(text);
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    let lower = text.to_ascii_lowercase();
+    let (digits, base) = match lower.strip_prefix('0') {
+        Some(octal) => match octal.strip_prefix('x') {
+            Some(digits) if !digits.is_empty() => (digits, 16),
+            _ => (lower.as_str(), 8),
+        },
+        None => (lower.as_str(), 10),
+    };
+    match digits.starts_with(['+', '-']) {
+        true => None,
+        false => u64::from_str_radix(digits, base).ok(),
+    }
+}
+
+/// The list of pids: the first line replaces, each other one is added.
+pub fn pids(text: &[u8]) {
+    let set = PidSet::new().expect("memory");
+    let mut model = BTreeSet::new();
+    for (index, line) in text.split(|&byte| byte == b'\n').take(4).enumerate() {
+        let before = model.clone();
+        if index == 0 {
+            model.clear();
+        }
+        let mut wrong = None;
+        for (place, word) in split(line) {
+            let number = word.strip_prefix(b"!").unwrap_or(word);
+            let pid = kstrtoul(number).filter(|&pid| pid < u64::from(PID_LIMIT));
+            match pid {
+                Some(pid) if number.len() < word.len() => {
+                    model.remove(&(pid as u32));
+                }
+                Some(pid) => {
+                    model.insert(pid as u32);
+                }
+                None => {
+                    wrong = Some(place);
+                    break;
+                }
+            }
+            // What comes in parts is not refused before its end.
+            assert!(word.len() > 24 || (1..word.len()).all(|end| is_beginning(&word[..end])));
+        }
+        match (set.edited(line, index == 0), wrong) {
+            (Ok(new), None) => set.assign(&new).expect("memory"),
+            (Err(Failure::Word(place, _)), Some(wrong)) => {
+                assert_eq!(place, wrong);
+                model = before;
+            }
+            (result, wrong) => panic!("{:?}, but {wrong:?} is wrong", result.err()),
+        }
+        assert_eq!((set.len(), set.is_empty()), (model.len(), model.is_empty()));
+        let mut from = Some(0);
+        let found = std::iter::from_fn(|| {
+            let pid = set.next(from?)?;
+            from = pid.checked_add(1);
+            Some(pid)
+        });
+        assert!(found.take(model.len() + 1).eq(model.iter().copied()));
+        assert!(model.iter().all(|&pid| set.contains(pid)));
+    }
+}
+
 /// Files of one value.
 pub fn values(text: &[u8]) {
     let number = parse_number(text);
@@ -209,7 +280,11 @@ pub fn values(text: &[u8]) {
         parsed.filter(|&n| n < 2).map(|n| n == 1)
     );
 
+    assert_eq!(parse_any_base(text).ok(), kstrtoul(text));
+
     let word = parse_word(text);
+    let clock = ClockKind::from_name(word);
+    assert!(clock.is_none_or(|clock| clock.name().as_bytes() == word));
     assert!(written.windows(word.len().max(1)).any(|part| part == word) || word.is_empty());
     assert_eq!(word, word.trim_ascii());
 }

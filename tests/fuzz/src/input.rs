@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The fuzzer's bytes as numbers. Behind their end there are none: a run ends there.
+
+/// What is left of the bytes.
+pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
+
+impl Input<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    pub(crate) fn byte(&mut self) -> Option<u8> {
+        Some(u8::from_le_bytes(self.take()?))
+    }
+
+    pub(crate) fn half(&mut self) -> Option<u16> {
+        Some(u16::from_le_bytes(self.take()?))
+    }
+
+    pub(crate) fn word(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take()?))
+    }
+}
