@@ -106,8 +106,14 @@ impl State {
         let key = |(_, head): &(usize, &Head)| (head.event.time, head.cpu);
         while let Some((place, head)) = heads.iter().enumerate().min_by_key(key) {
             let length = self.text.as_bytes().len();
-            self.lines
-                .write_event(&mut self.text, head.cpu, &head.event)?;
+            let written = self
+                .lines
+                .write_event(&mut self.text, head.cpu, &head.event);
+            if written.is_err() {
+                // Nothing was taken that is not all there.
+                self.text.truncate(length);
+                written?;
+            }
             if length > 0 && self.text.as_bytes().len() > wanted {
                 // It is for the next read, or for another reader.
                 self.text.truncate(length);
