@@ -225,9 +225,12 @@ pub(super) fn wait_for_more(
         return Err(EAGAIN);
     }
     let instance: &Arc<Instance> = &context.instance;
+    // (before `is_on`: who switches recording off wakes all after that)
+    let seen = instance.wakes_seen(context.cpu);
     if !instance.is_on() && has_read {
-        return Ok(false);
+        // What was written before it was switched off is still to be read.
+        return instance.has(context.cpu, Awaited::Event);
     }
-    instance.wait(context.cpu, awaited)?;
+    instance.wait(context.cpu, awaited, seen)?;
     Ok(true)
 }

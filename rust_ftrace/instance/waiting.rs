@@ -20,7 +20,7 @@ use kernel::sync::Arc;
 use super::buffers::Which;
 use super::Instance;
 use crate::sys::rcu;
-use crate::sys::wait::Poll;
+use crate::sys::wait::{Poll, Seen};
 use crate::sys::work::HasWork;
 use crate::tracer::function::Gate;
 use crate::tracer::waker::Waker;
@@ -139,16 +139,26 @@ impl Instance {
         Ok(())
     }
 
-    /// Waits until there is what is waited for on `cpu`, or any, or until somebody wakes all.
+    /// What [`Instance::wait`] need not be woken by: all that was before this.
+    pub(crate) fn wakes_seen(&self, cpu: Option<CpuId>) -> Seen {
+        self.waker(cpu).queue().seen()
+    }
+
+    /// Waits until there is what is waited for on `cpu`, or any, or until somebody wakes all who has not
+    /// done so before `seen`.
     ///
     /// # Errors
     ///
     /// - `ERESTARTSYS` if a signal came.
     /// - `ENOMEM` if there is no memory.
-    pub(crate) fn wait(self: &Arc<Self>, cpu: Option<CpuId>, awaited: Awaited) -> Result {
+    pub(crate) fn wait(
+        self: &Arc<Self>,
+        cpu: Option<CpuId>,
+        awaited: Awaited,
+        seen: Seen,
+    ) -> Result {
         let _waiting = (awaited == Awaited::Event).then(|| Waiting::new(self));
         let waker = self.waker(cpu);
-        let seen = waker.queue().seen();
         self.arm(cpu, awaited)?;
         // Every hook that may not know of it has ended then.
         rcu::synchronize_preempt_off();
