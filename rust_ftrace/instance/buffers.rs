@@ -82,8 +82,8 @@ impl Counted {
 pub(super) struct PerCpuBuffers {
     /// KiB of the buffer, also if it is not made yet.
     size_kb: usize,
-    /// Who is told of events.
-    waker: Arc<Waker>,
+    /// Who is told of events, and of another buffer.
+    pub(super) waker: Arc<Waker>,
     pub(super) live: Counted,
     /// The snapshot.
     pub(super) spare: Counted,
@@ -252,6 +252,7 @@ impl Buffers {
             // SAFETY: The ring is this CPU's alone. Who replaces it keeps it until nobody writes to
             // it, and at the end the instance unhooks the recorder before the buffers go.
             unsafe { recorder.set_ring(cpu, Some(buffer.ring())) };
+            buffers.waker.wake();
         }
         Ok(())
     }
@@ -359,6 +360,8 @@ impl Buffers {
                     // Room was reserved.
                     let _ = old.0.push(replaced, GFP_KERNEL);
                 }
+                // Who waits for a part of the old one waits for the new one from now on.
+                buffers.waker.wake();
             }
         }
         Ok(old)

@@ -55,6 +55,7 @@ impl Buffers {
                 // they are replaced or the snapshot is freed, which wait for writers.
                 unsafe { recorder.set_ring(cpu, Some(live.ring())) };
             }
+            buffers.waker.wake();
         }
         Ok(Taken(()))
     }

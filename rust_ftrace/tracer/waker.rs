@@ -64,7 +64,7 @@ impl Waker {
     }
 
     /// Wakes those who wait. Not from the hook.
-    fn wake(&self) {
+    pub(crate) fn wake(&self) {
         self.queue.wake_all();
         if let Some(all) = &self.all {
             all.queue.wake_all();
