@@ -149,6 +149,7 @@ reset() {
 	echo 1 >$R/options/overwrite
 	echo 0 >$R/options/disable_on_free
 	echo 0 >$R/snapshot
+	echo 50 >$R/buffer_percent
 	[ "$(cat $R/buffer_subbuf_size_kb)" = "$SUBBUF_KB" ] || echo "$SUBBUF_KB" >$R/buffer_subbuf_size_kb
 	[ "$(cat $R/buffer_size_kb)" = "$SIZE_KB" ] || echo "$SIZE_KB" >$R/buffer_size_kb
 	echo 1 >$R/tracing_on

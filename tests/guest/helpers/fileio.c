@@ -9,6 +9,9 @@
  *		failed first: "write EINVAL" and so on.
  *	fileio read PATH SIZE [SIZE...]	reads it all, with these sizes in turn
  *	fileio pread PATH SIZE		reads it all by pread()
+ *	fileio stream PATH SIZE [SIZE...]	the same, what was read is put out at once
+ *	fileio drain PATH SIZE [SIZE...]	the same with O_NONBLOCK; "EAGAIN" on stderr if that ends it
+ *	fileio poll PATH		prints "wait" if there is nothing to read, and "ready" when there is
  *	fileio again PATH COUNT		reads it all COUNT times through one descriptor, with lseek()
  *	fileio open PATH r|w|rw		opens and closes, prints as write does
  *	fileio seek PATH OFFSET SIZE	reads SIZE bytes from OFFSET on
@@ -16,6 +19,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +76,21 @@ static int do_write(int argc, char **argv)
 	return 0;
 }
 
+static int do_poll(const char *path)
+{
+	struct pollfd poll_fd = { .fd = open(path, O_RDONLY), .events = POLLIN };
+
+	if (poll_fd.fd < 0)
+		return failed("open");
+	setvbuf(stdout, NULL, _IONBF, 0);
+	if (!poll(&poll_fd, 1, 0))
+		puts("wait");
+	if (poll(&poll_fd, 1, -1) != 1 || poll_fd.revents != POLLIN)
+		return failed("poll");
+	puts("ready");
+	return 0;
+}
+
 static int copy(int fd, char *const *sizes, int count, int use_pread)
 {
 	static char buffer[1 << 20];
@@ -86,7 +105,7 @@ static int copy(int fd, char *const *sizes, int count, int use_pread)
 			size = sizeof(buffer);
 		got = use_pread ? pread(fd, buffer, size, offset) : read(fd, buffer, size);
 		if (got < 0) {
-			perror("read");
+			fprintf(stderr, "%s\n", strerrorname_np(errno));
 			return 1;
 		}
 		if (!got)
@@ -107,6 +126,8 @@ int main(int argc, char **argv)
 	mode = argv[1];
 	if (!strcmp(mode, "write"))
 		return do_write(argc - 2, argv + 2);
+	if (!strcmp(mode, "poll"))
+		return do_poll(argv[2]);
 	if (argc < 4)
 		return 2;
 	if (!strcmp(mode, "open")) {
@@ -119,12 +140,14 @@ int main(int argc, char **argv)
 		puts("ok");
 		return 0;
 	}
-	fd = open(argv[2], O_RDONLY);
+	fd = open(argv[2], strcmp(mode, "drain") ? O_RDONLY : O_RDONLY | O_NONBLOCK);
 	if (fd < 0) {
 		perror(argv[2]);
 		return 1;
 	}
-	if (!strcmp(mode, "read"))
+	if (!strcmp(mode, "stream"))
+		setvbuf(stdout, NULL, _IONBF, 0);
+	if (!strcmp(mode, "read") || !strcmp(mode, "stream") || !strcmp(mode, "drain"))
 		return copy(fd, argv + 3, argc - 3, 0);
 	if (!strcmp(mode, "pread"))
 		return copy(fd, argv + 3, 1, 1);
