@@ -119,6 +119,8 @@ result_becomes "no plan" "no plan" '/^1\.\.1/d'
 result_becomes "a file that did not end" "began and did not end" '/^# end: 02/d'
 result_becomes "the last file did not end" "did not come to their end" '/^# end: 03/,$d'
 result_becomes "a file that failed after its tests" "exit code 7" 's/^\(# end: 02.*exit=\)0/\17/'
+result_becomes "a file that hung" "02-trace.sh: 0 the file took longer than 120 s" \
+	's/^1\.\.1$/not ok 0 the file took longer than 120 s/; s/^\(# end: 02.*exit=\)0/\1124/'
 result_becomes "a splat that only dmesg has" "complained 2 times" 's/^\(# end: 02.*splats=\)0/\12/'
 result_becomes "an end cut off" "did not come to their end" '/^# all done/d'
 
