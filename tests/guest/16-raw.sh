@@ -163,8 +163,9 @@ lost_under_load() {
 	accounts_agree
 }
 
+# sleeps [PID]: it does; the reader, if none is said.
 sleeps() {
-	grep -q '^State:.*S (sleeping)' /proc/"$reader"/status
+	grep -q '^State:.*S (sleeping)' /proc/"${1:-$reader}"/status
 }
 
 # waiting PERCENT OPTION...: rawdump of CPU 0, in the background, as $reader, waits for so much of 64 KiB.
@@ -182,9 +183,9 @@ waiting() {
 
 # printed EVENTS [WAITS]: the reader did, and it sleeps again.
 printed() {
-	[ "$(grep -c ' on$' /tmp/dump)" -eq "$1" ]
-	if [ -n "$2" ]; then [ "$(grep -c wait /tmp/dump)" -eq "$2" ]; fi
-	sleeps
+	# (errexit is off in a condition)
+	[ "$(grep -c ' on$' /tmp/dump)" -eq "$1" ] &&
+		{ [ -z "$2" ] || [ "$(grep -c wait /tmp/dump)" -eq "$2" ]; } && sleeps
 }
 
 times_slept() {
@@ -200,6 +201,7 @@ sleeps_through() {
 	fileio stream $R/per_cpu/cpu1/trace_pipe 65536 >/tmp/other &
 	other=$!
 	workers="$workers $other"
+	until_true 20 sleeps $other
 	calls yields 1 1
 	until_true 20 grep -q calls- /tmp/other
 	kill $other
