@@ -26,6 +26,7 @@ use crate::machine::Machine;
 use crate::sys::cpu::Prepare;
 use crate::sys::ftrace::{Functions, Hook};
 use crate::sys::modules::Watch;
+use crate::sys::rcu;
 use crate::sys::text::Text;
 use crate::sys::work::Work;
 use crate::tracer::function::{Gate, Recorder};
@@ -180,11 +181,13 @@ impl Instance {
         !self.hook.handler().has_gate(Gate::Off)
     }
 
-    /// Switches recording on or off; what is hooked stays hooked.
+    /// Switches recording on or off; what is hooked stays hooked. On return from switching it off,
+    /// nothing is being recorded any more, and the counts agree.
     pub(crate) fn set_on(&self, on: bool) {
         let _control = self.control.lock();
         self.hook.handler().set_gate(Gate::Off, !on);
         if !on {
+            rcu::synchronize_preempt_off();
             // Nothing will come any more, and they may want to end.
             self.wake_readers();
         }
