@@ -18,8 +18,8 @@ failures=0
 
 t() {
 	tests=$((tests + 1))
-	reset
 	began=$(now)
+	reset
 	# (not in a condition: errexit would be off in all of it)
 	(
 		# (whatever became of the test, nothing of it goes on)
@@ -137,21 +137,26 @@ stat_of() {
 }
 
 # All files as after loading: no test depends on how the one before it ended.
+# (processes are dear on a debug kernel: here the shell itself reads)
 reset() {
+	local value
 	end_background
 	[ -e $R ] || return 0
 	echo nop >$R/current_tracer
 	echo >$R/filter
 	echo >$R/notrace
 	echo >$R/pid
-	grep -qF '[local]' $R/trace_clock || echo local >$R/trace_clock
+	read -r value <$R/trace_clock
+	case $value in *'[local]'*) ;; *) echo local >$R/trace_clock ;; esac
 	echo 0 >$R/options/func-depth
 	echo 1 >$R/options/overwrite
 	echo 0 >$R/options/disable_on_free
 	echo 0 >$R/snapshot
 	echo 50 >$R/buffer_percent
-	[ "$(cat $R/buffer_subbuf_size_kb)" = "$SUBBUF_KB" ] || echo "$SUBBUF_KB" >$R/buffer_subbuf_size_kb
-	[ "$(cat $R/buffer_size_kb)" = "$SIZE_KB" ] || echo "$SIZE_KB" >$R/buffer_size_kb
+	read -r value <$R/buffer_subbuf_size_kb
+	[ "$value" = "$SUBBUF_KB" ] || echo "$SUBBUF_KB" >$R/buffer_subbuf_size_kb
+	read -r value <$R/buffer_size_kb
+	[ "$value" = "$SIZE_KB" ] || echo "$SIZE_KB" >$R/buffer_size_kb
 	echo 1 >$R/tracing_on
 	echo >$R/trace
 	echo >$R/error_log
@@ -182,22 +187,32 @@ names() {
 # written = read + present + overwritten, of all and of each CPU, and the CPUs add up.
 # (only when nothing is being recorded)
 accounts_agree() {
-	local cpu written=0
-	# (once: with many functions in filter it takes a while)
-	cat $R/status >/tmp/accounts
-	is "written" "$(account 'events written')" \
-		$(($(account 'events read') + $(account 'events present') + $(account 'events overwritten')))
-	is "hits" "$(account hits)" $(($(account 'events written') + $(account 'events lost')))
-	for cpu in $R/per_cpu/cpu*; do
-		cpu=${cpu##*cpu}
-		is "written on $cpu" "$(stat_of "$cpu" 'written events')" \
-			$(($(stat_of "$cpu" 'read events') + $(stat_of "$cpu" entries) + $(stat_of "$cpu" overrun)))
-		written=$((written + $(stat_of "$cpu" 'written events')))
-	done
-	is "the sum of the CPUs" "$(account 'events written')" $written
-}
-account() {
-	sed -n "s/^$1: //p" /tmp/accounts
+	awk '
+		function is(what, got, wanted) {
+			if (got != wanted) { print what " is " got ", not " wanted; bad = 1 }
+		}
+		{
+			at = index($0, ": ")
+			value[FILENAME, substr($0, 1, at - 1)] = substr($0, at + 2) + 0
+			file[FILENAME]
+		}
+		END {
+			for (f in file) {
+				if (f ~ /status$/) {
+					is("written", value[f, "events written"], value[f, "events read"] + \
+						value[f, "events present"] + value[f, "events overwritten"])
+					is("hits", value[f, "hits"], value[f, "events written"] + value[f, "events lost"])
+					all = value[f, "events written"]
+					continue
+				}
+				is("written in " f, value[f, "written events"], value[f, "read events"] + \
+					value[f, "entries"] + value[f, "overrun"])
+				sum += value[f, "written events"]
+				cpus++
+			}
+			is("the sum of the CPUs", sum, all)
+			exit bad || !cpus || all == ""
+		}' $R/status $R/per_cpu/cpu*/stats
 }
 
 # --- the kernel's own tracer
@@ -244,6 +259,14 @@ background() {
 	workers="$workers $!"
 }
 
+# counting FILE COMMAND...: as background; FILE gets what it says, which "calls MODE 0" does at its end.
+counting() {
+	local out=$1
+	shift
+	"$@" >"$out" 2>/dev/null </dev/null &
+	workers="$workers $!"
+}
+
 end_background() {
 	local pid
 	for pid in $workers; do kill "$pid" 2>/dev/null || :; done
@@ -265,7 +288,9 @@ PARENT=$(sys getppid)
 
 # now: hundredths of a second since boot.
 now() {
-	sed 's/ .*//; s/\.//' /proc/uptime
+	local up rest
+	read -r up rest </proc/uptime
+	echo "${up%.*}${up#*.}"
 }
 
 # A debug kernel is many times slower.
@@ -273,3 +298,9 @@ case $KERNEL in
 debug) SLOWER=10 ;;
 *) SLOWER=1 ;;
 esac
+
+# some COUNT: how often to do what takes long: on a slow kernel less often, but not just once.
+some() {
+	local count=$(($1 / SLOWER))
+	echo $((count > 3 ? count : 3))
+}

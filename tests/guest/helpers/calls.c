@@ -5,11 +5,13 @@
  *	calls getppid COUNT [CPU]	system calls, on that CPU only
  *	calls yields COUNT [CPU]	sched_yield, which no program here calls by itself
  *	calls turns COUNT [CPU]		getppid and sched_yield in turn
+ *	calls together COUNT		turns on CPUs 0 and 1, eight times COUNT / 8, for which the
+ *					two wait for each other; prints both pids
  *	calls files COUNT [CPU]		opens, stats, reads, pipes
  *	calls forks COUNT [CPU]		processes that exit at once
  *	calls signals COUNT [CPU]	getppid, while a timer's signal comes every millisecond
  *	calls hold SECONDS PATH [MODE]	keeps PATH open (r, w or rw), says "open" when it is
- * COUNT 0: until killed.
+ * COUNT 0: until SIGTERM, and then prints how many it was.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -18,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -27,6 +30,56 @@
 static void on_alarm(int signal)
 {
 	(void)signal;
+}
+
+static volatile sig_atomic_t ended;
+
+static void on_term(int signal)
+{
+	(void)signal;
+	ended = 1;
+}
+
+static void pin(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set)) {
+		perror("sched_setaffinity");
+		exit(1);
+	}
+}
+
+static int together(unsigned long count)
+{
+	unsigned *arrived = mmap(NULL, sizeof(*arrived), PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	unsigned part;
+	unsigned long i;
+	pid_t other;
+	int status = 1;
+
+	if (arrived == MAP_FAILED)
+		return 1;
+	other = fork();
+	if (other < 0)
+		return 1;
+	pin(!other);
+	for (part = 1; part <= 8; part++) {
+		__atomic_add_fetch(arrived, 1, __ATOMIC_SEQ_CST);
+		while (__atomic_load_n(arrived, __ATOMIC_SEQ_CST) < 2 * part)
+			;
+		for (i = 0; i < count / 8; i++) {
+			syscall(SYS_getppid);
+			syscall(SYS_sched_yield);
+		}
+	}
+	if (!other)
+		_exit(0);
+	printf("%d %d\n", getpid(), other);
+	return waitpid(other, &status, 0) != other || status;
 }
 
 static void files(int pipes[2])
@@ -79,23 +132,19 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	count = strtoul(argv[2], NULL, 0);
-	if (argc > 3) {
-		cpu_set_t set;
-
-		CPU_ZERO(&set);
-		CPU_SET(atoi(argv[3]), &set);
-		if (sched_setaffinity(0, sizeof(set), &set)) {
-			perror("sched_setaffinity");
-			return 1;
-		}
-	}
+	if (!strcmp(mode, "together"))
+		return together(count);
+	if (argc > 3)
+		pin(atoi(argv[3]));
 	if (pipe(pipes))
 		return 1;
 	if (!strcmp(mode, "signals")) {
 		signal(SIGALRM, on_alarm);
 		setitimer(ITIMER_REAL, &every_ms, NULL);
 	}
-	for (i = 0; !count || i < count; i++) {
+	if (!count)
+		signal(SIGTERM, on_term);
+	for (i = 0; !ended && (!count || i < count); i++) {
 		if (!strcmp(mode, "files"))
 			files(pipes);
 		else if (!strcmp(mode, "forks"))
@@ -105,5 +154,7 @@ int main(int argc, char **argv)
 		if (!strcmp(mode, "turns") || !strcmp(mode, "yields"))
 			syscall(SYS_sched_yield);
 	}
+	if (!count)
+		printf("%lu\n", i);
 	return 0;
 }
