@@ -7,36 +7,32 @@ reload
 YIELD=$(sys sched_yield)
 
 both_cpus() {
-	local pid0 pid1
+	local count pid0 pid1
+	count=$(some 4000)
+	count=$((count / 8 * 8))
 	echo 4096 >$R/buffer_size_kb
 	echo "$PARENT $YIELD" >$R/filter
-	calls turns 4000 0 &
-	pid0=$!
-	calls turns 4000 1 &
-	pid1=$!
-	wait $pid0
-	wait $pid1
+	calls together $count >/tmp/pids
+	read -r pid0 pid1 </tmp/pids
 	echo 0 >$R/tracing_on
 	cat $R/trace >/tmp/smp.trace
 	# Each process did its calls in turn, on its CPU, with times that do not go back.
 	events /tmp/smp.trace | sed -nE "s/^ *calls-($pid0|$pid1) +\[00([01])\] .{5} +([0-9.]+): ([^ ]+) <-.*/\1 \2 \3 \4/p" |
-		awk -v pid0=$pid0 -v pid1=$pid1 -v first="$PARENT" -v second="$YIELD" '
+		awk -v pid0="$pid0" -v pid1="$pid1" -v count="$count" -v first="$PARENT" -v second="$YIELD" '
 			function wrong(text) { print text ": " $0; bad = 1; exit }
 			($1 == pid0) != ($2 == 0) { wrong("not on its CPU") }
-			$4 != (count[$1]++ % 2 ? second : first) { wrong("not in turn") }
+			$4 != (made[$1]++ % 2 ? second : first) { wrong("not in turn") }
 			$3 < last { wrong("back in time") }
 			{ last = $3 }
 			END {
-				print count[pid0], count[pid1]
-				if (count[pid0] != 8000 || count[pid1] != 8000) bad = 1
-				exit bad
+				print made[pid0], made[pid1]
+				exit bad || made[pid0] != 2 * count || made[pid1] != 2 * count
 			}'
 	is lost "$(status 'events lost')" 0
 	is overwritten "$(status 'events overwritten')" 0
 	accounts_agree
-	# They ran at the same time: neither CPU had all its events before the other.
-	events /tmp/smp.trace | sed -E 's/^.*-[0-9]+ +\[(...)\].*/\1/' | uniq | wc -l >/tmp/turns
-	[ "$(cat /tmp/turns)" -gt 4 ]
+	# Both CPUs had an eighth done before either began the next.
+	[ "$(events /tmp/smp.trace | sed -E 's/^.*-[0-9]+ +\[(...)\].*/\1/' | uniq | wc -l)" -gt 8 ]
 }
 
 moved() {
@@ -75,19 +71,27 @@ many_processes() {
 	is pids "$(events /tmp/smp.trace | sed -nE 's/^ *(calls-[0-9]+) .*/\1/p' | sort -u | wc -l)" "$count"
 }
 
+SIGNALLED=$(some 2000)
+
+# some_interrupts: calls on both CPUs, some of them interrupted by a hardirq ('h' or 'H' in the third
+# column of the state).
+some_interrupts() {
+	echo >$R/trace
+	calls signals "$SIGNALLED" 0 &
+	calls signals "$SIGNALLED" 1
+	wait
+	cat $R/trace >/tmp/smp.trace
+	events /tmp/smp.trace | grep -qE '\] ..[hH].. '
+}
+
 interrupts() {
 	# Timer interrupts come in the middle of recording, signals in the middle of calls.
 	echo 8192 >$R/buffer_size_kb
 	echo '*timer* *signal*' >$R/filter
 	echo "$PARENT" >>$R/filter
-	calls signals 5000 0 &
-	calls signals 5000 1
-	wait
+	until_true 10 some_interrupts
 	echo 0 >$R/tracing_on
-	cat $R/trace >/tmp/smp.trace
-	# hardirq is 'h' or 'H' in the third column of the state
-	events /tmp/smp.trace | grep -qE '\] ..[hH].. '
-	is 'all calls' "$(grep -cF ": $PARENT <-" /tmp/smp.trace)" 10000
+	is 'all calls' "$(grep -cE "^ *calls-.*: $PARENT <-" /tmp/smp.trace)" $((2 * SIGNALLED))
 	accounts_agree
 }
 

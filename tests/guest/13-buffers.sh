@@ -41,29 +41,30 @@ overwrite() {
 
 # With a filter that nobody else hits, the calls of two processes are all there is.
 resized_under_load() {
-	local pid0 pid1 size i=0 count=$((400000 / SLOWER))
+	local size i
 	echo "$YIELD" >$R/filter
-	calls yields $count 0 &
-	pid0=$!
-	calls yields $count 1 &
-	pid1=$!
-	while kill -0 $pid0 2>/dev/null || kill -0 $pid1 2>/dev/null; do
+	counting /tmp/count.0 calls yields 0 0
+	counting /tmp/count.1 calls yields 0 1
+	until_true 10 both_written
+	for i in 1 2 3 4 5; do
 		for size in 32 256 1024 64; do echo $size >$R/buffer_size_kb; done
-		i=$((i + 1))
 	done
-	wait $pid0
-	wait $pid1
-	[ $i -gt 1 ]
-	each_has $count
+	end_background
+	all_counted
 	echo $SIZE_KB >$R/buffer_size_kb
-	each_has $count
+	all_counted
 }
 
-# each_has COUNT: each CPU wrote or lost so many, and lost next to none.
-each_has() {
+both_written() {
+	[ "$(stat_of 0 'written events')" -gt 0 ] && [ "$(stat_of 1 'written events')" -gt 0 ]
+}
+
+# Each CPU wrote or lost as many as were counted, and lost next to none.
+all_counted() {
 	local cpu
 	for cpu in 0 1; do
-		is "hits on $cpu" $(($(stat_of $cpu 'written events') + $(stat_of $cpu 'commit overrun'))) "$1"
+		is "hits on $cpu" $(($(stat_of $cpu 'written events') + $(stat_of $cpu 'commit overrun'))) \
+			"$(cat /tmp/count.$cpu)"
 		[ "$(stat_of $cpu 'commit overrun')" -le 10 ]
 	done
 	accounts_agree
@@ -78,7 +79,7 @@ cleared_under_load() {
 	for i in 1 2 3 4; do
 		echo >$R/trace
 		echo >$R/per_cpu/cpu1/trace
-		[ "$(status 'events written')" -gt 0 ] || until_true 10 [ "$(status 'events written')" -gt 0 ]
+		until_true 10 both_written
 	done
 	echo 0 >$R/tracing_on
 	accounts_agree
@@ -89,18 +90,34 @@ cleared_under_load() {
 	accounts_agree
 }
 
+# more_hits THAN
+more_hits() {
+	[ "$(status hits)" -gt "$1" ]
+}
+
+# worked PID THAN: that process has run for more ticks than that.
+worked() {
+	[ "$(ticks "$1")" -gt "$2" ]
+}
+
+ticks() {
+	awk '{ print $14 + $15 }' /proc/"$1"/stat
+}
+
 off_is_off() {
-	local hits
+	local hits pid
 	echo "$YIELD" >$R/filter
 	background calls yields 0 0
-	until_true 10 sh -c "[ \$(sed -n 's/^hits: //p' $R/status) -gt 0 ]"
+	pid=${workers##* }
+	until_true 10 more_hits 0
 	echo 0 >$R/tracing_on
 	hits=$(status hits)
-	usleep 200000
+	# (the process goes on: it runs a while without being seen)
+	until_true 10 worked "$pid" $(($(ticks "$pid") + 10))
 	is hits "$(status hits)" "$hits"
 	says $R/tracing_on 0
 	echo 1 >$R/tracing_on
-	until_true 10 sh -c "[ \$(sed -n 's/^hits: //p' $R/status) -gt $hits ]"
+	until_true 10 more_hits "$hits"
 	end_background
 	accounts_agree
 }
@@ -116,9 +133,12 @@ stats_keys() {
 	# The oldest event is the first that the trace shows, now is now.
 	is oldest "$(stat_of 0 'oldest event ts' | tr -d ' ')" \
 		"$(events $R/per_cpu/cpu0/trace | head -n 1 | sed -E 's/.* ([0-9]+\.[0-9]{6}): .*/\1/')"
-	# (the clock of both is the same, within a second)
-	awk -v ours="$(stat_of 0 'now ts')" -v theirs="$(sed -n 's/^now ts: //p' $T/per_cpu/cpu0/stats)" \
-		'BEGIN { exit !(ours - theirs < 0.5 && theirs - ours < 0.5) }'
+	# The clock of both is the same: ours is between two of theirs. (but for the rounding)
+	{
+		sed -n 's/^now ts: //p' $T/per_cpu/cpu0/stats
+		stat_of 0 'now ts'
+		sed -n 's/^now ts: //p' $T/per_cpu/cpu0/stats
+	} | tr '\n' ' ' | awk '{ print; exit !($1 - 0.00001 <= $2 && $2 <= $3 + 0.00001) }'
 }
 
 memory() {
@@ -132,8 +152,8 @@ memory() {
 	# Two CPUs' buffers, and no more than a little over.
 	[ $((large - small)) -ge $((2 * (8192 - 64))) ]
 	[ $((large - small)) -lt $((2 * (8192 - 64) + 200)) ]
-	calls yields 100000 0
-	is present "$(stat_of 0 entries)" 100000
+	calls yields $((100000 / SLOWER)) 0
+	is present "$(stat_of 0 entries)" $((100000 / SLOWER))
 	accounts_agree
 }
 
@@ -148,16 +168,20 @@ sizes() {
 	done
 }
 
+both_overwritten() {
+	[ "$(stat_of 0 overrun)" -gt 0 ] && [ "$(stat_of 1 overrun)" -gt 0 ]
+}
+
 # Interrupts in the middle of recording: what cannot be written is counted.
 busy() {
 	echo 64 >$R/buffer_size_kb
 	echo '*timer* *lock* *signal* *entry*' >$R/filter
-	calls signals 1000 0 &
-	calls signals 1000 1
-	wait
+	background calls signals 0 0
+	background calls signals 0 1
+	until_true 10 both_overwritten
+	end_background
 	echo 0 >$R/tracing_on
 	status 'events lost'
-	[ "$(status 'events overwritten')" -gt 0 ]
 	is lines "$(events $R/trace | wc -l)" "$(status 'events present')"
 	accounts_agree
 }
