@@ -20,12 +20,18 @@ state() {
 	grep -E '^(filter|notrace|armed functions|skipped matches):' $R/status
 }
 
+# in_dmesg WORD: how many lines of the kernel's log have it.
+in_dmesg() {
+	dmesg | grep -cF -e "$(echo "$1" | cut -c 1-200)" || :
+}
+
 # refused FILE WORD [TEXT [FLAGS]]: TEXT (WORD alone) is, and WORD is named.
 refused() {
-	local file=$1 word=$2 text=${3:-$2} flag
+	local file=$1 word=$2 text=${3:-$2} flag said
 	for flag in ${4:--t}; do
 		echo >$R/error_log
 		state >/tmp/state.before
+		said=$(in_dmesg "$word")
 		gets 'write EINVAL' $R/"$file" "$flag" "$text\n"
 		state >/tmp/state.after
 		cmp /tmp/state.before /tmp/state.after
@@ -41,7 +47,7 @@ refused() {
 				word = substr(word, 1, 200)
 				exit substr(command, at, length(word)) != word
 			}' $R/error_log
-		dmesg | tail -n 3 | grep -qF "$(echo "$word" | cut -c 1-200)"
+		[ "$(in_dmesg "$word")" -gt "$said" ]
 	done
 }
 

@@ -70,7 +70,7 @@ compare() {
 	for f in stock our; do
 		sort -s -t '|' -k 1,1 /tmp/$f.in_time | cut -d '|' -f 1,3,4,5 >/tmp/$f.calls
 	done
-	[ $(($(diff /tmp/stock.calls /tmp/our.calls | grep -c '^[-+][^-+]') * 20)) -le \
+	[ $(($(diff /tmp/stock.calls /tmp/our.calls | grep -c '^[-+][^-+]') * 5)) -le \
 		"$(wc -l </tmp/our.calls)" ]
 }
 
