@@ -268,6 +268,15 @@ ended() {
 	until_true 20 has_lines /tmp/out2 4
 }
 
+# more_are_read: 200 events, on each CPU.
+more_are_read() {
+	local cpu
+	for cpu in 0 1; do
+		until_true 60 sh -c "[ \$(sed -n 's/^read events: //p' $R/per_cpu/cpu$cpu/stats) -gt $((
+			$(stat_of $cpu 'read events') + 200)) ]"
+	done
+}
+
 everything() {
 	local i pids='' path
 	echo 64 >$R/buffer_size_kb
@@ -279,16 +288,40 @@ everything() {
 	background fileio poll $R/per_cpu/cpu1/raw
 	background churn 0
 	for i in 1 2 3; do
-		usleep 500000
+		more_are_read
 		echo $((i * 32)) >$R/buffer_size_kb
 		echo >$R/trace
 		cat $R/per_cpu/cpu0/trace >/dev/null
 	done
-	until_true 60 sh -c "[ \$(sed -n 's/^events read: //p' $R/status) -gt 1000 ]"
+	more_are_read
 	echo 0 >$R/tracing_on
 	for i in $pids; do kill "$i" || :; done
 	until_true 60 sh -c "! kill -0 $pids"
 	echo nop >$R/current_tracer
+	accounts_agree
+}
+
+# CPU 0 interrupts CPU 1 by an NMI, for stacks that are printed. (which is no complaint of the kernel's)
+backtraces() {
+	local level
+	level=$(awk '{ print $1 }' /proc/sys/kernel/printk)
+	echo 1 >/proc/sys/kernel/printk
+	taskset 1 sh -c 'echo l >/proc/sysrq-trigger' || :
+	echo "$level" >/proc/sys/kernel/printk
+}
+
+nmi() {
+	local function i
+	function=$(pick nmi_cpu_backtrace_handler nmi_cpu_backtrace)
+	echo "$function" >$R/filter
+	reader /tmp/out fileio stream $R/per_cpu/cpu1/trace_pipe 65536
+	for i in 1 2 3 4 5 6; do
+		waits "$reader"
+		if [ $i -eq 4 ]; then background churn 1; fi
+		backtraces
+		until_true 20 has_lines /tmp/out $i
+	done
+	is 'in an NMI' "$(grep -cE "\[001\] ..[zZ].. .*: $function <-" /tmp/out)" 6
 	accounts_agree
 }
 
@@ -323,5 +356,6 @@ t 'a reader that waits can be killed' killed
 t 'the module stays while somebody reads' held
 t 'tracing_on 0 ends who has read' ended
 t 'all functions are traced, those of the readers too' everything
+t 'a reader is woken by the events of an NMI' nmi
 t 'buffer_percent is checked and kept' percents
 finish
