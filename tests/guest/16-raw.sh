@@ -280,6 +280,41 @@ read_blocks() {
 	done
 }
 
+# gapless DUMP: each record begins where the one before ended, and what was lost between is told. (Events
+# before the first may have been cleared.)
+gapless() {
+	awk '/^record/ {
+		if (seen++ && $9 != next_event + $11) { print; exit 1 }
+		next_event = $9 + $13
+	}' "$1"
+}
+
+# Who reads makes events itself, and can never have all.
+everything() {
+	local cpu reader readers=
+	echo 64 >$R/buffer_size_kb
+	echo function >$R/current_tracer
+	for cpu in 0 1; do
+		rawdump --headers --no-events --size 10000 $R/per_cpu/cpu$cpu/raw >/tmp/dump$cpu &
+		readers="$readers $!"
+	done
+	workers="$workers $readers"
+	background churn 0
+	for cpu in 0 1; do
+		until_true 60 sh -c "[ \$(grep -c ^record /tmp/dump$cpu) -gt 30 ]"
+		until_true 60 sh -c "[ \$(grep -c ^lost /tmp/dump$cpu) -gt 2 ]"
+	done
+	echo 0 >$R/tracing_on
+	for reader in $readers; do wait "$reader"; done
+	for cpu in 0 1; do
+		is 'the end' "$(tail -n 1 /tmp/dump$cpu)" end
+		gapless /tmp/dump$cpu
+		is told "$(awk '/^record/ { sum += $11 + $13 } END { print sum }' /tmp/dump$cpu)" \
+			"$(stat_of $cpu 'written events')"
+	done
+	accounts_agree
+}
+
 # Two readers of one file: each record goes to one of them.
 shared() {
 	local first count=$((100000 / SLOWER))
@@ -339,6 +374,7 @@ t 'who polls goes on after a snapshot' polled_then_swapped
 t 'splice waits for buffer_percent, and for the end' spliced_half
 t 'read waits for an event' read_blocks
 t 'two readers share' shared
+t 'all functions are traced, those of the readers too' everything
 t 'the module stays while it is open' held
 t "other clocks' times are not nanoseconds" clocks
 finish

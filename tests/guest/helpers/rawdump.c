@@ -11,6 +11,7 @@
  *		--headers	prints a line for each record, too
  *		--symbols PATH	prints names of functions; lines of PATH: ADDRESS NAME, in ascending order
  *		--stamps	prints only the time of each event
+ *		--no-events	prints none
  *
  * Prints a line for each event:
  *	CPU NS PID TGID COMM IP PARENT_IP on|off
@@ -43,7 +44,7 @@ struct symbol {
 	char *name;
 };
 
-static int show_headers, only_stamps;
+static int show_headers, only_stamps, no_events;
 static struct symbol *symbols;
 static size_t symbol_count;
 
@@ -103,6 +104,8 @@ static void event(const uint8_t *header, uint64_t w0, uint64_t w1, uint64_t epoc
 	uint64_t time = (uint64_t)(product >> number(header + 60, 4)) + number(header + 64, 8);
 	char ip_room[17], parent_room[17];
 
+	if (no_events)
+		return;
 	if (only_stamps)
 		printf("%" PRIu64 "\n", time);
 	else
@@ -208,6 +211,8 @@ int main(int argc, char **argv)
 			show_headers = 1;
 		else if (!strcmp(argv[i], "--stamps"))
 			only_stamps = 1;
+		else if (!strcmp(argv[i], "--no-events"))
+			no_events = 1;
 		else if (!strcmp(argv[i], "--symbols"))
 			load_symbols(argv[++i]);
 		else if (!strcmp(argv[i], "--copy"))
