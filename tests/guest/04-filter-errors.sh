@@ -15,39 +15,39 @@ huge=$(head -c 5000 /dev/zero | tr '\0' a)
 
 # All that a refused write must leave as it was.
 state() {
-	cat $R/filter $R/notrace $R/current_tracer $R/tracing_on $R/enabled_functions
-	cat $T/enabled_functions
+	cat $R/filter $R/notrace $R/current_tracer $R/tracing_on $R/enabled_functions $T/enabled_functions
 	grep -E '^(filter|notrace|armed functions|skipped matches):' $R/status
-}
-
-# in_dmesg WORD: how many lines of the kernel's log have it.
-in_dmesg() {
-	dmesg | grep -cF -e "$(echo "$1" | cut -c 1-200)" || :
 }
 
 # refused FILE WORD [TEXT [FLAGS]]: TEXT (WORD alone) is, and WORD is named.
 refused() {
-	local file=$1 word=$2 text=${3:-$2} flag said
+	local file=$1 word=$2 text=${3:-$2} flag before
 	for flag in ${4:--t}; do
 		echo >$R/error_log
 		state >/tmp/state.before
-		said=$(in_dmesg "$word")
+		before=$(dmesg | wc -l)
 		gets 'write EINVAL' $R/"$file" "$flag" "$text\n"
 		state >/tmp/state.after
 		cmp /tmp/state.before /tmp/state.after
-		cat $R/error_log
-		# Which file, which word (a caret is under its first byte), and why.
-		grep -qE "^\[ *[0-9]+\.[0-9]{6}\] $file: error: [A-Z]" $R/error_log
-		is 'lines of the log' "$(grep -c . $R/error_log)" 3
-		awk -v word="$word" '
-			/^  Command: / { command = $0 }
-			/^ *\^$/ { at = index($0, "^") }
+		# Which file, which word (a caret is under its first byte), and why; the kernel's log too.
+		dmesg | awk -v word="$word" -v file="$file" -v before="$before" '
+			# (very long ones may be cut)
+			BEGIN { word = substr(word, 1, 200) }
+			FILENAME != "-" {
+				print
+				lines++
+				said += $0 ~ "^\\[ *[0-9]+[.][0-9]+\\] " file ": error: [A-Z]"
+			}
+			FILENAME != "-" && /^  Command: / { command = $0 }
+			FILENAME != "-" && /^ *\^$/ { at = index($0, "^") }
+			FILENAME == "-" && ++logged > before && index($0, word) { in_dmesg = 1 }
 			END {
-				# (very long ones may be cut)
-				word = substr(word, 1, 200)
-				exit substr(command, at, length(word)) != word
-			}' $R/error_log
-		[ "$(in_dmesg "$word")" -gt "$said" ]
+				if (lines != 3) print lines " lines in the log"
+				if (!said) print "no error of " file
+				if (substr(command, at, length(word)) != word) print "the caret is not at " word
+				if (!in_dmesg) print word " is not in dmesg"
+				exit lines != 3 || !said || !in_dmesg || substr(command, at, length(word)) != word
+			}' $R/error_log -
 	done
 }
 

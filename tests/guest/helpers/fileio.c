@@ -7,6 +7,11 @@
  *		opens for writing (-t with O_TRUNC, -a with O_APPEND), writes each DATA
  *		with one write() (\n, \0 and \\ in it), closes. Prints "ok", or what
  *		failed first: "write EINVAL" and so on.
+ *	fileio try PATH DATA...
+ *		for each DATA opens, writes it, closes, and prints "DATA: " and what write does, with
+ *		" changed" behind it if PATH then says another thing than at first
+ *	fileio same PATH
+ *		reads it in many ways, and says which of them did not give the same text, if any
  *	fileio read PATH SIZE [SIZE...]	reads it all, with these sizes in turn
  *	fileio pread PATH SIZE		reads it all by pread()
  *	fileio stream PATH SIZE [SIZE...]	the same, what was read is put out at once
@@ -25,11 +30,19 @@
 #include <string.h>
 #include <unistd.h>
 
-static int failed(const char *what)
+/* Says so, but does not end the line. */
+static int ends_with(const char *what)
 {
 	const char *name = strerrorname_np(errno);
 
-	printf("%s %s\n", what, name ? name : "?");
+	printf("%s %s", what, name ? name : "?");
+	return 1;
+}
+
+static int failed(const char *what)
+{
+	ends_with(what);
+	puts("");
 	return 1;
 }
 
@@ -58,22 +71,125 @@ static int do_write(int argc, char **argv)
 		flags |= O_APPEND, i++;
 	fd = open(argv[0], flags);
 	if (fd < 0)
-		return failed("open");
+		return ends_with("open");
 	for (; i < argc; i++) {
 		size_t size = unescape(argv[i]);
 		ssize_t done = write(fd, argv[i], size);
 
 		if (done < 0)
-			return failed("write");
+			return ends_with("write");
 		if ((size_t)done != size) {
-			printf("write %zd of %zu\n", done, size);
+			printf("write %zd of %zu", done, size);
 			return 1;
 		}
 	}
 	if (close(fd))
-		return failed("close");
-	puts("ok");
+		return ends_with("close");
+	printf("ok");
 	return 0;
+}
+
+/* Reads from where fd is to the end, with these sizes in turn; returns what was read. */
+static char *collect(int fd, const size_t *sizes, int count, int use_pread, size_t *length)
+{
+	size_t room = 1 << 20;
+	char *text = malloc(room);
+	int i = 0;
+
+	*length = 0;
+	for (;;) {
+		size_t size = sizes[i++ % count];
+		ssize_t got;
+
+		if (room - *length < size)
+			text = realloc(text, room *= 4);
+		if (!text)
+			exit(2);
+		got = use_pread ? pread(fd, text + *length, size, *length) :
+				  read(fd, text + *length, size);
+		if (got < 0) {
+			failed("read");
+			exit(1);
+		}
+		if (!got)
+			return text;
+		*length += got;
+	}
+}
+
+static int do_try(int argc, char **argv)
+{
+	static const size_t whole[] = { 4096 };
+	size_t length = 0, later;
+	char *text = NULL;
+	int i;
+
+	for (i = 0; i < argc; i++) {
+		char *data[] = { argv[0], argv[i] };
+		int fd = open(argv[0], O_RDONLY);
+		char *now;
+
+		if (i) {
+			printf("%.40s: ", argv[i]);
+			do_write(2, data);
+		}
+		now = collect(fd, whole, 1, 0, &later);
+		close(fd);
+		if (!i) {
+			text = now;
+			length = later;
+			continue;
+		}
+		puts(later == length && !memcmp(now, text, length) ? "" : " changed");
+		free(now);
+	}
+	return 0;
+}
+
+static int do_same(const char *path)
+{
+	static const size_t whole[] = { 1 << 20 }, ones[] = { 1 }, hundreds[] = { 100 },
+			    odd[] = { 7, 4095, 1, 4097, 3 };
+	size_t length, later;
+	char *text, *other;
+	int fd = open(path, O_RDONLY), wrong = 0;
+
+	if (fd < 0)
+		return failed("open");
+	text = collect(fd, whole, 1, 0, &length);
+#define SAME(what, from, sizes, use_pread)							\
+	do {											\
+		if (lseek(fd, from, SEEK_SET) != (off_t)(from))					\
+			printf("%s: cannot seek\n", what), wrong = 1;				\
+		other = collect(fd, sizes, sizeof(sizes) / sizeof(*sizes), use_pread, &later);	\
+		if (later != length - (from) || memcmp(other, text + (from), later))		\
+			printf("%s: not the same\n", what), wrong = 1;				\
+		free(other);									\
+	} while (0)
+	SAME("from the beginning", 0, whole, 0);
+	SAME("byte by byte", 0, ones, 0);
+	SAME("odd sizes", 0, odd, 0);
+	SAME("pread", 0, hundreds, 1);
+	SAME("from the middle", length / 2, odd, 0);
+	SAME("from the end", length, odd, 0);
+#undef SAME
+	/* Another one that never read to the end. */
+	close(fd);
+	fd = open(path, O_RDONLY);
+	if (length >= 30) {
+		char byte;
+		int i;
+
+		lseek(fd, 10, SEEK_SET);
+		for (i = 10; i < 30; i++) {
+			if (read(fd, &byte, 1) != 1 || byte != text[i])
+				printf("a part, at %d: not the same\n", i), wrong = 1;
+		}
+	}
+	if (lseek(fd, 100000000, SEEK_SET) != 100000000 || read(fd, text, 20) != 0)
+		puts("behind the end: there is something"), wrong = 1;
+	close(fd);
+	return wrong;
 }
 
 static int do_poll(const char *path)
@@ -124,8 +240,15 @@ int main(int argc, char **argv)
 	if (argc < 3)
 		return 2;
 	mode = argv[1];
-	if (!strcmp(mode, "write"))
-		return do_write(argc - 2, argv + 2);
+	if (!strcmp(mode, "write")) {
+		rc = do_write(argc - 2, argv + 2);
+		puts("");
+		return rc;
+	}
+	if (!strcmp(mode, "try"))
+		return do_try(argc - 2, argv + 2);
+	if (!strcmp(mode, "same"))
+		return do_same(argv[2]);
 	if (!strcmp(mode, "poll"))
 		return do_poll(argv[2]);
 	if (argc < 4)
