@@ -16,6 +16,22 @@ use crate::sys::context::cycles;
 /// to be taken for what the `local` clock is made of.
 const MAX_DRIFT_NS: u64 = 500;
 
+/// Cycles (some milliseconds) after which the conversion is compared with the clock again: reads follow
+/// each other faster.
+const LOOK_AGAIN: u64 = 1 << 24;
+
+/// A conversion of cycles into times of the `local` clock.
+#[derive(Clone, Copy)]
+struct Calibration {
+    conversion: Conversion,
+    /// Its greatest error in ns when it was made.
+    error: u64,
+    /// Its greatest error in ns as seen at `at`.
+    seen_error: u64,
+    /// When it was last compared with the clock, in cycles.
+    at: u64,
+}
+
 /// From stamps to the time that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timeline {
@@ -58,9 +74,9 @@ pub(crate) struct Machine {
     catalog: Mutex<Option<Catalog>>,
     /// The kernel's `local` clock is made of the time stamp counter.
     local_is_counter: bool,
-    /// The conversion in use, and its greatest error in ns when it was made.
+    /// The conversion in use.
     #[pin]
-    conversion: Mutex<Option<(Conversion, u64)>>,
+    conversion: Mutex<Option<Calibration>>,
 }
 
 impl Machine {
@@ -75,9 +91,9 @@ impl Machine {
 
     fn look_at_clocks() -> bool {
         let agrees = || {
-            let (first, first_error) = clock::calibrate()?;
+            let (first, first_error) = clock::calibrate(clock::SAMPLES)?;
             kernel::time::delay::fsleep(kernel::time::Delta::from_millis(2));
-            let (second, second_error) = clock::calibrate()?;
+            let (second, second_error) = clock::calibrate(clock::SAMPLES)?;
             let now = cycles();
             let tolerance = MAX_DRIFT_NS + first_error + second_error;
             Some(first.agrees_with(&second, now, tolerance))
@@ -114,16 +130,39 @@ impl Machine {
         }
     }
 
-    /// The conversion in use, and its greatest error now.
+    /// The conversion in use, and its greatest error when it was last looked at.
     fn conversion(&self) -> Option<(Conversion, u64)> {
         let mut kept = self.conversion.lock();
-        let (now, now_error) = clock::calibrate()?;
-        match *kept {
-            Some((before, error)) if before.agrees_with(&now, cycles(), error + now_error) => {
-                Some((before, error + 2 * now_error))
+        let at = cycles();
+        let (samples, before) = match *kept {
+            Some(ref before) if at.wrapping_sub(before.at) < LOOK_AGAIN => {
+                return Some((before.conversion, before.seen_error));
             }
-            _ => Some(*kept.insert((now, now_error))),
-        }
+            Some(before) => (clock::FEW_SAMPLES, Some(before)),
+            None => (clock::SAMPLES, None),
+        };
+        let (now, error) = clock::calibrate(samples)?;
+        let looked_at = match before {
+            Some(before)
+                if before
+                    .conversion
+                    .agrees_with(&now, cycles(), before.error + error) =>
+            {
+                Calibration {
+                    at,
+                    seen_error: before.error + 2 * error,
+                    ..before
+                }
+            }
+            _ => Calibration {
+                at,
+                conversion: now,
+                error,
+                seen_error: error,
+            },
+        };
+        *kept = Some(looked_at);
+        Some((looked_at.conversion, looked_at.seen_error))
     }
 
     /// Calls `user` with the list of functions.

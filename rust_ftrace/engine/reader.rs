@@ -4,8 +4,8 @@
 //! overtaken, decode.
 
 use super::context::Context;
-use super::ring::{parity_of, Head, Ring, Storage, LAPS};
-use super::slot::{Kind, Task, Words, TIME_BITS};
+use super::ring::{parity_of, Head, Ring, Slot, Storage, LAPS};
+use super::slot::{Kind, Task, Words, PARITY, TIME_BITS};
 use crate::shim::{fence_acquire, spin_hint};
 
 /// An event as the reader sees it.
@@ -141,21 +141,15 @@ impl<S: Storage> Ring<S> {
         }
         let first_event = header.1.load_relaxed();
         let parity = parity_of(seq, self.subbufs());
-        let (mut all, mut any) = (u64::MAX, 0);
-        for (slot, words) in rest.iter().zip(into.iter_mut()).skip(have) {
-            // Acquire: word 1 is at least as new as word 0.
-            words.0 = slot.0.load_acquire();
-            words.1 = slot.1.load_relaxed();
-            all &= words.0;
-            any |= words.0;
-        }
-        // Mostly all of them are complete.
-        let complete = if Words(all, 0).is_complete(parity) && Words(any, 0).is_complete(parity) {
-            rest.len()
-        } else {
-            let mut slots = into.iter().skip(have);
-            let ends = slots.position(|words| !words.is_complete(parity));
-            have.saturating_add(ends.unwrap_or(0))
+        let (Some(slots), Some(copies)) = (rest.get(have..), into.get_mut(have..)) else {
+            return Copied::NotYet;
+        };
+        let complete = match copy_slots(slots, copies, parity) {
+            true => rest.len(),
+            false => {
+                let end = copies.iter().position(|words| !words.is_complete(parity));
+                have.saturating_add(end.unwrap_or(0))
+            }
         };
         // If any word above came from a later lap, this load sees that lap's header.
         fence_acquire();
@@ -164,6 +158,47 @@ impl<S: Storage> Ring<S> {
             _ => Copied::Gone,
         }
     }
+}
+
+/// Copies slots; whether all were complete in a lap of parity `parity`.
+fn copy_slots(slots: &[Slot], copies: &mut [Words], parity: u64) -> bool {
+    // The bit must be set in all, or in none.
+    if parity == 0 {
+        fold_copies(slots, copies, 0, |any, word| any | word) & PARITY == 0
+    } else {
+        fold_copies(slots, copies, u64::MAX, |all, word| all & word) & PARITY != 0
+    }
+}
+
+/// Copies slots, and folds the first words of all.
+#[inline(always)]
+fn fold_copies(
+    slots: &[Slot],
+    copies: &mut [Words],
+    mut folded: u64,
+    fold: impl Fn(u64, u64) -> u64,
+) -> u64 {
+    /// As many as the compiler makes one pass of a loop of. Draining a ring is this, and giving the
+    /// copy to the user.
+    const AT_A_TIME: usize = 8;
+    let mut copy = |(slot, words): (&Slot, &mut Words)| {
+        // Acquire: word 1 is at least as new as word 0.
+        words.0 = slot.0.load_acquire();
+        words.1 = slot.1.load_relaxed();
+        folded = fold(folded, words.0);
+    };
+    let whole = slots.len().min(copies.len()) & !(AT_A_TIME - 1);
+    if let (Some((slots, last_slots)), Some((copies, last_copies))) = (
+        slots.split_at_checked(whole),
+        copies.split_at_mut_checked(whole),
+    ) {
+        let copies = copies.chunks_exact_mut(AT_A_TIME);
+        for (slots, copies) in slots.chunks_exact(AT_A_TIME).zip(copies) {
+            slots.iter().zip(copies).for_each(&mut copy);
+        }
+        last_slots.iter().zip(last_copies).for_each(copy);
+    }
+    folded
 }
 
 /// What slots before it say of an event.

@@ -10,7 +10,7 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 use super::pipe::{awaited, poll, wait_for_more};
 use super::Context;
 use crate::engine::consumer::Chunk;
-use crate::engine::raw::{self, HEADER_BYTES};
+use crate::engine::raw::{self, TimeFormat, HEADER_BYTES};
 use crate::engine::slot::{Words, SLOT_BYTES};
 use crate::instance::buffer::SubbufCopy;
 use crate::instance::buffers::{Source, Which};
@@ -41,12 +41,11 @@ struct State {
 }
 
 impl State {
-    /// Takes the next record, if there is one.
-    fn fill(&mut self, context: &Context) -> Result {
-        let sources = context.instance.sources(context.cpu, Which::Live)?;
-        let Some(Source { cpu, buffer }) = sources.first() else {
-            return Ok(());
-        };
+    /// Takes the next record of `source`, if there is one; `time` says how its times are to be read.
+    fn fill(&mut self, source: &Source, time: &TimeFormat) -> Result {
+        let Source { cpu, buffer } = source;
+        self.length = 0;
+        self.sent = HEADER_BYTES;
         if self.slots.as_ref().len() != buffer.ring().subbuf_slots() - 1 {
             self.slots = SubbufCopy::new(buffer.ring())?;
         }
@@ -54,13 +53,37 @@ impl State {
         let chunk: Option<Chunk> =
             buffer.consume(|ring, consumer| consumer.take_chunk(ring, usize::MAX, slots))?;
         if let Some(chunk) = chunk {
-            let time = context.instance.timeline().format(context.instance.clock());
-            self.header = raw::header(&chunk, cpu.as_u32(), &time);
+            self.header = raw::header(&chunk, cpu.as_u32(), time);
             self.first = chunk.slots.start;
             self.length = HEADER_BYTES + chunk.slots.len() * SLOT_BYTES;
             self.sent = 0;
         }
         Ok(())
+    }
+
+    /// Gives the user as many records as there are and `into` takes.
+    fn read(&mut self, context: &Context, into: &mut IovIterDest<'_>) -> Result<usize> {
+        let mut total = 0;
+        if self.sent < self.length {
+            total = self.send(into)?;
+        }
+        let instance = &context.instance;
+        let sources = instance.sources(context.cpu, Which::Live)?;
+        if let Some(source) = sources.first() {
+            let time = instance.timeline().format(instance.clock());
+            while !into.is_empty() {
+                self.fill(source, &time)?;
+                if self.length == 0 {
+                    break;
+                }
+                match self.send(into) {
+                    // What could not be sent comes with the next read.
+                    Err(_) if total != 0 => break,
+                    result => total += result?,
+                }
+            }
+        }
+        Ok(total)
     }
 
     /// Gives the user what is there of the record.
@@ -105,33 +128,16 @@ impl Stream for RawFile {
         )
     }
 
-    /// As many whole records as there are and `into` takes; the rest of one comes with the next read.
     fn read(&self, context: &Context, into: &mut IovIterDest<'_>, block: bool) -> Result<usize> {
         *self.waiting.lock() = None;
         if into.is_empty() {
             return Ok(0);
         }
-        let mut total = 0;
         loop {
             let mut state = self.state.lock();
-            if state.sent >= state.length {
-                state.length = 0;
-                state.sent = HEADER_BYTES;
-                state.fill(context)?;
-            }
-            let sent = match state.length {
-                0 => 0,
-                _ => match state.send(into) {
-                    Err(_) if total != 0 => return Ok(total),
-                    result => result?,
-                },
-            };
-            total += sent;
-            if sent != 0 && !into.is_empty() {
-                continue;
-            }
-            if total != 0 {
-                return Ok(total);
+            let sent = state.read(context, into)?;
+            if sent != 0 {
+                return Ok(sent);
             }
             let has_read = state.has_read;
             drop(state);

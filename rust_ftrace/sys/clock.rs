@@ -9,7 +9,9 @@ use super::ffi;
 use crate::engine::clock::{Conversion, Sample, Scale};
 
 /// How many comparisons of the clocks a calibration makes.
-const SAMPLES: usize = 64;
+pub(crate) const SAMPLES: usize = 64;
+/// And how many will do to see that an earlier one still holds.
+pub(crate) const FEW_SAMPLES: usize = 8;
 
 /// The kernel's `local` trace clock, in ns since boot.
 ///
@@ -58,12 +60,12 @@ pub(crate) fn perf_ns(token: PreemptOff<'_>) -> u64 {
 
 /// Compares the time stamp counter with the `local` clock: the conversion of one into the other,
 /// and its greatest error in ns. `None` if the counter's rate is not known.
-pub(crate) fn calibrate() -> Option<(Conversion, u64)> {
+pub(crate) fn calibrate(samples: usize) -> Option<(Conversion, u64)> {
     // SAFETY: The variable is set at boot, and read once here.
     let khz = unsafe { (&raw const bindings::tsc_khz).read_volatile() };
     let scale = Scale::from_khz(khz)?;
     // Samples that an interrupt stretched are not the closest, and are not taken.
-    let samples = (0..SAMPLES).map(|_| {
+    let samples = (0..samples).map(|_| {
         let _guard = PreemptGuard::new();
         let before = cycles();
         let ns = local_ns();

@@ -51,7 +51,7 @@ case_of() {
 
 case_of "the hook as it is" "" "$hook" ""
 case_of "a lock prefix" "a locked instruction" "$shim" 's/"cmpxchg qword/"lock cmpxchg qword/'
-case_of "a call on the way" "a call:" "$hook" 's/self\.record(guard.token(), site, cycles)/self.record(guard.token(), site, clock::local_ns)/'
+case_of "a call on the way" "a call:" "$hook" 's/self\.record(guard.token(), site, cycles)/self.record(guard.token(), site, crate::sys::clock::local_ns)/'
 case_of "an index out of bounds" "it can panic" "$hook" \
 	's/let guard = PreemptGuard::new();/&\n        let table = [1u8, 2, 3, 4];\n        core::hint::black_box(table[site.call.ip as usize]);/'
 case_of "an overflowing sum" "it can panic" "$hook" \
