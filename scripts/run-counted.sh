@@ -19,7 +19,7 @@ counted() {
 
 # summed NAME CMD...: CMD ends with a line "N passed, N failed[, N skipped]"; that is added.
 summed() {
-	local name=$1 out rc=0 p f s
+	local name=$1 out rc=0 p f s start=$SECONDS
 	shift
 	printf '%s\n' "--- $name"
 	out=$(mktemp)
@@ -35,6 +35,7 @@ summed() {
 		printf '%s\n' "FAIL: $name: ended with an error"
 	fi
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
+	echo "    ($name: $((SECONDS - start)) s)"
 }
 
 # The last line, and the exit code.
