@@ -301,6 +301,26 @@ everything() {
 	accounts_agree
 }
 
+CPU1=/sys/devices/system/cpu/cpu1/online
+hotplugged() {
+	echo "$YIELD" >$R/filter
+	reader /tmp/out fileio stream $R/per_cpu/cpu1/trace_pipe 65536
+	waits "$reader"
+	echo 0 >$CPU1
+	waits "$reader"
+	echo 1 >$CPU1
+	calls yields 3 1
+	until_true 20 has_lines /tmp/out 3
+	# What it recorded can be read while it is away.
+	end_background
+	calls yields 7 1
+	echo 0 >$CPU1
+	fails fileio drain $R/per_cpu/cpu1/trace_pipe 65536 >/tmp/out
+	echo 1 >$CPU1
+	has_lines /tmp/out 7
+	accounts_agree
+}
+
 # CPU 0 interrupts CPU 1 by an NMI, for stacks that are printed. (which is no complaint of the kernel's)
 backtraces() {
 	local level
@@ -357,5 +377,10 @@ t 'the module stays while somebody reads' held
 t 'tracing_on 0 ends who has read' ended
 t 'all functions are traced, those of the readers too' everything
 t 'a reader is woken by the events of an NMI' nmi
+if [ -e $CPU1 ]; then
+	t 'a reader waits while its CPU goes and comes' hotplugged
+else
+	skip 'a reader waits while its CPU goes and comes' 'the kernel cannot take a CPU offline'
+fi
 t 'buffer_percent is checked and kept' percents
 finish

@@ -196,6 +196,7 @@ times_slept() {
 # woken by what came later, it would have been.)
 sleeps_through() {
 	local slept other
+	until_true 20 sleeps
 	slept=$(times_slept)
 	"$@"
 	fileio stream $R/per_cpu/cpu1/trace_pipe 65536 >/tmp/other &
@@ -253,6 +254,16 @@ polled_then_swapped() {
 	sleeps_through calls yields 900 0
 	calls yields 600 0
 	until_true 20 printed 1500 2
+}
+
+polled_then_freed() {
+	waiting 50 --poll
+	calls yields 900 0
+	echo >$R/free_buffer
+	[ "$(cat $R/buffer_size_kb)" -lt 64 ]
+	sleeps_through calls yields 5 1
+	calls yields 5000 0
+	until_true 20 grep -q woken /tmp/dump
 }
 
 spliced_half() {
@@ -371,6 +382,7 @@ t 'buffer_percent 50: poll waits for half the buffer' polled_for_half
 t 'buffer_percent 100: poll waits for all of it' polled_for_all
 t 'who polls goes on when the buffer is replaced' polled_then_resized
 t 'who polls goes on after a snapshot' polled_then_swapped
+t 'who polls goes on after free_buffer' polled_then_freed
 t 'splice waits for buffer_percent, and for the end' spliced_half
 t 'read waits for an event' read_blocks
 t 'two readers share' shared

@@ -50,6 +50,25 @@ discard() {
 	accounts_agree
 }
 
+# What was read makes room, also for a reader's raw slots.
+discard_drained() {
+	local written file=trace_pipe
+	echo 0 >$R/options/overwrite
+	echo 32 >$R/buffer_size_kb
+	echo "$YIELD" >$R/filter
+	for file in trace_pipe raw; do
+		calls yields 5000 0
+		written=$(stat_of 0 'written events')
+		[ "$(stat_of 0 'dropped events')" -gt 0 ]
+		fails fileio drain $R/per_cpu/cpu0/$file 65536 >/tmp/out
+		is entries "$(stat_of 0 entries)" 0
+		calls yields 900 0
+		is written "$(stat_of 0 'written events')" $((written + 900))
+		is entries "$(stat_of 0 entries)" 900
+	done
+	accounts_agree
+}
+
 discard_under_load() {
 	local i=0
 	echo 0 >$R/options/overwrite
@@ -257,6 +276,7 @@ no_memory() {
 }
 
 t 'options/overwrite 0 keeps the first events and counts the others' discard
+t 'what is read then makes room' discard_drained
 t 'so it does under load, with clears and changes of mode' discard_under_load
 t 'a CPU can have a size of its own' one_cpu_size
 t 'sub-buffers of all sizes' subbuf_sizes
