@@ -29,15 +29,20 @@ impl<S: Source> Head<S> {
 ///
 /// # Invariants
 ///
-/// `heads` is a heap: none has a smaller key than its parent, `(index - 1) / 2`.
+/// `heap` has indices of `heads`, and is a heap: no head has a smaller key than that of its parent in
+/// it, `(index - 1) / 2`.
 pub(crate) struct Merge<S> {
     heads: Vec<Head<S>>,
+    heap: Vec<usize>,
 }
 
 impl<S: Source> Merge<S> {
     /// A merge of nothing.
     pub(crate) fn new() -> Self {
-        Self { heads: Vec::new() }
+        Self {
+            heads: Vec::new(),
+            heap: Vec::new(),
+        }
     }
 
     /// Adds a source, unless it is empty.
@@ -48,30 +53,36 @@ impl<S: Source> Merge<S> {
     pub(crate) fn add(&mut self, mut source: S) -> Result<(), AllocError> {
         if let Some(event) = source.next() {
             self.heads.push(Head { source, event })?;
-            self.sift_up(self.heads.len() - 1);
+            // (a head that is not in the heap does no harm)
+            self.heap.push(self.heads.len() - 1)?;
+            self.sift_up(self.heap.len() - 1);
         }
         Ok(())
     }
 
     /// The next event and its CPU.
     pub(crate) fn next(&mut self) -> Option<(u32, Event)> {
-        let first = self.heads.first_mut()?;
+        let first = self.heads.get_mut(*self.heap.first()?)?;
         let cpu = first.source.cpu();
         let event = first.event;
         match first.source.next() {
             Some(next) => first.event = next,
             None => {
-                let last = self.heads.len() - 1;
-                self.heads.swap(0, last);
-                self.heads.pop();
+                let last = self.heap.len() - 1;
+                self.heap.swap(0, last);
+                self.heap.pop();
             }
         }
         self.sift_down(0);
         Some((cpu, event))
     }
 
+    fn head(&self, index: usize) -> Option<&Head<S>> {
+        self.heads.get(*self.heap.get(index)?)
+    }
+
     fn less(&self, a: usize, b: usize) -> bool {
-        match (self.heads.get(a), self.heads.get(b)) {
+        match (self.head(a), self.head(b)) {
             (Some(a), Some(b)) => a.key() < b.key(),
             _ => false,
         }
@@ -83,7 +94,7 @@ impl<S: Source> Merge<S> {
             if !self.less(index, parent) {
                 break;
             }
-            self.heads.swap(index, parent);
+            self.heap.swap(index, parent);
             index = parent;
         }
     }
@@ -99,7 +110,7 @@ impl<S: Source> Merge<S> {
             if !self.less(child, index) {
                 break;
             }
-            self.heads.swap(index, child);
+            self.heap.swap(index, child);
             index = child;
         }
     }
