@@ -2,6 +2,8 @@
 
 //! What is the machine's and not an instance's: the list of functions, and the clock.
 
+use core::sync::atomic::{AtomicU64, Ordering};
+
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Mutex};
 
@@ -72,6 +74,8 @@ pub(crate) struct Machine {
     /// Read when first needed, and again after a module came or went.
     #[pin]
     catalog: Mutex<Option<Catalog>>,
+    /// How many modules were loaded.
+    modules_loaded: AtomicU64,
     /// The kernel's `local` clock is made of the time stamp counter.
     local_is_counter: bool,
     /// The conversion in use.
@@ -84,6 +88,7 @@ impl Machine {
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             catalog <- new_mutex!(None),
+            modules_loaded: AtomicU64::new(0),
             local_is_counter: Self::look_at_clocks(),
             conversion <- new_mutex!(None),
         }? Error)
@@ -182,6 +187,16 @@ impl Machine {
     pub(crate) fn forget_catalog(&self) {
         let old = self.catalog.lock().take();
         drop(old);
+    }
+
+    /// Notes that a module is being loaded, before any of its functions runs.
+    pub(crate) fn module_loads(&self) {
+        self.modules_loaded.fetch_add(1, Ordering::Release);
+    }
+
+    /// How many modules were loaded: after an event of the last one is seen, it is among them.
+    pub(crate) fn modules_loaded(&self) -> u64 {
+        self.modules_loaded.load(Ordering::Acquire)
     }
 
     /// Bytes of memory that the list takes now.

@@ -2,11 +2,10 @@
 
 //! Events as lines: with times, names and depths as they are when somebody reads them.
 
-use core::fmt::{self, Write};
-
 use kernel::prelude::*;
 
 use super::small::no_memory;
+use crate::engine::names::Names;
 use crate::engine::reader::Event;
 use crate::engine::render::{self, Symbols};
 use crate::engine::replay::Replay;
@@ -19,6 +18,8 @@ use crate::sys::text::Text;
 pub(super) struct Lines {
     timeline: Timeline,
     symbols: SymbolCache,
+    /// The [modules](crate::machine::Machine::modules_loaded) that the names are of.
+    modules_loaded: u64,
     /// If the depth is wanted.
     replay: Option<Replay>,
 }
@@ -33,15 +34,27 @@ impl Lines {
         Ok(Self {
             timeline: instance.timeline(),
             symbols: SymbolCache::new()?,
+            modules_loaded: instance.machine().modules_loaded(),
             replay: instance.func_depth().then(Replay::new),
         })
     }
 
-    /// Follows what has changed since.
+    /// Follows what has changed since, before more events are looked for.
     pub(super) fn refresh(&mut self, instance: &Instance) {
         self.timeline = instance.timeline();
+        self.symbols.passing.clear();
         if self.with_depth() != instance.func_depth() {
             self.replay = instance.func_depth().then(Replay::new);
+        }
+    }
+
+    /// Forgets names that may not be right for an event that has just been looked at; none can be wrong
+    /// for one that was there before anything was looked up.
+    pub(super) fn follow_modules(&mut self, instance: &Instance) {
+        let modules_loaded = instance.machine().modules_loaded();
+        if self.modules_loaded != modules_loaded {
+            self.modules_loaded = modules_loaded;
+            self.symbols.passing.clear();
         }
     }
 
@@ -68,58 +81,42 @@ impl Lines {
     }
 }
 
-/// Room for a name in the cache; longer ones are looked up every time.
-const CACHED_NAME: usize = 54;
-
-/// Number of names that the cache keeps; a power of two.
-const CACHED: usize = 1024;
-
-#[derive(Clone, Copy)]
-struct CachedName {
-    address: u64,
-    length: u16,
-    name: [u8; CACHED_NAME],
-}
-
-/// Names that were looked up before. A look-up costs thousands of instructions.
+/// Names of addresses that were looked up.
+///
+/// An address of the kernel proper is always the same function's. Those of modules, and of BPF programs
+/// and trampolines, of whose coming and going nobody is told, can be another's the next time.
 struct SymbolCache {
-    names: KVVec<CachedName>,
+    lasting: Names,
+    passing: Names,
     text: SymbolText,
 }
 
 impl SymbolCache {
     fn new() -> Result<Self> {
-        let empty = CachedName {
-            address: 0,
-            length: 0,
-            name: [0; CACHED_NAME],
-        };
         Ok(Self {
-            names: KVVec::from_elem(empty, CACHED, GFP_KERNEL)?,
+            lasting: Names::new(),
+            passing: Names::new(),
             text: SymbolText::new()?,
         })
     }
 }
 
 impl Symbols for SymbolCache {
-    fn write_symbol(&mut self, out: &mut dyn Write, address: u64) -> fmt::Result {
-        let place = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize % CACHED;
-        let Some(cached) = self.names.get_mut(place) else {
-            return Ok(());
-        };
-        if cached.address == address && cached.length != 0 {
-            let name = cached
-                .name
-                .get(..cached.length as usize)
-                .unwrap_or_default();
-            return out.write_str(core::str::from_utf8(name).unwrap_or("?"));
+    fn name(&mut self, address: u64) -> &[u8] {
+        if let Some(found) = self.lasting.find(address) {
+            return self.lasting.text(found);
+        }
+        if let Some(found) = self.passing.find(address) {
+            return self.passing.text(found);
         }
         let name = self.text.look_up(address);
-        if let Some(room) = cached.name.get_mut(..name.len()) {
-            room.copy_from_slice(name);
-            cached.address = address;
-            cached.length = name.len() as u16;
-        }
-        out.write_str(core::str::from_utf8(name).unwrap_or("?"))
+        let is_lasting = !name.ends_with(b"]") && !name.starts_with(b"0x");
+        let names = match is_lasting {
+            true => &mut self.lasting,
+            false => &mut self.passing,
+        };
+        // Without memory it is looked up again the next time.
+        let _ = names.keep(address, name);
+        name
     }
 }

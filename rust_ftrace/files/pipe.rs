@@ -106,6 +106,7 @@ impl State {
         let key = |(_, head): &(usize, &Head)| (head.event.time, head.cpu);
         while let Some((place, head)) = heads.iter().enumerate().min_by_key(key) {
             let length = self.text.as_bytes().len();
+            self.lines.follow_modules(&context.instance);
             let written = self
                 .lines
                 .write_event(&mut self.text, head.cpu, &head.event);

@@ -367,6 +367,10 @@ impl Prepare for Instance {
 }
 
 impl Watch for Instance {
+    fn loads(&self) {
+        self.machine.module_loads();
+    }
+
     fn coming(&self) {
         self.machine.forget_catalog();
         let mut control = self.control.lock();

@@ -15,6 +15,9 @@ use kernel::types::Opaque;
 
 /// Is told of modules.
 pub(crate) trait Watch: Send + Sync {
+    /// A module's functions are in their place, and have names; none has run yet.
+    fn loads(&self);
+
     /// A module is loaded, and its functions can be traced.
     fn coming(&self);
 
@@ -93,6 +96,7 @@ unsafe extern "C" fn notified<T: Watch>(
     let notifier = unsafe { &*kernel::container_of!(block, Notifier<T>, block) };
     let module = module.cast::<bindings::module>();
     match state as bindings::module_state {
+        bindings::module_state_MODULE_STATE_COMING => notifier.watcher.loads(),
         bindings::module_state_MODULE_STATE_LIVE => notifier.watcher.coming(),
         bindings::module_state_MODULE_STATE_GOING => {
             // SAFETY: The module is live during the notice, and its memory does not change now.

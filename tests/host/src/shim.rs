@@ -131,6 +131,31 @@ pub(crate) fn spin_hint() {
     std::hint::spin_loop();
 }
 
+/// Memory that a test lets run out.
+pub(crate) mod memory {
+    use std::cell::Cell;
+
+    use super::AllocError;
+
+    thread_local! {
+        static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
+
+    /// Runs `body` with memory for only so many allocations of vectors that grow.
+    pub(crate) fn with_allocations<R>(left: usize, body: impl FnOnce() -> R) -> R {
+        let before = LEFT.replace(left);
+        let result = body();
+        LEFT.set(before);
+        result
+    }
+
+    pub(super) fn allocate() -> Result<(), AllocError> {
+        let left = LEFT.get().checked_sub(1).ok_or(AllocError)?;
+        LEFT.set(left);
+        Ok(())
+    }
+}
+
 /// A vector whose growth can fail.
 pub(crate) struct Vec<T>(std::vec::Vec<T>);
 
@@ -140,6 +165,9 @@ impl<T> Vec<T> {
     }
 
     pub(crate) fn push(&mut self, value: T) -> Result<(), AllocError> {
+        if self.0.len() == self.0.capacity() {
+            memory::allocate()?;
+        }
         self.0.push(value);
         Ok(())
     }

@@ -16,6 +16,7 @@ mod cpu;
 mod filter;
 mod glob;
 mod merge;
+mod names;
 mod nesting;
 mod parse;
 mod pids;

@@ -1,28 +1,61 @@
 // SPDX-License-Identifier: GPL-2.0
 
-use std::fmt::{Result, Write};
+use std::fmt::{Error, Result, Write};
 
+use proptest::prelude::*;
+
+use super::cases;
 use crate::engine::context::{
     Context, BH_OFF, HARDIRQ, IRQS_ON, NEED_RESCHED, NEED_RESCHED_LAZY, NMI, PREEMPT_RESCHED,
     SOFTIRQ,
 };
 use crate::engine::reader::Event;
 use crate::engine::render::{
-    write_cpu_started, write_entry, write_header, write_lost, Symbols, TimeUnit, Totals,
+    write_cpu_started, write_entry, write_header, write_lost, Output, Symbols, TimeUnit, Totals,
+    ROOM,
 };
 use crate::engine::slot::Task;
 use crate::support::task;
 
-struct Names;
+struct Names(String);
 
 impl Symbols for Names {
-    fn write_symbol(&mut self, out: &mut dyn Write, address: u64) -> Result {
+    fn name(&mut self, address: u64) -> &[u8] {
         match address {
-            1 => out.write_str("vfs_read"),
-            2 => out.write_str("ksys_read"),
-            3 => out.write_str("ext4_read [ext4]"),
-            _ => write!(out, "0x{address:x}"),
+            1 => b"vfs_read",
+            2 => b"ksys_read",
+            3 => b"ext4_read [ext4]",
+            _ => {
+                self.0 = format!("0x{address:x}");
+                self.0.as_bytes()
+            }
         }
+    }
+}
+
+/// What is written, and room behind it.
+struct Page(String, [u8; ROOM]);
+
+impl Write for Page {
+    fn write_str(&mut self, text: &str) -> Result {
+        self.0.write_str(text)
+    }
+}
+
+impl Output for Page {
+    fn write_bytes(&mut self, bytes: &[u8]) -> Result {
+        self.0.write_str(std::str::from_utf8(bytes).expect("text"))
+    }
+
+    fn room(&mut self) -> std::result::Result<&mut [u8; ROOM], Error> {
+        // (what is not overwritten is seen)
+        self.1.fill(b'#');
+        Ok(&mut self.1)
+    }
+
+    fn advance(&mut self, length: usize) {
+        let bytes = self.1;
+        self.write_bytes(&bytes[..length]).expect("a string");
     }
 }
 
@@ -40,9 +73,17 @@ fn event(task: Task, context: u32) -> Event {
 }
 
 fn line(cpu: u32, event: &Event, time: (u64, TimeUnit), depth: Option<usize>) -> String {
-    let mut out = String::new();
-    write_entry(&mut out, &mut Names, cpu, event, time, depth).expect("a string");
-    out
+    let mut page = Page(String::new(), [0; ROOM]);
+    write_entry(
+        &mut page,
+        &mut Names(String::new()),
+        cpu,
+        event,
+        time,
+        depth,
+    )
+    .expect("a string");
+    page.0
 }
 
 fn ns(time: u64) -> (u64, TimeUnit) {
@@ -81,6 +122,91 @@ fn entries() {
         line(0, &other, (u64::MAX, TimeUnit::Counts), None),
         "          <idle>-0       [000] ..... 18446744073709551615: ext4_read [ext4] <-0xdead\n"
     );
+}
+
+/// Nothing is cut off, however long.
+#[test]
+fn longest() {
+    let mut event = event(task(0xff_ffff, 0, "sixteen bytes..."), !0);
+    (event.ip, event.parent_ip) = (4, u64::MAX);
+    assert_eq!(
+        line(
+            u32::MAX,
+            &event,
+            (u64::MAX, TimeUnit::Counts),
+            Some(usize::MAX)
+        ),
+        "sixteen bytes...-16777215 [4294967295] DBZff 18446744073709551615: \
+         18446744073709551615 0x4 <-0xffffffffffffffff\n"
+    );
+}
+
+/// Names of functions of every length, also those that there is no room for in the line.
+struct Lengths(Vec<u8>);
+
+impl Symbols for Lengths {
+    fn name(&mut self, address: u64) -> &[u8] {
+        self.0 = (0..address).map(|at| b'a' + (at % 26) as u8).collect();
+        &self.0
+    }
+}
+
+/// Numbers of all lengths, with as many as there are of each.
+fn number() -> impl Strategy<Value = u64> {
+    (0..20u32, any::<u64>()).prop_map(|(digits, number)| match digits {
+        19 => number,
+        _ => number % 10u64.pow(digits + 1),
+    })
+}
+
+proptest! {
+    #![proptest_config(cases(2000))]
+
+    /// The same as `core::fmt` has it.
+    #[test]
+    fn lines(
+        comm in prop::collection::vec(prop_oneof![4 => 1..0x80u8, 1 => any::<u8>()], 0..=16),
+        pid in 1..1u32 << 24,
+        cpu in number(),
+        (stamp, is_ns) in (number(), any::<bool>()),
+        depth in prop::option::of(number()),
+        names in prop_oneof![(0..80u64, 0..80u64), (0..600u64, 0..600u64)],
+    ) {
+        let cpu = cpu as u32;
+        let mut bytes = [0; 16];
+        bytes[..comm.len()].copy_from_slice(&comm);
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        let mut event = event(task(pid, pid, ""), 0);
+        event.task.comm = [word(0), word(8)];
+        (event.ip, event.parent_ip) = names;
+
+        let end = comm.iter().position(|byte| *byte == 0).unwrap_or(comm.len());
+        let mut wanted = " ".repeat(16 - end);
+        for chunk in comm[..end].utf8_chunks() {
+            wanted += chunk.valid();
+            wanted += &"?".repeat(chunk.invalid().len());
+        }
+        wanted += &format!("-{pid:<7} [{cpu:03}] ..... ");
+        let micros = stamp.wrapping_add(500) / 1000;
+        wanted += &match is_ns {
+            true => format!("{:5}.{:06}: ", micros / 1_000_000, micros % 1_000_000),
+            false => format!("{stamp:12}: "),
+        };
+        if let Some(depth) = depth {
+            wanted += &format!("{depth:5} ");
+        }
+        let mut lengths = Lengths(Vec::new());
+        for (address, after) in [(names.0, " <-"), (names.1, "\n")] {
+            wanted += std::str::from_utf8(lengths.name(address)).unwrap();
+            wanted += after;
+        }
+
+        let unit = if is_ns { TimeUnit::Nanoseconds } else { TimeUnit::Counts };
+        let mut page = Page(String::new(), [0; ROOM]);
+        let depth = depth.map(|depth| depth as usize);
+        write_entry(&mut page, &mut lengths, cpu, &event, (stamp, unit), depth).expect("a string");
+        prop_assert_eq!(page.0, wanted);
+    }
 }
 
 #[test]
