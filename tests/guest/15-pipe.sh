@@ -321,24 +321,30 @@ hotplugged() {
 	accounts_agree
 }
 
-# CPU 0 interrupts CPU 1 by an NMI, for stacks that are printed. (which is no complaint of the kernel's)
-backtraces() {
-	local level
-	level=$(awk '{ print $1 }' /proc/sys/kernel/printk)
-	echo 1 >/proc/sys/kernel/printk
-	taskset 1 sh -c 'echo l >/proc/sysrq-trigger' || :
-	echo "$level" >/proc/sys/kernel/printk
+# CPU 0 interrupts CPU 1 by NMIs, for stacks that are printed. (They are no complaint of the kernel's: the
+# console is to show nothing until it is done with them, which may be later.)
+LEVEL=$(awk '{ print $1 }' /proc/sys/kernel/printk)
+console_idle() {
+	local comm
+	for comm in $(grep -l '^pr/' /proc/[0-9]*/comm); do
+		grep -q '^State:.*[SI] (' "${comm%comm}status" || return 1
+	done
+}
+console_again() {
+	until_true 20 console_idle
+	echo "$LEVEL" >/proc/sys/kernel/printk
 }
 
 nmi() {
 	local function i
 	function=$(pick nmi_cpu_backtrace_handler nmi_cpu_backtrace)
 	echo "$function" >$R/filter
+	echo 1 >/proc/sys/kernel/printk
 	reader /tmp/out fileio stream $R/per_cpu/cpu1/trace_pipe 65536
 	for i in 1 2 3 4 5 6; do
 		waits "$reader"
 		if [ $i -eq 4 ]; then background churn 1; fi
-		backtraces
+		taskset 1 sh -c 'echo l >/proc/sysrq-trigger'
 		until_true 20 has_lines /tmp/out $i
 	done
 	is 'in an NMI' "$(grep -cE "\[001\] ..[zZ].. .*: $function <-" /tmp/out)" 6
@@ -377,6 +383,7 @@ t 'the module stays while somebody reads' held
 t 'tracing_on 0 ends who has read' ended
 t 'all functions are traced, those of the readers too' everything
 t 'a reader is woken by the events of an NMI' nmi
+console_again
 if [ -e $CPU1 ]; then
 	t 'a reader waits while its CPU goes and comes' hotplugged
 else
