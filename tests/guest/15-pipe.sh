@@ -330,8 +330,16 @@ console_idle() {
 		grep -q '^State:.*[SI] (' "${comm%comm}status" || return 1
 	done
 }
+# complaints BUT: takes what the kernel logged, and logs again what of it were complaints, but for these.
+complaints() {
+	local line
+	dmesg -c | grep -E -f /etc/splats | grep -vE "$1" | while read -r line; do
+		echo "${line#*]}" >/dev/kmsg
+	done
+}
 console_again() {
 	until_true 20 console_idle
+	complaints 'Call Trace:|NMI backtrace for cpu|INFO: NMI handler'
 	echo "$LEVEL" >/proc/sys/kernel/printk
 }
 
@@ -382,6 +390,7 @@ t 'a reader that waits can be killed' killed
 t 'the module stays while somebody reads' held
 t 'tracing_on 0 ends who has read' ended
 t 'all functions are traced, those of the readers too' everything
+complaints '^$'
 t 'a reader is woken by the events of an NMI' nmi
 console_again
 if [ -e $CPU1 ]; then
