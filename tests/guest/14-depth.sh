@@ -71,8 +71,9 @@ one_against_graph() {
 		}
 		substr(state, 3, 1) != "." { next }
 		!found && name == root { found = 1; me = task; base = depth; print 0, name; next }
-		found == 1 && task == me {
-			if (depth <= base) { found = 2; next }
+		found && task == me {
+			# (what comes later need not be read)
+			if (depth <= base) exit
 			print depth - base, name
 		}' >/tmp/ours
 	head -n 5 /tmp/graph /tmp/ours
