@@ -14,7 +14,7 @@ R=/sys/kernel/debug/rftrace
 T=/sys/kernel/tracing
 F=__do_sys_getppid
 # More events than these do not make the figures any better, but take longer.
-text_kb=512 drain_kb=1408 rest_kb=8192 turns=60000
+text_kb=512 drain_kb=4096 rest_kb=8192 turns=60000
 [ "$1" = full ] || turns=20000
 
 # Runs are short, so that most have no timer interrupt in them.
