@@ -59,7 +59,7 @@ all_and_rmmod() {
 	local i
 	background churn 0
 	background churn 1
-	for i in 1 2 3; do
+	for i in 1 2; do
 		load tracer=function
 		until_true 30 busy
 		rmmod rust_ftrace
