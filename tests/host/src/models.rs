@@ -59,10 +59,11 @@ fn read(ring: &Ring<Heap>, cursor: &mut Cursor<Vec<Words>>) {
     }
 }
 
-/// How far all orders are tried: each thread is stopped twice at most where it need not wait.
-fn builder() -> Builder {
+/// How far all orders are tried: threads are stopped so often at most where they need not wait.
+/// (`LOOM_MAX_PREEMPTIONS=3` tries more, for hours.)
+fn builder(preemptions: usize) -> Builder {
     let mut builder = Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
     builder.max_branches = 10_000;
     builder
 }
@@ -75,7 +76,7 @@ fn model<T: 'static>(
     before: impl Fn(&Ring<Heap>) -> T + Sync + Send + 'static,
     reader: impl Fn(&Ring<Heap>, T) + Sync + Send + 'static,
 ) {
-    builder().check(move || {
+    builder(2).check(move || {
         let ring = Arc::new(ring(2, 8));
         earlier.clone().for_each(|index| write(&ring, index));
         let state = before(&ring);
