@@ -9,7 +9,7 @@
 
 use core::ops::Range;
 
-use super::reader::{Decoder, Event, Extent, Place, Refill, Window, PATIENCE};
+use super::reader::{Decoder, Event, Extent, Extras, Place, Refill, Window, PATIENCE};
 use super::ring::{Ring, Storage};
 use super::slot::Words;
 
@@ -103,7 +103,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
         let rest = rest
             .unwrap_or_default()
             .iter()
-            .filter(|words| words.is_entry());
+            .filter(|words| words.is_event());
         let copied = self.window.place.event.saturating_add(rest.count() as u64);
         let held = copied.saturating_sub(position);
         // The copy may reach into what is there.
@@ -178,20 +178,26 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
             let event = self.window.decode();
             let after = self.window.place;
             if let Some(event) = event {
-                self.peeked = Some((after.event.wrapping_sub(1), event, after));
+                let index = after.event.wrapping_sub(event.count());
+                self.peeked = Some((index, event, after));
                 self.window.place = before;
             }
         }
         self.peeked.map(|(index, event, _)| (index, event))
     }
 
+    /// What the event that [`Consumer::peek`] returned has beside it.
+    pub(crate) fn extras(&self) -> Extras {
+        (self.peeked).map_or_else(Extras::default, |(_, _, after)| after.group.extras)
+    }
+
     /// Takes event `index`, which was the next one; whether it still was.
     pub(crate) fn take(&mut self, index: u64) -> bool {
         match self.peeked {
-            Some((next, _, after)) if next == index => {
+            Some((next, event, after)) if next == index => {
                 self.peeked = None;
                 self.window.place = after;
-                self.read = self.read.wrapping_add(1);
+                self.read = self.read.wrapping_add(event.count());
                 true
             }
             _ => false,
@@ -223,7 +229,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
             let from = self.window.copy.as_ref().get(slots)?;
             into.as_mut().get_mut(..length)?.copy_from_slice(from);
             for words in from {
-                after.decoder.decode(*words);
+                after.decoder.decode(*words, &mut after.group);
             }
             0..length
         };
@@ -263,12 +269,12 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
             let next = whole.then(|| ring.first_event_of(self.window.seq.wrapping_add(1)));
             let events = match next.flatten() {
                 Some(next) => next.saturating_sub(self.window.place.event),
-                None => slots.iter().map(|words| u64::from(words.is_entry())).sum(),
+                None => slots.iter().map(|words| u64::from(words.is_event())).sum(),
             };
             if events != 0 {
                 let last = match whole {
                     true => slots.len() - 1,
-                    false => slots.iter().rposition(|words| words.is_entry())?,
+                    false => slots.iter().rposition(|words| words.is_event())?,
                 };
                 return Some((last + 1, events, whole));
             }
@@ -285,7 +291,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
         let place = &mut self.window.place;
         if let Some(words) = self.window.copy.as_ref().get(place.decoded) {
             place.decoded += 1;
-            if place.decoder.decode(*words).is_some() {
+            if place.decoder.decode(*words, &mut place.group).is_some() {
                 place.event = place.event.wrapping_add(1);
             }
         }

@@ -34,6 +34,8 @@ impl<S: Source> Head<S> {
 pub(crate) struct Merge<S> {
     heads: Vec<Head<S>>,
     heap: Vec<usize>,
+    /// The first of the heap was given out.
+    given: bool,
 }
 
 impl<S: Source> Merge<S> {
@@ -42,6 +44,7 @@ impl<S: Source> Merge<S> {
         Self {
             heads: Vec::new(),
             heap: Vec::new(),
+            given: false,
         }
     }
 
@@ -60,11 +63,19 @@ impl<S: Source> Merge<S> {
         Ok(())
     }
 
-    /// The next event and its CPU.
-    pub(crate) fn next(&mut self) -> Option<(u32, Event)> {
+    /// The next event, and where it is from.
+    pub(crate) fn next(&mut self) -> Option<(&S, &Event)> {
+        if core::mem::take(&mut self.given) {
+            self.advance()?;
+        }
+        let first = self.heads.get(*self.heap.first()?)?;
+        self.given = true;
+        Some((&first.source, &first.event))
+    }
+
+    /// Looks for what comes behind the first event.
+    fn advance(&mut self) -> Option<()> {
         let first = self.heads.get_mut(*self.heap.first()?)?;
-        let cpu = first.source.cpu();
-        let event = first.event;
         match first.source.next() {
             Some(next) => first.event = next,
             None => {
@@ -74,7 +85,7 @@ impl<S: Source> Merge<S> {
             }
         }
         self.sift_down(0);
-        Some((cpu, event))
+        Some(())
     }
 
     fn head(&self, index: usize) -> Option<&Head<S>> {

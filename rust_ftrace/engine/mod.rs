@@ -20,6 +20,7 @@ pub(crate) mod function_set;
 pub(crate) mod glob;
 pub(crate) mod merge;
 pub(crate) mod names;
+pub(crate) mod options;
 pub(crate) mod parse;
 pub(crate) mod pid_set;
 pub(crate) mod raw;

@@ -15,7 +15,7 @@ pub(crate) struct Event {
     pub(crate) time: u64,
     /// The function.
     pub(crate) ip: u64,
-    /// Where it was called from.
+    /// Where it was called from, 0 if nothing says so.
     pub(crate) parent_ip: u64,
     /// Stack offset and state.
     pub(crate) context: Context,
@@ -23,6 +23,48 @@ pub(crate) struct Event {
     pub(crate) task: Task,
     /// Events of this CPU that were overwritten before this reader came to them, right before it.
     pub(crate) lost: u64,
+    /// What happened.
+    pub(crate) what: What,
+    /// Depth of a call, 0 for the outermost of its task; 255 for more.
+    pub(crate) depth: u8,
+    /// Whether there are [`Extras`].
+    pub(crate) has_extras: bool,
+    /// Its entry and its return were two events of the ring.
+    pub(crate) joined: bool,
+    /// How long a call took, in ticks of the trace clock.
+    pub(crate) duration: u64,
+}
+
+/// What an event says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum What {
+    /// A function was entered; nothing is said of its end.
+    #[default]
+    Function,
+    /// A call began.
+    Entry,
+    /// A call, of which nothing else of its CPU was recorded from its entry to its return.
+    Call,
+    /// A call ended.
+    Return,
+}
+
+impl Event {
+    /// How many events of the ring it stands for: a [`What::Call`] may have been two.
+    pub(crate) const fn count(&self) -> u64 {
+        1 + self.joined as u64
+    }
+}
+
+/// What only some events have, beside [`Event`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extras {
+    /// What the call has returned.
+    pub(crate) retval: Option<u64>,
+    /// When the call began, if that was before the event's own time.
+    pub(crate) since: Option<u64>,
+    /// Calls of the task that were too deep to be traced, up to here.
+    pub(crate) overrun: Option<u32>,
 }
 
 /// What a ring holds at one moment.
@@ -208,30 +250,85 @@ pub(crate) struct Decoder {
     pub(crate) epoch: u32,
     /// Who runs.
     pub(crate) task: Task,
+}
+
+/// What the slots of a group say of the event at their end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// Bits 32-63 of the duration.
+    long: u32,
+    /// The event was decoded.
+    ended: bool,
     wide: Option<u64>,
+    /// Whether any of `extras` is there.
+    any: bool,
+    pub(crate) extras: Extras,
+}
+
+impl Group {
+    /// Adds what the group of a call's return says to that of its entry.
+    fn join(&mut self, end: &Self) {
+        self.any |= end.any;
+        self.extras.retval = end.extras.retval;
+        self.extras.overrun = end.extras.overrun;
+    }
 }
 
 impl Decoder {
-    /// Decodes one slot; an event, if it is one.
-    pub(crate) fn decode(&mut self, words: Words) -> Option<Event> {
-        match words.kind() {
-            Some(Kind::Function) => {
-                return Some(Event {
-                    time: (u64::from(self.epoch) << TIME_BITS) | u64::from(words.high0()),
-                    ip: words.ip(),
-                    parent_ip: self.wide.take().unwrap_or(words.parent_ip()),
-                    context: Context(words.high1()),
-                    task: self.task,
-                    lost: 0,
-                });
+    /// Decodes one slot; an event, if it is one. `group` is of the slots since the event before it, and stays
+    /// until the next slot is decoded.
+    pub(crate) fn decode(&mut self, words: Words, group: &mut Group) -> Option<Event> {
+        if group.ended {
+            *group = Group::default();
+        }
+        let (what, parent_ip, context) = match words.kind() {
+            Some(Kind::Function) => (What::Function, words.parent_ip(), words.high1()),
+            Some(Kind::CallEntry) => (What::Entry, words.call_parent_ip(), words.flags()),
+            Some(Kind::Call) => (What::Call, 0, words.flags()),
+            Some(Kind::Return) => (What::Return, 0, words.flags()),
+            other => {
+                self.announce(other, words, group);
+                return None;
             }
+        };
+        group.ended = true;
+        let duration = match what {
+            What::Call | What::Return => (u64::from(group.long) << 32) | u64::from(words.high1()),
+            What::Function | What::Entry => 0,
+        };
+        Some(Event {
+            time: (u64::from(self.epoch) << TIME_BITS) | u64::from(words.high0()),
+            ip: words.ip(),
+            parent_ip: group.wide.unwrap_or(parent_ip),
+            context: Context(context),
+            task: self.task,
+            lost: 0,
+            what,
+            depth: match what {
+                What::Function => 0,
+                _ => words.depth() as u8,
+            },
+            has_extras: group.any,
+            joined: false,
+            duration,
+        })
+    }
+
+    #[inline(never)]
+    fn announce(&mut self, kind: Option<Kind>, words: Words, group: &mut Group) {
+        let extras = &mut group.extras;
+        match kind {
             Some(Kind::Time) => self.epoch = words.high1(),
             Some(Kind::Task) => words.first_half(&mut self.task),
             Some(Kind::TaskName) => words.second_half(&mut self.task),
-            Some(Kind::Wide) => self.wide = Some(words.wide()),
-            Some(Kind::Pad) | None => {}
+            Some(Kind::Long) => group.long = words.high1(),
+            Some(Kind::Wide) => group.wide = Some(words.wide()),
+            Some(Kind::Retval) => extras.retval = Some(words.wide()),
+            Some(Kind::Since) => extras.since = Some(words.wide()),
+            Some(Kind::Overrun) => extras.overrun = Some(words.high1()),
+            _ => {}
         }
-        None
+        group.any = *extras != Extras::default();
     }
 }
 
@@ -243,6 +340,8 @@ pub(super) struct Place {
     /// Slots of the copy that are decoded.
     pub(super) decoded: usize,
     pub(super) decoder: Decoder,
+    /// What the last slots have said.
+    pub(super) group: Group,
     /// Events given up since the last one given out.
     pub(super) lost: u64,
 }
@@ -316,7 +415,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Window<B> {
         self.seq = seq;
         self.complete = 0;
         self.place.decoded = 0;
-        self.place.decoder.wide = None;
+        self.place.group = Group::default();
     }
 
     /// Counts the events before `event` that are wanted and no longer there as lost.
@@ -332,17 +431,55 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Window<B> {
         while self.place.decoded < self.complete {
             let words = *self.copy.as_ref().get(self.place.decoded)?;
             self.place.decoded += 1;
-            let Some(event) = self.place.decoder.decode(words) else {
+            let Some(mut event) = self.place.decoder.decode(words, &mut self.place.group) else {
                 continue;
             };
             let index = self.place.event;
             self.place.event = index.wrapping_add(1);
-            if index >= self.from {
-                let lost = core::mem::take(&mut self.place.lost);
-                return Some(Event { lost, ..event });
+            if index < self.from {
+                continue;
             }
+            if event.what == What::Entry {
+                self.join_return(&mut event);
+            }
+            event.lost = core::mem::take(&mut self.place.lost);
+            return Some(event);
         }
         None
+    }
+
+    /// Makes an entry a whole call, if its return comes next.
+    fn join_return(&mut self, entry: &mut Event) {
+        let mut decoder = self.place.decoder;
+        let mut group = Group::default();
+        let rest = self.copy.as_ref().get(self.place.decoded..self.complete);
+        for (words, decoded) in rest
+            .unwrap_or_default()
+            .iter()
+            .zip(self.place.decoded + 1..)
+        {
+            let Some(event) = decoder.decode(*words, &mut group) else {
+                continue;
+            };
+            if event.what == What::Return
+                && (event.ip, event.depth, event.task) == (entry.ip, entry.depth, entry.task)
+            {
+                entry.what = What::Call;
+                entry.joined = true;
+                entry.duration = event.duration;
+                self.place.event = self.place.event.wrapping_add(1);
+                self.place.decoded = decoded;
+                self.place.decoder = decoder;
+                self.place.group.join(&group);
+                entry.has_extras = self.place.group.any;
+            }
+            break;
+        }
+    }
+
+    /// What the last event has beside it.
+    pub(super) fn extras(&self) -> &Extras {
+        &self.place.group.extras
     }
 }
 
@@ -379,6 +516,11 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Cursor<B> {
             self.refill(ring)?;
         }
         None
+    }
+
+    /// What the last event has beside it.
+    pub(crate) fn extras(&self) -> &Extras {
+        self.0.extras()
     }
 
     /// Waits for a writer that is just opening a sub-buffer, but not for one that is not finished.

@@ -8,13 +8,24 @@
 //! | 0    | 31    | parity of the lap                      | the same             |
 //! | 0    | 32-63 | time, low 32 bits                      | payload              |
 //! | 1    | 0-23  | `parent_ip`, low 31 bits               | payload              |
-//! | 1    | 24-30 |                                        | [`Kind`]             |
+//! | 1    | 24-29 |                                        | [`Kind`]             |
+//! | 1    | 30    |                                        | 1 if it is an event  |
 //! | 1    | 31    | 1                                      | 0                    |
 //! | 1    | 32-63 | [`Context`](super::context::Context)   | payload              |
 //!
 //! Word 0 is stored last, with release semantics: a slot whose parity bit equals the parity of its
 //! sub-buffer's lap is complete, any other is not written yet. So every slot publishes itself, and
 //! neither a commit counter nor a nesting counter is needed.
+//!
+//! The calls of the `function_graph` tracer are events of other kinds:
+//!
+//! | word | bits  | [`Kind::CallEntry`]       | [`Kind::Call`], a whole call | [`Kind::Return`]         |
+//! |------|-------|---------------------------|------------------------------|--------------------------|
+//! | 0    | 0-30  | `ip`, low 31 bits         | the same                     | the same                 |
+//! | 0    | 32-63 | time of the entry         | time of the entry            | time of the return       |
+//! | 1    | 0-7   | depth, 255 for more       | the same                     | the same                 |
+//! | 1    | 8-23  | context, bits 0-15        | that of the entry            | that of the return       |
+//! | 1    | 32-63 | `parent_ip`, low 32 bits  | duration, low 32 bits        | duration, low 32 bits    |
 //!
 //! The text of the kernel, of modules, of trampolines and of BPF programs lies in the top 2 GiB of
 //! the address space, so the upper 33 bits of its addresses are ones, and 31 bits name any of it. A
@@ -33,6 +44,7 @@ pub(crate) const TIME_BITS: u32 = 32;
 const TIME_SHIFT: u32 = 32;
 const KIND_SHIFT: u32 = 24;
 const KIND_MASK: u64 = 0x7f;
+const _: () = assert!(OTHER_EVENT == (Kind::CallEntry as u64) << KIND_SHIFT);
 /// Payload of word 1 below the kind.
 const SMALL_MASK: u64 = (1 << KIND_SHIFT) - 1;
 
@@ -40,6 +52,11 @@ const SMALL_MASK: u64 = (1 << KIND_SHIFT) - 1;
 pub(crate) const PARITY: u64 = 1 << 31;
 /// Says that a slot is a function entry, in word 1. Also a bit that is always 1 of a text address.
 pub(crate) const ENTRY: u64 = 1 << 31;
+
+/// Says that a slot that is no function entry is an event all the same, in word 1.
+const OTHER_EVENT: u64 = 1 << 30;
+const DEPTH_MASK: u64 = 0xff;
+const FLAGS_SHIFT: u32 = 8;
 
 /// Where the kernel's text begins.
 const TEXT_START: u64 = 0xffff_ffff_8000_0000;
@@ -63,6 +80,22 @@ pub(crate) enum Kind {
     /// The whole `parent_ip` of the entry that follows: its low half in bits 32-63 of word 0, its
     /// high half in bits 32-63 of word 1.
     Wide = 5,
+    /// Bits 32-63 of the duration of the event that follows, in bits 32-63 of word 1.
+    Long = 6,
+    /// What the call that follows has returned: its low half in bits 32-63 of word 0, its high half in bits
+    /// 32-63 of word 1.
+    Retval = 7,
+    /// When the call whose entry follows began, if that was before its own time; halves as above.
+    Since = 8,
+    /// How many calls of the task were too deep to be traced, up to the call that follows: bits 32-63 of
+    /// word 1.
+    Overrun = 9,
+    /// A call began.
+    CallEntry = 0x40,
+    /// A call that nothing else was recorded in.
+    Call = 0x41,
+    /// A call ended.
+    Return = 0x42,
 }
 
 impl Kind {
@@ -73,6 +106,13 @@ impl Kind {
             3 => Some(Self::Task),
             4 => Some(Self::TaskName),
             5 => Some(Self::Wide),
+            6 => Some(Self::Long),
+            7 => Some(Self::Retval),
+            8 => Some(Self::Since),
+            9 => Some(Self::Overrun),
+            0x40 => Some(Self::CallEntry),
+            0x41 => Some(Self::Call),
+            0x42 => Some(Self::Return),
             _ => None,
         }
     }
@@ -162,6 +202,49 @@ impl Words {
         Self::other(Kind::Wide, 0, parent_ip as u32, 0, (parent_ip >> 32) as u32)
     }
 
+    /// The slot that says when the call whose entry follows began.
+    pub(crate) const fn since_slot(time: u64) -> Self {
+        Self::other(Kind::Since, 0, time as u32, 0, (time >> 32) as u32)
+    }
+
+    /// The slot with what the call that follows has returned.
+    pub(crate) const fn retval_slot(value: u64) -> Self {
+        Self::other(Kind::Retval, 0, value as u32, 0, (value >> 32) as u32)
+    }
+
+    /// The slot with the high half of the duration of what follows.
+    pub(crate) const fn long_slot(duration: u64) -> Self {
+        Self::other(Kind::Long, 0, 0, 0, (duration >> 32) as u32)
+    }
+
+    /// The slot with the number of calls that were too deep.
+    pub(crate) const fn overrun_slot(overrun: u32) -> Self {
+        Self::other(Kind::Overrun, 0, 0, 0, overrun)
+    }
+
+    /// Word 1 of an event of the `function_graph` tracer; `high` is the duration, or the `parent_ip`.
+    #[inline(always)]
+    pub(crate) const fn second_of_call(kind: Kind, depth: u32, context: u32, high: u32) -> u64 {
+        let depth = if depth > 0xff { 0xff } else { depth };
+        let small = depth | ((context & 0xffff) << FLAGS_SHIFT) | ((kind as u32) << KIND_SHIFT);
+        small as u64 | ((high as u64) << 32)
+    }
+
+    /// An event of the `function_graph` tracer, but for its parity.
+    pub(crate) const fn call(
+        kind: Kind,
+        ip: u64,
+        time: u64,
+        depth: u32,
+        context: u32,
+        high: u32,
+    ) -> Self {
+        Self(
+            Self::first_of_entry(ip, ip_mask(0), time),
+            Self::second_of_call(kind, depth, context, high),
+        )
+    }
+
     /// The two slots that say which task the following slots belong to.
     pub(crate) const fn task_slots(task: &Task) -> [Self; 2] {
         let [first, second] = task.comm;
@@ -197,6 +280,22 @@ impl Words {
         self.1 & ENTRY != 0
     }
 
+    /// Whether it is an event, of any kind.
+    #[inline(always)]
+    pub(crate) const fn is_event(self) -> bool {
+        self.1 & (ENTRY | OTHER_EVENT) != 0
+    }
+
+    /// The depth of an event of the `function_graph` tracer.
+    pub(crate) const fn depth(self) -> u32 {
+        (self.1 & DEPTH_MASK) as u32
+    }
+
+    /// Its context, as far as it is kept.
+    pub(crate) const fn flags(self) -> u32 {
+        (self.1 >> FLAGS_SHIFT) as u32 & 0xffff
+    }
+
     /// Whether the slot was completed in a lap of parity `parity`.
     #[inline(always)]
     pub(crate) const fn is_complete(self, parity: u64) -> bool {
@@ -223,7 +322,12 @@ impl Words {
         text_address(self.1)
     }
 
-    /// The address that a [`Kind::Wide`] slot keeps.
+    /// The `parent_ip` of a [`Kind::CallEntry`] slot, if no [`Kind::Wide`] slot said another.
+    pub(crate) const fn call_parent_ip(self) -> u64 {
+        text_address(self.high1() as u64)
+    }
+
+    /// The address that a [`Kind::Wide`] slot keeps, and what other kinds keep in halves.
     pub(crate) const fn wide(self) -> u64 {
         self.high0() as u64 | ((self.high1() as u64) << 32)
     }

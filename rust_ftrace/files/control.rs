@@ -9,7 +9,7 @@ use kernel::prelude::*;
 use super::small::{no_memory, Small};
 use super::{Context, TABLE};
 use crate::engine::clock::ClockKind;
-use crate::engine::parse::{parse_bool, parse_number, parse_word};
+use crate::engine::parse::{parse_number, parse_word};
 use crate::sys::text::Text;
 use crate::tracer::Tracer;
 
@@ -83,20 +83,6 @@ impl Small for TracingOn {
     fn store(context: &Context, value: &[u8]) -> Result {
         // As in tracefs, any number but 0 means on.
         context.instance.set_on(parse_number(value)? != 0);
-        Ok(())
-    }
-}
-
-/// `options/func-depth`.
-pub(super) struct FuncDepth;
-
-impl Small for FuncDepth {
-    fn show(context: &Context, text: &mut Text) -> Result {
-        writeln!(text, "{}", u8::from(context.instance.func_depth())).map_err(no_memory)
-    }
-
-    fn store(context: &Context, value: &[u8]) -> Result {
-        context.instance.set_func_depth(parse_bool(value)?);
         Ok(())
     }
 }

@@ -6,7 +6,8 @@ use kernel::prelude::*;
 
 use super::small::no_memory;
 use crate::engine::names::Names;
-use crate::engine::reader::Event;
+use crate::engine::options::TraceOption;
+use crate::engine::reader::{Event, Extras};
 use crate::engine::render::{self, Symbols};
 use crate::engine::replay::Replay;
 use crate::instance::Instance;
@@ -35,16 +36,21 @@ impl Lines {
             timeline: instance.timeline(),
             symbols: SymbolCache::new()?,
             modules_loaded: instance.machine().modules_loaded(),
-            replay: instance.func_depth().then(Replay::new),
+            replay: Self::wants_depth(instance).then(Replay::new),
         })
+    }
+
+    fn wants_depth(instance: &Instance) -> bool {
+        instance.options().has(TraceOption::FuncDepth)
     }
 
     /// Follows what has changed since, before more events are looked for.
     pub(super) fn refresh(&mut self, instance: &Instance) {
         self.timeline = instance.timeline();
         self.symbols.passing.clear();
-        if self.with_depth() != instance.func_depth() {
-            self.replay = instance.func_depth().then(Replay::new);
+        let wants_depth = Self::wants_depth(instance);
+        if self.with_depth() != wants_depth {
+            self.replay = wants_depth.then(Replay::new);
         }
     }
 
@@ -68,7 +74,13 @@ impl Lines {
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    pub(super) fn write_event(&mut self, text: &mut Text, cpu: u32, event: &Event) -> Result {
+    pub(super) fn write_event(
+        &mut self,
+        text: &mut Text,
+        cpu: u32,
+        event: &Event,
+        _extras: &Extras,
+    ) -> Result {
         if event.lost != 0 {
             render::write_lost(text, cpu, event.lost).map_err(no_memory)?;
         }

@@ -5,6 +5,7 @@
 mod control;
 mod lines;
 mod lists;
+mod options;
 mod pid;
 mod pipe;
 mod raw;
@@ -20,20 +21,18 @@ use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::Arc;
 
-use self::control::{
-    AvailableTracers, CurrentTracer, Errors, FuncDepth, Readme, TraceClock, TracingOn,
-};
+use self::control::{AvailableTracers, CurrentTracer, Errors, Readme, TraceClock, TracingOn};
 use self::lists::{AvailableFile, EnabledFile, FilterList, ListFile, NotraceList};
+use self::options::{OptionFile, TraceOptions};
 use self::pid::PidFile;
 use self::pipe::PipeFile;
 use self::raw::RawFile;
-use self::sizes::{
-    BufferPercent, BufferSize, DisableOnFree, FreeBuffer, Overwrite, SubbufSize, TotalSize,
-};
+use self::sizes::{BufferPercent, BufferSize, FreeBuffer, SubbufSize, TotalSize};
 use self::small::SmallFile;
 use self::snapshot::SnapshotFile;
 use self::status::{CpuStats, Status};
 use self::trace::TraceFile;
+use crate::engine::options::TraceOption;
 use crate::instance::Instance;
 use crate::sys::cpu;
 use crate::sys::debugfs::{Place, Tree};
@@ -197,22 +196,124 @@ const TABLE: &[Spec] = &[
         "what events are stamped with, the current one in brackets; changing it clears the buffers"
     ),
     spec!(
-        "options/func-depth",
+        "trace_options",
         WRITE,
-        SmallFile<FuncDepth>,
-        "1 adds the call depth to each line of trace"
+        SmallFile<TraceOptions>,
+        "all options; writing a name switches it on, no before it off"
     ),
     spec!(
         "options/overwrite",
         WRITE,
-        SmallFile<Overwrite>,
+        SmallFile<OptionFile<{ TraceOption::Overwrite as usize }>>,
         "1: new events take the place of the oldest when a buffer is full; 0: they are dropped"
     ),
     spec!(
         "options/disable_on_free",
         WRITE,
-        SmallFile<DisableOnFree>,
+        SmallFile<OptionFile<{ TraceOption::DisableOnFree as usize }>>,
         "1: closing free_buffer also stops recording"
+    ),
+    spec!(
+        "options/func-depth",
+        WRITE,
+        SmallFile<OptionFile<{ TraceOption::FuncDepth as usize }>>,
+        "1 adds the call depth to each line of trace"
+    ),
+    spec!(
+        "options/func_stack_trace",
+        WRITE,
+        SmallFile<OptionFile<{ TraceOption::FuncStackTrace as usize }>>,
+        "1: the function tracer records the stack of each call"
+    ),
+    spec!(
+        "options/func-args",
+        WRITE,
+        SmallFile<OptionFile<{ TraceOption::FuncArgs as usize }>>,
+        "1: the function tracer records the arguments of each call"
+    ),
+    spec!(
+        "options/funcgraph-overrun",
+        WRITE,
+        SmallFile<OptionFile<{ TraceOption::GraphOverrun as usize }>>,
+        "1: function_graph shows how many calls were too deep to be traced"
+    ),
+    spec!(
+        "options/funcgraph-cpu",
+        WRITE,
+        SmallFile<OptionFile<{ TraceOption::GraphCpu as usize }>>,
+        "1: function_graph shows the CPU"
+    ),
+    spec!(
+        "options/funcgraph-overhead",
+        WRITE,
+        SmallFile<OptionFile<{ TraceOption::GraphOverhead as usize }>>,
+        "1: function_graph marks long durations"
+    ),
+    spec!(
+        "options/funcgraph-proc",
+        WRITE,
+        SmallFile<OptionFile<{ TraceOption::GraphProc as usize }>>,
+        "1: function_graph shows the task"
+    ),
+    spec!(
+        "options/funcgraph-duration",
+        WRITE,
+        SmallFile<OptionFile<{ TraceOption::GraphDuration as usize }>>,
+        "1: function_graph shows how long calls took"
+    ),
+    spec!(
+        "options/funcgraph-abstime",
+        WRITE,
+        SmallFile<OptionFile<{ TraceOption::GraphAbstime as usize }>>,
+        "1: function_graph shows when calls began or ended"
+    ),
+    spec!(
+        "options/funcgraph-irqs",
+        WRITE,
+        SmallFile<OptionFile<{ TraceOption::GraphIrqs as usize }>>,
+        "1: function_graph traces hardware interrupts too"
+    ),
+    spec!(
+        "options/funcgraph-tail",
+        WRITE,
+        SmallFile<OptionFile<{ TraceOption::GraphTail as usize }>>,
+        "1: function_graph shows the function's name at its end"
+    ),
+    spec!(
+        "options/funcgraph-retval",
+        WRITE,
+        SmallFile<OptionFile<{ TraceOption::GraphRetval as usize }>>,
+        "1: function_graph records and shows what functions return"
+    ),
+    spec!(
+        "options/funcgraph-retval-hex",
+        WRITE,
+        SmallFile<OptionFile<{ TraceOption::GraphRetvalHex as usize }>>,
+        "1: function_graph shows that in hex always"
+    ),
+    spec!(
+        "options/funcgraph-retaddr",
+        WRITE,
+        SmallFile<OptionFile<{ TraceOption::GraphRetaddr as usize }>>,
+        "1: function_graph records and shows where calls came from"
+    ),
+    spec!(
+        "options/funcgraph-args",
+        WRITE,
+        SmallFile<OptionFile<{ TraceOption::GraphArgs as usize }>>,
+        "1: function_graph records and shows the arguments of calls"
+    ),
+    spec!(
+        "options/sleep-time",
+        WRITE,
+        SmallFile<OptionFile<{ TraceOption::SleepTime as usize }>>,
+        "1: durations include the time that the task was not running"
+    ),
+    spec!(
+        "options/graph-time",
+        WRITE,
+        SmallFile<OptionFile<{ TraceOption::GraphTime as usize }>>,
+        "1: the profile's times of a function include those of what it called"
     ),
     spec!(
         "available_filter_functions",

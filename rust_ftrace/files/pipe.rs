@@ -8,7 +8,7 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 
 use super::lines::Lines;
 use super::Context;
-use crate::engine::reader::Event;
+use crate::engine::reader::{Event, Extras};
 use crate::instance::buffers::{Source, Which};
 use crate::instance::waiting::{Awaited, Waiting};
 use crate::instance::Instance;
@@ -69,6 +69,7 @@ struct Head {
     cpu: u32,
     index: u64,
     event: Event,
+    extras: Extras,
 }
 
 impl Head {
@@ -76,12 +77,16 @@ impl Head {
         let Some(Source { cpu, buffer }) = sources.get(source) else {
             return Ok(None);
         };
-        let next = buffer.consume(|ring, consumer| consumer.peek(ring))?;
-        Ok(next.map(|(index, event)| Self {
+        let next = buffer.consume(|ring, consumer| {
+            let (index, event) = consumer.peek(ring)?;
+            Some((index, event, consumer.extras()))
+        })?;
+        Ok(next.map(|(index, event, extras)| Self {
             source,
             cpu: cpu.as_u32(),
             index,
             event,
+            extras,
         }))
     }
 }
@@ -107,9 +112,9 @@ impl State {
         while let Some((place, head)) = heads.iter().enumerate().min_by_key(key) {
             let length = self.text.as_bytes().len();
             self.lines.follow_modules(&context.instance);
-            let written = self
-                .lines
-                .write_event(&mut self.text, head.cpu, &head.event);
+            let written =
+                self.lines
+                    .write_event(&mut self.text, head.cpu, &head.event, &head.extras);
             if written.is_err() {
                 // Nothing was taken that is not all there.
                 self.text.truncate(length);

@@ -9,7 +9,7 @@ use kernel::sync::Arc;
 
 use super::small::{no_memory, Once, Small};
 use super::Context;
-use crate::engine::parse::{parse_bool, parse_number};
+use crate::engine::parse::parse_number;
 use crate::instance::buffers::Buffers;
 use crate::sys::debugfs::{File, OpenMode};
 use crate::sys::text::Text;
@@ -69,35 +69,6 @@ impl Small for BufferPercent {
 
     fn store(context: &Context, value: &[u8]) -> Result {
         context.instance.set_buffer_percent(parse_number(value)?)
-    }
-}
-
-/// `options/overwrite`.
-pub(super) struct Overwrite;
-
-impl Small for Overwrite {
-    fn show(context: &Context, text: &mut Text) -> Result {
-        let discard = context.instance.with_buffers(Buffers::discard);
-        show_number(text, usize::from(!discard))
-    }
-
-    fn store(context: &Context, value: &[u8]) -> Result {
-        context.instance.set_discard(!parse_bool(value)?);
-        Ok(())
-    }
-}
-
-/// `options/disable_on_free`.
-pub(super) struct DisableOnFree;
-
-impl Small for DisableOnFree {
-    fn show(context: &Context, text: &mut Text) -> Result {
-        show_number(text, usize::from(context.instance.stop_on_free()))
-    }
-
-    fn store(context: &Context, value: &[u8]) -> Result {
-        context.instance.set_stop_on_free(parse_bool(value)?);
-        Ok(())
     }
 }
 

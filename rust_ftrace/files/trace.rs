@@ -116,7 +116,12 @@ impl TraceLines {
 }
 
 impl Reading {
-    fn write_event(&mut self, text: &mut Text, cpu: u32, event: &Event) -> Result {
+    /// Writes the next event; false if there is none.
+    fn write_next(&mut self, text: &mut Text) -> Result<bool> {
+        let Some((source, event)) = self.events.next() else {
+            return Ok(false);
+        };
+        let cpu = merge::Source::cpu(source);
         if let Some(started) = &mut self.started {
             if !started.contains(&cpu) {
                 if !started.is_empty() {
@@ -125,7 +130,9 @@ impl Reading {
                 started.push(cpu, GFP_KERNEL)?;
             }
         }
-        self.lines.write_event(text, cpu, event)
+        let extras = source.cursor.extras();
+        self.lines.write_event(text, cpu, event, extras)?;
+        Ok(true)
     }
 }
 
@@ -145,10 +152,6 @@ impl Records for TraceLines {
                 .map_err(no_memory)?;
             return Ok(true);
         }
-        let Some((cpu, event)) = reading.events.next() else {
-            return Ok(false);
-        };
-        reading.write_event(text, cpu, &event)?;
-        Ok(true)
+        reading.write_next(text)
     }
 }

@@ -200,12 +200,7 @@ impl Buffers {
         self.subbuf_kb
     }
 
-    /// Whether new events are dropped when a buffer is full, and not the oldest overwritten.
-    pub(crate) const fn discard(&self) -> bool {
-        self.discard
-    }
-
-    /// Says whether they are.
+    /// Says whether new events are dropped when a buffer is full, and not the oldest overwritten.
     pub(crate) fn set_discard(&mut self, discard: bool) {
         self.discard = discard;
         for buffers in &self.cpus {

@@ -22,6 +22,7 @@ use self::error_log::ErrorLog;
 use self::functions::{List, Lists};
 use self::waiting::Wakers;
 use crate::engine::clock::ClockKind;
+use crate::engine::options::{Options, TraceOption};
 use crate::machine::Machine;
 use crate::sys::cpu::Prepare;
 use crate::sys::ftrace::{Functions, Hook};
@@ -41,10 +42,7 @@ pub(crate) struct Control {
     /// The tracer was started by writing a filter, not by name; clearing the filter stops it.
     implicit: bool,
     lists: Lists,
-    /// `options/func-depth`.
-    func_depth: bool,
-    /// `options/disable_on_free`.
-    stop_on_free: bool,
+    options: Options,
 }
 
 /// An instance.
@@ -87,8 +85,7 @@ impl Instance {
                 tracer: Tracer::Nop,
                 implicit: false,
                 lists: Lists::new(),
-                func_depth: false,
-                stop_on_free: false,
+                options: Options::new(),
             }),
             error_log <- new_mutex!(ErrorLog::new()),
             buffers <- new_mutex!(Buffers::new(&wakers)?),
@@ -212,14 +209,23 @@ impl Instance {
         Ok(())
     }
 
-    /// Whether the trace has a column with the call depth.
-    pub(crate) fn func_depth(&self) -> bool {
-        self.control.lock().func_depth
+    /// Which options are on.
+    pub(crate) fn options(&self) -> Options {
+        self.control.lock().options
     }
 
-    /// Says whether it has.
-    pub(crate) fn set_func_depth(&self, on: bool) {
-        self.control.lock().func_depth = on;
+    /// Switches an option on or off.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is changed then; none yet.
+    pub(crate) fn set_option(&self, option: TraceOption, on: bool) -> Result {
+        let mut control = self.control.lock();
+        if option == TraceOption::Overwrite {
+            self.buffers.lock().set_discard(!on);
+        }
+        control.options = control.options.with(option, on);
+        Ok(())
     }
 
     /// Calls `user` with the buffers.
@@ -270,25 +276,10 @@ impl Instance {
     /// `ENOMEM` if there is no memory even for that.
     pub(crate) fn free_buffers(&self) -> Result {
         let mut control = self.control.lock();
-        if control.stop_on_free {
+        if control.options.has(TraceOption::DisableOnFree) {
             self.hook.handler().set_gate(Gate::Off, true);
         }
         self.exchange(&mut control, Buffers::shrink)
-    }
-
-    /// `options/disable_on_free`.
-    pub(crate) fn stop_on_free(&self) -> bool {
-        self.control.lock().stop_on_free
-    }
-
-    /// Changes it.
-    pub(crate) fn set_stop_on_free(&self, on: bool) {
-        self.control.lock().stop_on_free = on;
-    }
-
-    /// Says whether new events are dropped when a buffer is full, and not the oldest overwritten.
-    pub(crate) fn set_discard(&self, discard: bool) {
-        self.buffers.lock().set_discard(discard);
     }
 
     /// Takes a snapshot of `cpu`, or all.

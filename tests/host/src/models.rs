@@ -29,7 +29,7 @@ fn event(index: u64) -> Event {
         parent_ip: call.parent_ip,
         context: Context(context),
         task: task(1, 1, "init"),
-        lost: 0,
+        ..Event::default()
     }
 }
 

@@ -13,7 +13,7 @@ use super::{cases, interrupted};
 use crate::engine::account::{Account, Counts};
 use crate::engine::consumer::{Chunk, Consumer};
 use crate::engine::raw::{self, TimeFormat};
-use crate::engine::reader::Event;
+use crate::engine::reader::{Event, Group};
 use crate::engine::slot::{Task, Words};
 use crate::raw_decoder::{decode, RawEvent, Record};
 use crate::support::{copy_space, task};
@@ -124,8 +124,9 @@ fn take_chunk(
     assert!(chunk.slots.len() <= most);
     let (first, mut lost, mut decoder) = (chunk.first_event, chunk.lost, chunk.decoder);
     let slots = &slots[chunk.slots.clone()];
+    let mut group = Group::default();
     let events: Vec<_> = (slots.iter())
-        .filter_map(|words| decoder.decode(*words))
+        .filter_map(|words| decoder.decode(*words, &mut group))
         .collect();
     assert_eq!(events.len() as u64, chunk.events);
     assert!(!events.is_empty());

@@ -91,7 +91,7 @@ impl Cpu {
                 parent_ip: call.parent_ip,
                 context: Context(context),
                 task,
-                lost: 0,
+                ..Event::default()
             }),
             Outcome::Overrun => self.overrun.set(self.overrun.get() + 1),
             Outcome::Full => self.dropped.set(self.dropped.get() + 1),

@@ -29,9 +29,11 @@ fn merged(lists: &[(u32, Vec<u64>)]) -> Vec<(u64, u32, u64)> {
         let list = List(*cpu, events.collect::<Vec<_>>().into_iter());
         merge.add(list).expect("memory");
     }
-    std::iter::from_fn(|| merge.next())
-        .map(|(cpu, event)| (event.time, cpu, event.ip))
-        .collect()
+    let next = || {
+        let (source, event) = merge.next()?;
+        Some((event.time, source.cpu(), event.ip))
+    };
+    std::iter::from_fn(next).collect()
 }
 
 #[test]

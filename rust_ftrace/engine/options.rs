@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The options of `options/` and `trace_options`: their names, and which are on.
+//!
+//! Names and values at the start are tracefs's (kernel/trace/trace.h, trace_functions_graph.c), but for
+//! `func-depth`, which it does not have.
+
+macro_rules! options {
+    ($($(#[$doc:meta])* $option:ident = $name:literal $default:ident,)*) => {
+        /// An option.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(crate) enum TraceOption {
+            $($(#[$doc])* $option,)*
+        }
+
+        impl TraceOption {
+            /// All of them, in the order of `trace_options`.
+            pub(crate) const ALL: &[Self] = &[$(Self::$option,)*];
+
+            /// What it is called.
+            pub(crate) const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$option => $name,)*
+                }
+            }
+
+            /// Whether it is on as long as nobody says otherwise.
+            const fn default(self) -> bool {
+                match self {
+                    $(Self::$option => options!(@ $default),)*
+                }
+            }
+        }
+    };
+    (@ on) => { true };
+    (@ off) => { false };
+}
+
+options! {
+    /// New events take the place of the oldest when a buffer is full.
+    Overwrite = "overwrite" on,
+    /// Closing `free_buffer` also stops recording.
+    DisableOnFree = "disable_on_free" off,
+    /// Lines have the call depth.
+    FuncDepth = "func-depth" off,
+    /// The `function` tracer records the stack at each event.
+    FuncStackTrace = "func_stack_trace" off,
+    /// It records the arguments of each call.
+    FuncArgs = "func-args" off,
+    /// `function_graph` shows how many calls were too deep.
+    GraphOverrun = "funcgraph-overrun" off,
+    /// It shows the CPU.
+    GraphCpu = "funcgraph-cpu" on,
+    /// It marks long durations.
+    GraphOverhead = "funcgraph-overhead" on,
+    /// It shows the task.
+    GraphProc = "funcgraph-proc" off,
+    /// It shows how long calls took.
+    GraphDuration = "funcgraph-duration" on,
+    /// It shows when they began or ended.
+    GraphAbstime = "funcgraph-abstime" off,
+    /// It traces in hardware interrupts.
+    GraphIrqs = "funcgraph-irqs" on,
+    /// It shows the function's name at its end.
+    GraphTail = "funcgraph-tail" off,
+    /// It records what functions return.
+    GraphRetval = "funcgraph-retval" off,
+    /// It shows that in hex always.
+    GraphRetvalHex = "funcgraph-retval-hex" off,
+    /// It records where functions were called from.
+    GraphRetaddr = "funcgraph-retaddr" off,
+    /// It records the arguments of calls.
+    GraphArgs = "funcgraph-args" off,
+    /// Durations include the time for which the task did not run.
+    SleepTime = "sleep-time" on,
+    /// The profile's times of functions include those of what they called.
+    GraphTime = "graph-time" on,
+}
+
+/// Which options are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Options(pub(crate) u64);
+
+impl Options {
+    /// As it is at the start.
+    pub(crate) const fn new() -> Self {
+        let mut bits = 0;
+        let mut index = 0;
+        while index < TraceOption::ALL.len() {
+            if TraceOption::ALL[index].default() {
+                bits |= TraceOption::ALL[index].bit();
+            }
+            index += 1;
+        }
+        Self(bits)
+    }
+
+    /// Whether `option` is on.
+    pub(crate) const fn has(self, option: TraceOption) -> bool {
+        self.0 & option.bit() != 0
+    }
+
+    /// The same with `option` on or off.
+    pub(crate) const fn with(self, option: TraceOption, on: bool) -> Self {
+        match on {
+            true => Self(self.0 | option.bit()),
+            false => Self(self.0 & !option.bit()),
+        }
+    }
+}
+
+impl TraceOption {
+    const fn bit(self) -> u64 {
+        1 << self as u8
+    }
+
+    /// What a word written to `trace_options` means: an option's name, or that with `no` before it.
+    pub(crate) fn parse(word: &[u8]) -> Option<(Self, bool)> {
+        let find = |name: &[u8]| {
+            let mut all = Self::ALL.iter().copied();
+            all.find(|option| option.name().as_bytes() == name)
+        };
+        match word.strip_prefix(b"no").and_then(find) {
+            Some(option) => Some((option, false)),
+            None => find(word).map(|option| (option, true)),
+        }
+    }
+}
