@@ -18,6 +18,7 @@ pub(crate) mod context;
 pub(crate) mod filter;
 pub(crate) mod function_set;
 pub(crate) mod glob;
+pub(crate) mod line;
 pub(crate) mod merge;
 pub(crate) mod names;
 pub(crate) mod options;

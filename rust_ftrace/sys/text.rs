@@ -6,7 +6,7 @@ use core::fmt;
 
 use kernel::prelude::*;
 
-use crate::engine::render::{Output, ROOM};
+use crate::engine::line::{Output, ROOM};
 
 /// Bytes that there is room for once there is any.
 const FIRST_ROOM: usize = 256;

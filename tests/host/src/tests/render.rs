@@ -9,10 +9,10 @@ use crate::engine::context::{
     Context, BH_OFF, HARDIRQ, IRQS_ON, NEED_RESCHED, NEED_RESCHED_LAZY, NMI, PREEMPT_RESCHED,
     SOFTIRQ,
 };
+use crate::engine::line::{Output, ROOM};
 use crate::engine::reader::Event;
 use crate::engine::render::{
-    write_cpu_started, write_entry, write_header, write_lost, Output, Symbols, TimeUnit, Totals,
-    ROOM,
+    write_cpu_started, write_entry, write_header, write_lost, Symbols, TimeUnit, Totals,
 };
 use crate::engine::slot::Task;
 use crate::support::task;
