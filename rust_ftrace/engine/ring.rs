@@ -52,8 +52,16 @@
 //! A reader copies a sub-buffer and then looks whether the header still shows the same `seq`; if
 //! not, a writer has overtaken it and the copy is thrown away. See [`reader`](super::reader).
 
-use super::slot::{ip_mask, is_text_address, Task, Words, PARITY, SLOT_BYTES, TIME_BITS};
-use crate::shim::{fence_release, Word};
+#[allow(dead_code)] // (until the hook of function_graph is there)
+mod call;
+mod cold;
+mod group;
+
+use super::slot::{is_text_address, Task, Words, PARITY, SLOT_BYTES, TIME_BITS};
+use crate::shim::Word;
+
+#[allow(unused_imports)]
+pub(crate) use self::call::OpenCall;
 
 /// A slot in the ring's memory.
 #[repr(C)]
@@ -96,6 +104,12 @@ pub(crate) trait Caller: Copy {
     /// See [`context`](super::context).
     fn context(&self) -> u32;
 
+    /// The same without the stack pointer: bits 0-15.
+    #[allow(dead_code)]
+    fn flags(&self) -> u32 {
+        self.context()
+    }
+
     /// Who runs.
     fn task(&self) -> Task;
 
@@ -132,6 +146,9 @@ pub(crate) const LAPS: u64 = 1 << (63 - LAP_SHIFT);
 
 /// Fewest slots in a sub-buffer: room for the header, the longest group of slots, and more.
 pub(crate) const MIN_SUBBUF_SLOTS: usize = 8;
+#[allow(dead_code)]
+/// Most announcements that [`Ring::enter_call`] and its like take.
+pub(crate) const MAX_CALL_EXTRA: usize = 6;
 /// Most slots in a sub-buffer, so that the head can count them.
 pub(crate) const MAX_SUBBUF_SLOTS: usize = OTHERS_MASK as usize + 1;
 
@@ -249,6 +266,12 @@ struct Cold {
     overrun: Word,
     /// Events that could not be written because the ring was full.
     dropped: Word,
+    #[allow(dead_code)]
+    /// The token of the call whose entry is not complete yet, 0 for none. See [`call`].
+    pending: Word,
+    #[allow(dead_code)]
+    /// What tells this ring's tokens from those of others.
+    identity: u64,
 }
 
 // SAFETY: `base` points into `storage`, which is `Sync` itself; all else is atomic or constant.
@@ -309,6 +332,8 @@ impl<S: Storage> Ring<S> {
                 opening: Word::new(0),
                 overrun: Word::new(0),
                 dropped: Word::new(0),
+                pending: Word::new(0),
+                identity: 0,
             },
             readers: ReaderSide {
                 discard: Word::new(0),
@@ -459,292 +484,5 @@ impl<S: Storage> Ring<S> {
         let slot = unsafe { self.slot(index * SLOT_BYTES) };
         slot.1.store_relaxed(words.1);
         slot.0.store_release(words.0);
-    }
-
-    /// The way of all events that need more than one slot, or a new sub-buffer, or were interrupted.
-    ///
-    /// It goes round again only if an interrupt wrote an event in between. The arguments are in the
-    /// order in which a hook has them, so that it need not move them.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Ring::write`].
-    #[cold]
-    #[inline(never)]
-    unsafe fn write_cold<C: Caller>(call: Call, ring: &Self, caller: C) -> Outcome {
-        if ring.cold.subbufs == 0 {
-            ring.storage.missed();
-            return Outcome::Closed;
-        }
-        let task = caller.task();
-        loop {
-            let head = ring.head();
-            let now = caller.now();
-            let place = head.slot() & (ring.subbuf_slots() - 1);
-            if place == 0 {
-                match ring.open(head) {
-                    Opening::Raced => continue,
-                    Opening::Blocked(outcome) => {
-                        match outcome {
-                            Outcome::Full => ring.cold.dropped.local_add(1),
-                            _ => ring.cold.overrun.local_add(1),
-                        }
-                        return outcome;
-                    }
-                    Opening::Ready(start, ours, reached) => {
-                        let group = Group::new(call, &caller, &task, now, true, true);
-                        let won = ring.take(head, start, &group);
-                        if ours {
-                            ring.cold.opening.store_relaxed(0);
-                        }
-                        if won {
-                            // SAFETY: `take` moved the head over the group's slots.
-                            unsafe { ring.fill_group(start, &group, now) };
-                            if reached {
-                                ring.storage.reached();
-                            }
-                            return Outcome::Written;
-                        }
-                    }
-                }
-                continue;
-            }
-            let needs_time = now >> TIME_BITS != ring.epoch.load_relaxed();
-            let needs_task = !caller.is_task(|index| ring.task_word(index));
-            let group = Group::new(call, &caller, &task, now, needs_time, needs_task);
-            if place + group.length() > ring.subbuf_slots() {
-                ring.close(head);
-            } else if ring.take(head, head, &group) {
-                // SAFETY: `take` moved the head over the group's slots.
-                unsafe { ring.fill_group(head, &group, now) };
-                return Outcome::Written;
-            }
-        }
-    }
-
-    /// Moves the head from `old` to behind `group`, which begins at `start`.
-    fn take(&self, old: Head, start: Head, group: &Group) -> bool {
-        let others = (group.length() as u64 - 1) << OTHERS_SHIFT;
-        let new = start
-            .0
-            .wrapping_add(group.length() as u64 * STEP)
-            .wrapping_add(others);
-        self.head.local_exchange(old.0, new)
-    }
-
-    /// Fills a group's slots from `start` on, and remembers what it announced.
-    ///
-    /// # Safety
-    ///
-    /// The caller got these slots from the head.
-    unsafe fn fill_group(&self, start: Head, group: &Group, now: u64) {
-        for (index, words) in (start.slot()..).zip(group.slots()) {
-            // SAFETY: The caller promises that the slot is its own.
-            unsafe { self.fill(index, words.with_parity(start.parity())) };
-        }
-        // After the exchange: an interrupt between the two announces the same again, no more. Its
-        // own announcements stay true, since the task is the same and an older epoch never comes
-        // back.
-        self.epoch.store_relaxed(now >> TIME_BITS);
-        self.task[0].store_relaxed(group.task.ids);
-        self.task[1].store_relaxed(group.task.comm[0]);
-        self.task[2].store_relaxed(group.task.comm[1]);
-    }
-
-    /// Moves the head to the next boundary and fills what is left before it.
-    fn close(&self, head: Head) {
-        let left = self.subbuf_slots() - (head.slot() & (self.subbuf_slots() - 1));
-        let new = (head.0)
-            .wrapping_add(left as u64 * STEP)
-            .wrapping_add((left as u64) << OTHERS_SHIFT);
-        if !self.head.local_exchange(head.0, new) {
-            return;
-        }
-        for index in (head.slot()..).take(left) {
-            // SAFETY: The exchange moved the head over these slots.
-            unsafe { self.fill(index, Words::PAD.with_parity(head.parity())) };
-        }
-    }
-
-    /// Prepares the sub-buffer behind the boundary `head`.
-    fn open(&self, head: Head) -> Opening {
-        let slots = self.storage.slots();
-        let size = self.subbuf_slots();
-        let wraps = head.slot() >= slots.len();
-        let (index, lap) = if wraps {
-            (0, Head(head.next_lap()))
-        } else {
-            (head.slot(), head)
-        };
-        let (Some(last), Some(next)) = (
-            slots.get(head.slot().wrapping_sub(size)),
-            slots.get(index..index.wrapping_add(size)),
-        ) else {
-            // The invariants exclude it; an event lost and counted is better than a panic.
-            return Opening::Blocked(Outcome::Overrun);
-        };
-        let Some((header, rest)) = next.split_first() else {
-            return Opening::Blocked(Outcome::Overrun);
-        };
-        let seq = last.0.load_relaxed().wrapping_add(1);
-        if self.is_full(seq) {
-            return match self.head() == head {
-                true => Opening::Blocked(Outcome::Full),
-                false => Opening::Raced,
-            };
-        }
-        let events = (size as u64 - 1).wrapping_sub(head.others());
-        let first_event = last.1.load_relaxed().wrapping_add(events);
-        let found = header.0.load_relaxed();
-
-        let outer = self.cold.opening.load_relaxed();
-        let ours = outer == 0 && self.cold.opening.local_exchange(0, seq);
-        // From here on nobody comes round to this sub-buffer again. If the head is still as it was
-        // after all has been looked at, nobody has written, and what was seen belongs together.
-        let moved = || self.head() != head;
-        let blocked = || {
-            let distance = seq.wrapping_sub(outer);
-            let meets_outer =
-                outer != 0 && distance != 0 && distance.checked_rem(self.subbufs()) == Some(0);
-            // A slot that was not completed in the last lap belongs to a writer below on the stack.
-            let old_parity = lap.parity() ^ PARITY;
-            meets_outer || has_unfinished(rest, old_parity)
-        };
-        let opening = match (blocked(), moved()) {
-            (true, false) => Opening::Blocked(Outcome::Overrun),
-            (false, false) if found == seq || self.announce(header, found, seq, first_event) => {
-                if wraps {
-                    // An interrupt that has gone on meanwhile is in the same lap: it cannot have come
-                    // round to here. Others need no new mask.
-                    self.ip_mask.store_relaxed(ip_mask(lap.parity()));
-                }
-                let reached = seq >= self.readers.awaited.load_relaxed();
-                Opening::Ready(Head::compose(index + 1, 0, lap.0), ours, reached)
-            }
-            _ => Opening::Raced,
-        };
-        if ours && !matches!(opening, Opening::Ready(..)) {
-            self.cold.opening.store_relaxed(0);
-        }
-        opening
-    }
-
-    /// Whether sub-buffer `seq` must wait, in discard mode, for the one in its place to be released.
-    fn is_full(&self, seq: u64) -> bool {
-        let Some(in_place) = seq.checked_sub(self.subbufs()) else {
-            return false;
-        };
-        // Acquire: what follows is done after all loads of whoever released it.
-        in_place != 0
-            && self.readers.discard.load_relaxed() != 0
-            && in_place >= self.readers.released.load_acquire()
-    }
-
-    /// Writes a sub-buffer's header, which was `found`; whether it still was.
-    ///
-    /// It is zero in between, but never when the head is behind it: an interrupt that finds the head
-    /// at the next boundary takes the `seq` after this one from here. Once an interrupt has moved
-    /// the head, the header is no more as found, and stays.
-    fn announce(&self, header: &Slot, found: u64, seq: u64, first_event: u64) -> bool {
-        if !header.0.local_exchange(found, 0) {
-            return false;
-        }
-        // A reader that sees anything stored from here on sees the zero, or what came after it.
-        fence_release();
-        header.1.store_relaxed(first_event);
-        header.0.store_release(seq);
-        true
-    }
-}
-
-/// Whether any of `slots` was not completed in a lap of parity `parity`.
-fn has_unfinished(slots: &[Slot], parity: u64) -> bool {
-    /// As many at a time as the compiler makes one pass of a loop of. This is the only work that
-    /// grows with the number of events.
-    const AT_A_TIME: usize = 16;
-    let groups = slots.chunks_exact(AT_A_TIME);
-    let rest = groups.remainder();
-    if parity == 0 {
-        let any = |slots: &[Slot]| {
-            slots
-                .iter()
-                .fold(0, |bits, slot| bits | slot.0.load_relaxed())
-        };
-        let bits = groups.fold(any(rest), |bits, group| bits | any(group));
-        bits & PARITY != 0
-    } else {
-        let all = |slots: &[Slot]| {
-            slots
-                .iter()
-                .fold(!0, |bits, slot| bits & slot.0.load_relaxed())
-        };
-        let bits = groups.fold(all(rest), |bits, group| bits & all(group));
-        bits & PARITY == 0
-    }
-}
-
-/// What [`Ring::open`] found.
-enum Opening {
-    /// The sub-buffer is ready; its first free slot, whether `opening` was set here, and whether
-    /// readers wait for it.
-    Ready(Head, bool, bool),
-    /// An interrupt moved the head.
-    Raced,
-    /// The next sub-buffer cannot be had now.
-    Blocked(Outcome),
-}
-
-/// The slots of one event: announcements it needs, then the entry.
-struct Group {
-    slots: [Words; Group::MOST],
-    length: usize,
-    task: Task,
-}
-
-impl Group {
-    /// Time, task (2), wide parent, entry.
-    const MOST: usize = 5;
-
-    fn new(
-        call: Call,
-        caller: &impl Caller,
-        task: &Task,
-        now: u64,
-        needs_time: bool,
-        needs_task: bool,
-    ) -> Self {
-        let mut group = Self {
-            slots: [Words::default(); Self::MOST],
-            length: 0,
-            task: *task,
-        };
-        if needs_time {
-            group.push(Words::time_slot(now));
-        }
-        if needs_task {
-            let [first, second] = Words::task_slots(task);
-            group.push(first);
-            group.push(second);
-        }
-        if !is_text_address(call.parent_ip) {
-            group.push(Words::wide_slot(call.parent_ip));
-        }
-        group.push(Words::entry(call.ip, call.parent_ip, caller.context(), now));
-        group
-    }
-
-    fn push(&mut self, words: Words) {
-        if let Some(slot) = self.slots.get_mut(self.length) {
-            *slot = words;
-            self.length += 1;
-        }
-    }
-
-    fn length(&self) -> usize {
-        self.length
-    }
-
-    fn slots(&self) -> impl Iterator<Item = Words> + '_ {
-        self.slots.iter().copied().take(self.length)
     }
 }

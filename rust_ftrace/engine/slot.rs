@@ -42,7 +42,7 @@ pub(crate) const SLOT_BYTES: usize = 16;
 pub(crate) const TIME_BITS: u32 = 32;
 
 const TIME_SHIFT: u32 = 32;
-const KIND_SHIFT: u32 = 24;
+pub(super) const KIND_SHIFT: u32 = 24;
 const KIND_MASK: u64 = 0x7f;
 const _: () = assert!(OTHER_EVENT == (Kind::CallEntry as u64) << KIND_SHIFT);
 /// Payload of word 1 below the kind.
@@ -202,11 +202,13 @@ impl Words {
         Self::other(Kind::Wide, 0, parent_ip as u32, 0, (parent_ip >> 32) as u32)
     }
 
+    #[allow(dead_code)]
     /// The slot that says when the call whose entry follows began.
     pub(crate) const fn since_slot(time: u64) -> Self {
         Self::other(Kind::Since, 0, time as u32, 0, (time >> 32) as u32)
     }
 
+    #[allow(dead_code)]
     /// The slot with what the call that follows has returned.
     pub(crate) const fn retval_slot(value: u64) -> Self {
         Self::other(Kind::Retval, 0, value as u32, 0, (value >> 32) as u32)
@@ -217,6 +219,7 @@ impl Words {
         Self::other(Kind::Long, 0, 0, 0, (duration >> 32) as u32)
     }
 
+    #[allow(dead_code)]
     /// The slot with the number of calls that were too deep.
     pub(crate) const fn overrun_slot(overrun: u32) -> Self {
         Self::other(Kind::Overrun, 0, 0, 0, overrun)

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls: events with an entry and a return.
+//!
+//! The entry takes a slot as any event does, but is not completed at once: it is *pending*. If the call's
+//! return comes before anything else is recorded on this CPU, its duration goes into the same slot, and the
+//! whole call is one event. Whoever records something else first completes the pending entry
+//! ([`Kind::CallEntry`]), and the return takes a slot of its own later, on whatever CPU the task is then.
+//!
+//! There is one pending entry at most, since whoever writes completes it before. Who completes it first takes
+//! it out of `pending` by an exchange, so that of a writer and those who interrupt it just one does. A slot
+//! that is pending is one that is not complete: readers stop before it, and ask the CPU to complete it
+//! ([`Ring::complete_pending`]) if they want to see it.
+//!
+//! A call is known by a *token*: where its slot is, in which lap, and in which ring:
+//!
+//! ```text
+//! token:  63 parity | 62..47 lap | 46..32 ring | 31..4 offset of the slot | 3..0 ring
+//! ```
+
+use super::{Call, Caller, Head, Ring, Slot, Storage, OTHERS_MASK, OTHERS_SHIFT, STEP};
+use crate::engine::slot::{is_text_address, Kind, Words, KIND_SHIFT, PARITY, TIME_BITS};
+
+/// A call between its entry and its return.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct OpenCall {
+    /// When it began.
+    pub(crate) start: u64,
+    /// See [`call`](self).
+    pub(crate) token: u64,
+}
+
+/// Bits of a token that say which ring it is of.
+const RING_MASK: u64 = (OTHERS_MASK << OTHERS_SHIFT) | (STEP - 1);
+
+/// What tells the tokens of ring number `id` from those of others, for ids up to 2^19.
+const fn identity(id: u32) -> u64 {
+    let high = (id as u64 & OTHERS_MASK) << OTHERS_SHIFT;
+    high | ((id as u64 >> OTHERS_MASK.count_ones()) & (STEP - 1))
+}
+
+impl<S: Storage> Ring<S> {
+    /// The ring with another number, which makes its tokens its own.
+    pub(crate) fn identified(mut self, id: u32) -> Self {
+        self.cold.identity = identity(id);
+        self
+    }
+
+    fn token(&self, head: Head) -> u64 {
+        head.0 & !RING_MASK | self.cold.identity
+    }
+
+    /// The slot of a token of this ring.
+    ///
+    /// # Safety
+    ///
+    /// The token was made by [`Ring::token`] of a head at a slot.
+    #[inline(always)]
+    unsafe fn slot_of(&self, token: u64) -> &Slot {
+        // SAFETY: The caller promises that the slot is there.
+        unsafe { self.slot(token as u32 as usize & !(STEP as usize - 1)) }
+    }
+
+    /// Completes the pending entry, if there is one.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Ring::write`].
+    #[inline(always)]
+    pub(crate) unsafe fn complete_pending(&self) {
+        let token = self.cold.pending.load_relaxed();
+        if token != 0 && self.cold.pending.local_exchange(token, 0) {
+            // SAFETY: Only tokens of this ring become pending.
+            let slot = unsafe { self.slot_of(token) };
+            slot.0.store_release(slot.0.load_relaxed() ^ PARITY);
+        }
+    }
+
+    /// Whether an entry is pending; a hint for all but the writer.
+    pub(crate) fn has_pending(&self) -> bool {
+        self.cold.pending.load_relaxed() != 0
+    }
+
+    /// Writes the entry of a call at `depth`; `extra` are its announcements.
+    ///
+    /// Returns `None` if it could not be written, which is counted.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Ring::write`].
+    #[inline(always)]
+    pub(crate) unsafe fn enter_call(
+        &self,
+        call: Call,
+        depth: u32,
+        extra: &[Words],
+        caller: impl Caller,
+    ) -> Option<OpenCall> {
+        // SAFETY: The caller's obligations are the same.
+        unsafe { self.complete_pending() };
+        let head = self.head();
+        let now = caller.now();
+        // Right for this head, if the exchange finds that it is the head still.
+        let ip_mask = self.ip_mask.load_relaxed();
+        let simple = extra.is_empty() && is_text_address(call.parent_ip);
+        // SAFETY: The caller's obligations are the same.
+        let reserved = simple && unsafe { self.reserve(head, now, &caller) };
+        if !reserved {
+            // SAFETY: The caller's obligations are the same.
+            return unsafe { Self::enter_cold(call, self, depth, extra, caller) };
+        }
+        let token = self.token(head);
+        // SAFETY: A token of this ring.
+        let slot = unsafe { self.slot_of(token) };
+        let high = call.parent_ip as u32;
+        slot.1.store_relaxed(Words::second_of_call(
+            Kind::CallEntry,
+            depth,
+            caller.flags(),
+            high,
+        ));
+        let first = Words::first_of_entry(call.ip, ip_mask, now);
+        slot.0.store_relaxed(first ^ PARITY);
+        self.set_pending(token, slot);
+        Some(OpenCall { start: now, token })
+    }
+
+    /// Makes the entry in `slot` the pending one. If an interrupt has left one, whose return was missed, that
+    /// stays, and this one is completed.
+    #[inline(always)]
+    fn set_pending(&self, token: u64, slot: &Slot) {
+        if !self.cold.pending.local_exchange(0, token) {
+            slot.0.store_release(slot.0.load_relaxed() ^ PARITY);
+        }
+    }
+
+    /// Moves the head from `head` over one slot, if an event at `now` needs no more; whether it did.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Ring::write`].
+    #[inline(always)]
+    unsafe fn reserve(&self, head: Head, now: u64, caller: &impl Caller) -> bool {
+        head.0 as u32 & self.sub_mask != 0
+            && now >> TIME_BITS == self.epoch.load_relaxed()
+            && caller.is_task(|index| self.task_word(index))
+            && (self.head).local_exchange(head.0, head.0.wrapping_add(STEP))
+    }
+
+    /// The same for an entry that one slot is not enough for.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Ring::write`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn enter_cold<C: Caller>(
+        call: Call,
+        ring: &Self,
+        depth: u32,
+        extra: &[Words],
+        caller: C,
+    ) -> Option<OpenCall> {
+        let mut room = [Words::default(); super::MAX_CALL_EXTRA + 1];
+        let extra = match is_text_address(call.parent_ip) {
+            true => extra,
+            false => with_wide(&mut room, extra, call.parent_ip),
+        };
+        let context = caller.flags();
+        let high = call.parent_ip as u32;
+        let event = |now| Words::call(Kind::CallEntry, call.ip, now, depth, context, high);
+        // SAFETY: The caller's obligations are the same.
+        let (head, start) = unsafe { ring.write_group(&caller, extra, event, true) }.ok()?;
+        let token = ring.token(head);
+        // SAFETY: A token of this ring.
+        ring.set_pending(token, unsafe { ring.slot_of(token) });
+        Some(OpenCall { start, token })
+    }
+
+    /// Writes the return from call `open` of the function at `ip`; `extra` are its announcements, and
+    /// `duration` is made of the time that it took.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Ring::write`].
+    #[inline(always)]
+    pub(crate) unsafe fn leave_call(
+        &self,
+        ip: u64,
+        open: OpenCall,
+        depth: u32,
+        extra: &[Words],
+        caller: impl Caller,
+        duration: impl Fn(u64) -> u64,
+    ) {
+        let head = self.head();
+        let now = caller.now();
+        let ip_mask = self.ip_mask.load_relaxed();
+        let duration = duration(now);
+        let simple = extra.is_empty() && duration >> 32 == 0;
+        if simple
+            && self.cold.pending.load_relaxed() == open.token
+            && self.token(head) == open.token.wrapping_add(STEP)
+            && self.cold.pending.local_exchange(open.token, 0)
+        {
+            // SAFETY: It was pending, so it is a token of this ring.
+            let slot = unsafe { self.slot_of(open.token) };
+            // The bits of the kind that the two differ in.
+            const MORE: u64 = (Kind::Call as u64 ^ Kind::CallEntry as u64) << KIND_SHIFT;
+            let small = slot.1.load_relaxed() & 0xffff_ffff | MORE;
+            slot.1.store_relaxed(small | (duration << 32));
+            slot.0.store_release(slot.0.load_relaxed() ^ PARITY);
+            return;
+        }
+        // SAFETY: The caller's obligations are the same.
+        unsafe { self.complete_pending() };
+        // SAFETY: The caller's obligations are the same.
+        let reserved = simple && unsafe { self.reserve(head, now, &caller) };
+        if !reserved {
+            // SAFETY: The caller's obligations are the same.
+            return unsafe { Self::leave_cold(ip, self, depth, extra, caller, duration) };
+        }
+        // SAFETY: The exchange moved the head over this slot.
+        let slot = unsafe { self.slot(head.offset()) };
+        let first = Words::first_of_entry(ip, ip_mask, now);
+        let flags = caller.flags();
+        slot.1.store_relaxed(Words::second_of_call(
+            Kind::Return,
+            depth,
+            flags,
+            duration as u32,
+        ));
+        slot.0.store_release(first);
+    }
+
+    /// The same for a return that one slot is not enough for.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Ring::write`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn leave_cold<C: Caller>(
+        ip: u64,
+        ring: &Self,
+        depth: u32,
+        extra: &[Words],
+        caller: C,
+        duration: u64,
+    ) {
+        let mut room = [Words::default(); super::MAX_CALL_EXTRA + 1];
+        let extra = match duration >> 32 {
+            0 => extra,
+            _ => with(&mut room, extra, Words::long_slot(duration)),
+        };
+        let context = caller.flags();
+        let event = |now| Words::call(Kind::Return, ip, now, depth, context, duration as u32);
+        // SAFETY: The caller's obligations are the same. What became of the event is counted.
+        let _ = unsafe { ring.write_group(&caller, extra, event, false) };
+    }
+
+    /// Writes the entry of a call that began at `start`, before now, and whose return comes later.
+    ///
+    /// Returns whether it could be written; if not, that is counted.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Ring::write`].
+    pub(crate) unsafe fn announce_call(
+        &self,
+        call: Call,
+        start: u64,
+        depth: u32,
+        extra: &[Words],
+        caller: &impl Caller,
+    ) -> bool {
+        // SAFETY: The caller's obligations are the same.
+        unsafe { self.complete_pending() };
+        let mut room = [Words::default(); super::MAX_CALL_EXTRA + 1];
+        let mut more = [Words::default(); super::MAX_CALL_EXTRA + 1];
+        let extra = with(&mut room, extra, Words::since_slot(start));
+        let extra = match is_text_address(call.parent_ip) {
+            true => extra,
+            false => with_wide(&mut more, extra, call.parent_ip),
+        };
+        let context = caller.flags();
+        let high = call.parent_ip as u32;
+        let event = |now| Words::call(Kind::CallEntry, call.ip, now, depth, context, high);
+        // SAFETY: The caller's obligations are the same.
+        unsafe { self.write_group(caller, extra, event, false) }.is_ok()
+    }
+}
+
+/// `extra` with one more, as far as there is room.
+fn with<'a>(
+    room: &'a mut [Words; super::MAX_CALL_EXTRA + 1],
+    extra: &[Words],
+    one: Words,
+) -> &'a [Words] {
+    let length = extra.len().min(super::MAX_CALL_EXTRA);
+    for (place, words) in room.iter_mut().zip(extra.iter().take(length).chain([&one])) {
+        *place = *words;
+    }
+    room.get(..=length).unwrap_or_default()
+}
+
+fn with_wide<'a>(
+    room: &'a mut [Words; super::MAX_CALL_EXTRA + 1],
+    extra: &[Words],
+    parent_ip: u64,
+) -> &'a [Words] {
+    with(room, extra, Words::wide_slot(parent_ip))
+}

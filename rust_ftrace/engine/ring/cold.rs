@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The way of events that need more than one slot, or a new sub-buffer, or were interrupted.
+
+use super::group::Group;
+use super::{Call, Caller, Head, Outcome, Ring, Slot, Storage, OTHERS_SHIFT, STEP};
+use crate::engine::slot::{ip_mask, is_text_address, Words, PARITY, TIME_BITS};
+use crate::shim::fence_release;
+
+impl<S: Storage> Ring<S> {
+    /// Writes a function entry that could not be written with one slot.
+    ///
+    /// The arguments are in the order in which a hook has them, so that it need not move them.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Ring::write`].
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn write_cold<C: Caller>(call: Call, ring: &Self, caller: C) -> Outcome {
+        let wide = [Words::wide_slot(call.parent_ip)];
+        let extra = match is_text_address(call.parent_ip) {
+            true => &[],
+            false => wide.as_slice(),
+        };
+        let event = |now| Words::entry(call.ip, call.parent_ip, caller.context(), now);
+        // SAFETY: The caller's obligations are the same.
+        match unsafe { ring.write_group(&caller, extra, event, false) } {
+            Ok(_) => Outcome::Written,
+            Err(outcome) => outcome,
+        }
+    }
+
+    /// Writes an event that is made by `event` of the time, behind its announcements `extra`, whose number
+    /// is at most [`MAX_EXTRA`]. With `open` the event's own slot is not completed.
+    ///
+    /// Returns the head at the event's slot, and the time. It goes round again only if an interrupt wrote an
+    /// event in between.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Ring::write`].
+    pub(super) unsafe fn write_group<C: Caller>(
+        &self,
+        caller: &C,
+        extra: &[Words],
+        event: impl Fn(u64) -> Words,
+        open: bool,
+    ) -> Result<(Head, u64), Outcome> {
+        if self.cold.subbufs == 0 {
+            self.storage.missed();
+            return Err(Outcome::Closed);
+        }
+        let task = caller.task();
+        loop {
+            let head = self.head();
+            let now = caller.now();
+            let place = head.slot() & (self.subbuf_slots() - 1);
+            if place == 0 {
+                match self.open(head) {
+                    Opening::Raced => continue,
+                    Opening::Blocked(outcome) => {
+                        match outcome {
+                            Outcome::Full => self.cold.dropped.local_add(1),
+                            _ => self.cold.overrun.local_add(1),
+                        }
+                        return Err(outcome);
+                    }
+                    Opening::Ready(start, ours, reached) => {
+                        let group = Group::new(&task, now, true, true, extra, event(now));
+                        let won = self.take(head, start, &group);
+                        if ours {
+                            self.cold.opening.store_relaxed(0);
+                        }
+                        if won {
+                            // SAFETY: `take` moved the head over the group's slots.
+                            let at = unsafe { self.fill_group(start, &group, now, open) };
+                            if reached {
+                                self.storage.reached();
+                            }
+                            return Ok((at, now));
+                        }
+                    }
+                }
+                continue;
+            }
+            let needs_time = now >> TIME_BITS != self.epoch.load_relaxed();
+            let needs_task = !caller.is_task(|index| self.task_word(index));
+            let group = Group::new(&task, now, needs_time, needs_task, extra, event(now));
+            if place + group.length() > self.subbuf_slots() {
+                self.close(head);
+            } else if self.take(head, head, &group) {
+                // SAFETY: `take` moved the head over the group's slots.
+                let at = unsafe { self.fill_group(head, &group, now, open) };
+                return Ok((at, now));
+            }
+        }
+    }
+
+    /// Moves the head from `old` to behind `group`, which begins at `start`.
+    fn take(&self, old: Head, start: Head, group: &Group<'_>) -> bool {
+        let others = (group.length() as u64 - 1) << OTHERS_SHIFT;
+        let new = start
+            .0
+            .wrapping_add(group.length() as u64 * STEP)
+            .wrapping_add(others);
+        self.head.local_exchange(old.0, new)
+    }
+
+    /// Fills a group's slots from `start` on, and remembers what it announced. Returns the head at the last
+    /// slot, which is not completed if it is to stay `open`.
+    ///
+    /// # Safety
+    ///
+    /// The caller got these slots from the head.
+    unsafe fn fill_group(&self, start: Head, group: &Group<'_>, now: u64, open: bool) -> Head {
+        let last = start.slot() + group.length() - 1;
+        for (index, words) in (start.slot()..).zip(group.slots()) {
+            let parity = match open && index == last {
+                true => start.parity() ^ PARITY,
+                false => start.parity(),
+            };
+            // SAFETY: The caller promises that the slot is its own.
+            unsafe { self.fill(index, words.with_parity(parity)) };
+        }
+        // After the exchange: an interrupt between the two announces the same again, no more. Its
+        // own announcements stay true, since the task is the same and an older epoch never comes
+        // back.
+        self.epoch.store_relaxed(now >> TIME_BITS);
+        self.task[0].store_relaxed(group.task.ids);
+        self.task[1].store_relaxed(group.task.comm[0]);
+        self.task[2].store_relaxed(group.task.comm[1]);
+        Head(start.0.wrapping_add((group.length() as u64 - 1) * STEP))
+    }
+
+    /// Moves the head to the next boundary and fills what is left before it.
+    fn close(&self, head: Head) {
+        let left = self.subbuf_slots() - (head.slot() & (self.subbuf_slots() - 1));
+        let new = (head.0)
+            .wrapping_add(left as u64 * STEP)
+            .wrapping_add((left as u64) << OTHERS_SHIFT);
+        if !self.head.local_exchange(head.0, new) {
+            return;
+        }
+        for index in (head.slot()..).take(left) {
+            // SAFETY: The exchange moved the head over these slots.
+            unsafe { self.fill(index, Words::PAD.with_parity(head.parity())) };
+        }
+    }
+
+    /// Prepares the sub-buffer behind the boundary `head`.
+    fn open(&self, head: Head) -> Opening {
+        let slots = self.storage.slots();
+        let size = self.subbuf_slots();
+        let wraps = head.slot() >= slots.len();
+        let (index, lap) = if wraps {
+            (0, Head(head.next_lap()))
+        } else {
+            (head.slot(), head)
+        };
+        let (Some(last), Some(next)) = (
+            slots.get(head.slot().wrapping_sub(size)),
+            slots.get(index..index.wrapping_add(size)),
+        ) else {
+            // The invariants exclude it; an event lost and counted is better than a panic.
+            return Opening::Blocked(Outcome::Overrun);
+        };
+        let Some((header, rest)) = next.split_first() else {
+            return Opening::Blocked(Outcome::Overrun);
+        };
+        let seq = last.0.load_relaxed().wrapping_add(1);
+        if self.is_full(seq) {
+            return match self.head() == head {
+                true => Opening::Blocked(Outcome::Full),
+                false => Opening::Raced,
+            };
+        }
+        let events = (size as u64 - 1).wrapping_sub(head.others());
+        let first_event = last.1.load_relaxed().wrapping_add(events);
+        let found = header.0.load_relaxed();
+
+        let outer = self.cold.opening.load_relaxed();
+        let ours = outer == 0 && self.cold.opening.local_exchange(0, seq);
+        // From here on nobody comes round to this sub-buffer again. If the head is still as it was
+        // after all has been looked at, nobody has written, and what was seen belongs together.
+        let moved = || self.head() != head;
+        let blocked = || {
+            let distance = seq.wrapping_sub(outer);
+            let meets_outer =
+                outer != 0 && distance != 0 && distance.checked_rem(self.subbufs()) == Some(0);
+            // A slot that was not completed in the last lap belongs to a writer below on the stack.
+            let old_parity = lap.parity() ^ PARITY;
+            meets_outer || has_unfinished(rest, old_parity)
+        };
+        let opening = match (blocked(), moved()) {
+            (true, false) => Opening::Blocked(Outcome::Overrun),
+            (false, false) if found == seq || self.announce(header, found, seq, first_event) => {
+                if wraps {
+                    // An interrupt that has gone on meanwhile is in the same lap: it cannot have come
+                    // round to here. Others need no new mask.
+                    self.ip_mask.store_relaxed(ip_mask(lap.parity()));
+                }
+                let reached = seq >= self.readers.awaited.load_relaxed();
+                Opening::Ready(Head::compose(index + 1, 0, lap.0), ours, reached)
+            }
+            _ => Opening::Raced,
+        };
+        if ours && !matches!(opening, Opening::Ready(..)) {
+            self.cold.opening.store_relaxed(0);
+        }
+        opening
+    }
+
+    /// Whether sub-buffer `seq` must wait, in discard mode, for the one in its place to be released.
+    fn is_full(&self, seq: u64) -> bool {
+        let Some(in_place) = seq.checked_sub(self.subbufs()) else {
+            return false;
+        };
+        // Acquire: what follows is done after all loads of whoever released it.
+        in_place != 0
+            && self.readers.discard.load_relaxed() != 0
+            && in_place >= self.readers.released.load_acquire()
+    }
+
+    /// Writes a sub-buffer's header, which was `found`; whether it still was.
+    ///
+    /// It is zero in between, but never when the head is behind it: an interrupt that finds the head
+    /// at the next boundary takes the `seq` after this one from here. Once an interrupt has moved
+    /// the head, the header is no more as found, and stays.
+    fn announce(&self, header: &Slot, found: u64, seq: u64, first_event: u64) -> bool {
+        if !header.0.local_exchange(found, 0) {
+            return false;
+        }
+        // A reader that sees anything stored from here on sees the zero, or what came after it.
+        fence_release();
+        header.1.store_relaxed(first_event);
+        header.0.store_release(seq);
+        true
+    }
+}
+
+/// Whether any of `slots` was not completed in a lap of parity `parity`.
+fn has_unfinished(slots: &[Slot], parity: u64) -> bool {
+    /// As many at a time as the compiler makes one pass of a loop of. This is the only work that
+    /// grows with the number of events.
+    const AT_A_TIME: usize = 16;
+    let groups = slots.chunks_exact(AT_A_TIME);
+    let rest = groups.remainder();
+    if parity == 0 {
+        let any = |slots: &[Slot]| {
+            slots
+                .iter()
+                .fold(0, |bits, slot| bits | slot.0.load_relaxed())
+        };
+        let bits = groups.fold(any(rest), |bits, group| bits | any(group));
+        bits & PARITY != 0
+    } else {
+        let all = |slots: &[Slot]| {
+            slots
+                .iter()
+                .fold(!0, |bits, slot| bits & slot.0.load_relaxed())
+        };
+        let bits = groups.fold(all(rest), |bits, group| bits & all(group));
+        bits & PARITY == 0
+    }
+}
+
+/// What [`Ring::open`] found.
+enum Opening {
+    /// The sub-buffer is ready; its first free slot, whether `opening` was set here, and whether
+    /// readers wait for it.
+    Ready(Head, bool, bool),
+    /// An interrupt moved the head.
+    Raced,
+    /// The next sub-buffer cannot be had now.
+    Blocked(Outcome),
+}
