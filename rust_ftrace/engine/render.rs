@@ -91,7 +91,8 @@ pub(crate) fn write_time(out: &mut dyn Output, time: (u64, TimeUnit)) -> Result 
     Ok(())
 }
 
-/// Writes one function entry; `time` in `unit`, `depth` only if its column is wanted.
+/// Writes one function entry; `time` in `unit`, `depth` only if its column is wanted, the function
+/// `indent` levels to the right.
 #[inline(always)]
 pub(crate) fn write_entry<O: Output>(
     out: &mut O,
@@ -100,6 +101,7 @@ pub(crate) fn write_entry<O: Output>(
     event: &Event,
     time: (u64, TimeUnit),
     depth: Option<usize>,
+    indent: usize,
 ) -> Result {
     let mut line = Line::new(out.room()?);
     line.task_name(&event.task);
@@ -113,6 +115,9 @@ pub(crate) fn write_entry<O: Output>(
     if let Some(depth) = depth {
         line.number(depth as u64, 5, b' ');
         line.push(b' ');
+    }
+    for _ in 0..indent {
+        append!(out, line, b"  ");
     }
     append!(out, line, symbols.name(event.ip));
     line.put(u64::from_le_bytes(*b" <-     "), 3);

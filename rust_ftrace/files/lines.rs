@@ -14,6 +14,7 @@ use crate::instance::Instance;
 use crate::machine::Timeline;
 use crate::sys::symbols::SymbolText;
 use crate::sys::text::Text;
+use crate::tracer::Tracer;
 
 /// Makes lines of events.
 pub(super) struct Lines {
@@ -21,8 +22,31 @@ pub(super) struct Lines {
     symbols: SymbolCache,
     /// The [modules](crate::machine::Machine::modules_loaded) that the names are of.
     modules_loaded: u64,
-    /// If the depth is wanted.
+    shown: Shown,
+    /// If the depth is shown.
     replay: Option<Replay>,
+}
+
+/// Where the depth is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shown {
+    /// In a column.
+    column: bool,
+    /// As indentation.
+    tree: bool,
+}
+
+impl Shown {
+    fn by(instance: &Instance) -> Self {
+        Self {
+            column: instance.options().has(TraceOption::FuncDepth),
+            tree: instance.tracer() == Tracer::CallTrace,
+        }
+    }
+
+    fn replay(self) -> Option<Replay> {
+        (self.column || self.tree).then(Replay::new)
+    }
 }
 
 impl Lines {
@@ -32,25 +56,24 @@ impl Lines {
     ///
     /// `ENOMEM` if there is no memory.
     pub(super) fn new(instance: &Instance) -> Result<Self> {
+        let shown = Shown::by(instance);
         Ok(Self {
             timeline: instance.timeline(),
             symbols: SymbolCache::new()?,
             modules_loaded: instance.machine().modules_loaded(),
-            replay: Self::wants_depth(instance).then(Replay::new),
+            shown,
+            replay: shown.replay(),
         })
-    }
-
-    fn wants_depth(instance: &Instance) -> bool {
-        instance.options().has(TraceOption::FuncDepth)
     }
 
     /// Follows what has changed since, before more events are looked for.
     pub(super) fn refresh(&mut self, instance: &Instance) {
         self.timeline = instance.timeline();
         self.symbols.passing.clear();
-        let wants_depth = Self::wants_depth(instance);
-        if self.with_depth() != wants_depth {
-            self.replay = wants_depth.then(Replay::new);
+        let shown = Shown::by(instance);
+        if self.shown != shown {
+            self.shown = shown;
+            self.replay = shown.replay();
         }
     }
 
@@ -66,7 +89,7 @@ impl Lines {
 
     /// Whether lines have a column with the depth.
     pub(super) fn with_depth(&self) -> bool {
-        self.replay.is_some()
+        self.shown.column
     }
 
     /// Appends an event's line, and one before it if events were lost there.
@@ -85,11 +108,14 @@ impl Lines {
             render::write_lost(text, cpu, event.lost).map_err(no_memory)?;
         }
         let depth = match &mut self.replay {
-            Some(replay) => Some(replay.enter(cpu, event)?),
-            None => None,
+            Some(replay) => replay.enter(cpu, event)?,
+            None => 0,
         };
+        let column = self.shown.column.then_some(depth);
+        let indent = if self.shown.tree { depth } else { 0 };
         let time = self.timeline.time(event.time);
-        render::write_entry(text, &mut self.symbols, cpu, event, time, depth).map_err(no_memory)
+        let symbols = &mut self.symbols;
+        render::write_entry(text, symbols, cpu, event, time, column, indent).map_err(no_memory)
     }
 }
 

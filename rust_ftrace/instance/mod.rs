@@ -143,7 +143,7 @@ impl Instance {
         let wanted;
         let functions = match control.tracer {
             Tracer::Nop => Functions::Only(&[]),
-            Tracer::Function => {
+            Tracer::Function | Tracer::CallTrace => {
                 wanted = control.lists.wanted(&self.machine)?;
                 match &wanted {
                     None => Functions::All,

@@ -14,17 +14,20 @@ pub(crate) enum Tracer {
     Nop,
     /// Entries of functions.
     Function,
+    /// The same, shown as a tree of calls.
+    CallTrace,
 }
 
 impl Tracer {
     /// All of them, in the order of `available_tracers`.
-    pub(crate) const ALL: [Self; 2] = [Self::Function, Self::Nop];
+    pub(crate) const ALL: [Self; 3] = [Self::CallTrace, Self::Function, Self::Nop];
 
     /// The name that people write.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Nop => "nop",
             Self::Function => "function",
+            Self::CallTrace => "calltrace",
         }
     }
 

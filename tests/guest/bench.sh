@@ -163,6 +163,9 @@ measure_ours() {
 	ours_idle=$(extra)
 	ours_on
 	ours_one=$(extra)
+	echo calltrace >$R/current_tracer
+	ours_calltrace=$(extra)
+	echo function >$R/current_tracer
 	echo 0 >$R/tracing_on
 	ours_off_armed=$(extra)
 	echo 1 >$R/tracing_on
@@ -198,6 +201,7 @@ measure_ftrace() {
 		missing pid_out "there is no $R/pid"
 	fi
 	echo >$T/set_ftrace_pid
+	row calltrace_one "$ours_calltrace" cost "$ours_one" "function of ours"
 	row idle "$ours_idle" cost - -
 	row text_line "$ours_text" cost "$(text_cost $T)" "$name"
 	if [ -e $R/per_cpu/cpu0/raw ]; then

@@ -81,6 +81,7 @@ fn line(cpu: u32, event: &Event, time: (u64, TimeUnit), depth: Option<usize>) ->
         event,
         time,
         depth,
+        0,
     )
     .expect("a string");
     page.0
@@ -170,6 +171,7 @@ proptest! {
         cpu in number(),
         (stamp, is_ns) in (number(), any::<bool>()),
         depth in prop::option::of(number()),
+        indent in prop_oneof![4 => Just(0), 2 => 0..50usize, 1 => 0..500usize],
         names in prop_oneof![(0..80u64, 0..80u64), (0..600u64, 0..600u64)],
     ) {
         let cpu = cpu as u32;
@@ -195,6 +197,7 @@ proptest! {
         if let Some(depth) = depth {
             wanted += &format!("{depth:5} ");
         }
+        wanted += &"  ".repeat(indent);
         let mut lengths = Lengths(Vec::new());
         for (address, after) in [(names.0, " <-"), (names.1, "\n")] {
             wanted += std::str::from_utf8(lengths.name(address)).unwrap();
@@ -204,7 +207,7 @@ proptest! {
         let unit = if is_ns { TimeUnit::Nanoseconds } else { TimeUnit::Counts };
         let mut page = Page(String::new(), [0; ROOM]);
         let depth = depth.map(|depth| depth as usize);
-        write_entry(&mut page, &mut lengths, cpu, &event, (stamp, unit), depth).expect("a string");
+        write_entry(&mut page, &mut lengths, cpu, &event, (stamp, unit), depth, indent).expect("a string");
         prop_assert_eq!(page.0, wanted);
     }
 }
