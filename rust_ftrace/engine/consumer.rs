@@ -191,6 +191,12 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
         (self.peeked).map_or_else(Extras::default, |(_, _, after)| after.group.extras)
     }
 
+    /// The return addresses behind its `parent_ip`, if its stack was recorded.
+    #[allow(dead_code)]
+    pub(crate) fn stack(&self) -> impl Iterator<Item = u64> + '_ {
+        self.window.stack(&self.extras())
+    }
+
     /// Takes event `index`, which was the next one; whether it still was.
     pub(crate) fn take(&mut self, index: u64) -> bool {
         match self.peeked {

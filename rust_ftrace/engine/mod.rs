@@ -12,6 +12,8 @@
 //! [`Word`]: crate::shim::Word
 
 pub(crate) mod account;
+#[allow(dead_code)] // (until the hook uses it)
+pub(crate) mod beside;
 pub(crate) mod clock;
 pub(crate) mod consumer;
 pub(crate) mod context;

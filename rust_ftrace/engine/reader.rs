@@ -3,6 +3,7 @@
 //! Reading a ring without disturbing its writer: copy a sub-buffer, check that it was not
 //! overtaken, decode.
 
+use super::beside::{stack_at, ARGS};
 use super::context::Context;
 use super::ring::{parity_of, Head, Ring, Slot, Storage, LAPS};
 use super::slot::{Kind, Task, Words, PARITY, TIME_BITS};
@@ -65,6 +66,10 @@ pub(crate) struct Extras {
     pub(crate) since: Option<u64>,
     /// Calls of the task that were too deep to be traced, up to here.
     pub(crate) overrun: Option<u32>,
+    /// The arguments of the call.
+    pub(crate) args: Option<[u64; ARGS]>,
+    /// Where in the sub-buffer the stack is; see [`Cursor::stack`].
+    pub(crate) stack: Option<usize>,
 }
 
 /// What a ring holds at one moment.
@@ -326,6 +331,10 @@ impl Decoder {
             Some(Kind::Retval) => extras.retval = Some(words.wide()),
             Some(Kind::Since) => extras.since = Some(words.wide()),
             Some(Kind::Overrun) => extras.overrun = Some(words.high1()),
+            Some(Kind::Args01 | Kind::Args23 | Kind::Args45 | Kind::ArgsHigh) => {
+                words.read_args(extras.args.get_or_insert_default());
+            }
+            Some(Kind::Stack | Kind::SameStack) => extras.stack = Some(words.stack_place()),
             _ => {}
         }
         group.any = *extras != Extras::default();
@@ -481,6 +490,12 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Window<B> {
     pub(super) fn extras(&self) -> &Extras {
         &self.place.group.extras
     }
+
+    /// The stack of an event of this sub-buffer, behind its `parent_ip`.
+    #[allow(dead_code)]
+    pub(super) fn stack(&self, extras: &Extras) -> impl Iterator<Item = u64> + '_ {
+        stack_at(self.copy.as_ref(), extras.stack.unwrap_or(0))
+    }
 }
 
 /// Reads a ring's events in order, from the oldest to the last one that was there when the cursor
@@ -521,6 +536,12 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Cursor<B> {
     /// What the last event has beside it.
     pub(crate) fn extras(&self) -> &Extras {
         self.0.extras()
+    }
+
+    /// The return addresses behind the `parent_ip` of the last event, if its stack was recorded.
+    #[allow(dead_code)]
+    pub(crate) fn stack(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.stack(self.0.extras())
     }
 
     /// Waits for a writer that is just opening a sub-buffer, but not for one that is not finished.

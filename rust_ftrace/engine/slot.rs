@@ -90,6 +90,21 @@ pub(crate) enum Kind {
     /// How many calls of the task were too deep to be traced, up to the call that follows: bits 32-63 of
     /// word 1.
     Overrun = 9,
+    /// The stack of the event that follows, and of later ones that say so. For this and those up to
+    /// [`Kind::ArgsHigh`] see [`beside`](super::beside).
+    Stack = 10,
+    /// Has the same stack as an earlier event.
+    SameStack = 11,
+    /// More of a stack.
+    MoreStack = 12,
+    /// The first two arguments of the call that follows.
+    Args01 = 16,
+    /// The next two.
+    Args23 = 17,
+    /// And the next.
+    Args45 = 18,
+    /// The upper bits of all.
+    ArgsHigh = 19,
     /// A call began.
     CallEntry = 0x40,
     /// A call that nothing else was recorded in.
@@ -110,6 +125,13 @@ impl Kind {
             7 => Some(Self::Retval),
             8 => Some(Self::Since),
             9 => Some(Self::Overrun),
+            10 => Some(Self::Stack),
+            11 => Some(Self::SameStack),
+            12 => Some(Self::MoreStack),
+            16 => Some(Self::Args01),
+            17 => Some(Self::Args23),
+            18 => Some(Self::Args45),
+            19 => Some(Self::ArgsHigh),
             0x40 => Some(Self::CallEntry),
             0x41 => Some(Self::Call),
             0x42 => Some(Self::Return),
@@ -182,7 +204,7 @@ impl Words {
 
     /// Packs a slot that is no function entry, but for its parity: `high0` and `high1` are bits
     /// 32-63 of the words, `low0` is below 2^31, and `low1` below 2^24.
-    const fn other(kind: Kind, low0: u64, high0: u32, low1: u64, high1: u32) -> Self {
+    pub(super) const fn other(kind: Kind, low0: u64, high0: u32, low1: u64, high1: u32) -> Self {
         Self(
             (low0 & !PARITY) | ((high0 as u64) << 32),
             low1 | ((kind as u64) << KIND_SHIFT) | ((high1 as u64) << 32),
@@ -315,6 +337,11 @@ impl Words {
         (self.1 >> 32) as u32
     }
 
+    /// Bits 0-23 of word 1.
+    pub(super) const fn small(self) -> u64 {
+        self.1 & SMALL_MASK
+    }
+
     /// An entry's `ip`.
     pub(crate) const fn ip(self) -> u64 {
         text_address(self.0)
@@ -338,7 +365,7 @@ impl Words {
     /// What a [`Kind::Task`] slot says of `task`.
     pub(crate) const fn first_half(self, task: &mut Task) {
         let pid = self.0 & PID_MASK;
-        task.ids = pid | ((self.1 & SMALL_MASK) << 32);
+        task.ids = pid | (self.small() << 32);
         task.comm[0] = self.high1() as u64 | ((self.high0() as u64) << 32);
     }
 

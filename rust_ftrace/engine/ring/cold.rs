@@ -2,8 +2,9 @@
 
 //! The way of events that need more than one slot, or a new sub-buffer, or were interrupted.
 
-use super::group::Group;
+use super::group::{Announced, Beside, Group, GROUP_ROOM};
 use super::{Call, Caller, Head, Outcome, Ring, Slot, Storage, OTHERS_SHIFT, STEP};
+use crate::engine::beside::{StackSlots, ARGS_SLOTS};
 use crate::engine::slot::{ip_mask, is_text_address, Words, PARITY, TIME_BITS};
 use crate::shim::fence_release;
 
@@ -31,6 +32,42 @@ impl<S: Storage> Ring<S> {
         }
     }
 
+    /// Writes a function entry with arguments ([`Words::args_slots`]) and a stack beside it. What a sub-buffer has no
+    /// room for is left out.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Ring::write`].
+    #[allow(dead_code)]
+    pub(crate) unsafe fn write_beside<C: Caller>(
+        &self,
+        call: Call,
+        caller: C,
+        args: &[Words],
+        stack: Option<StackSlots<'_>>,
+    ) -> Outcome {
+        let mut extra = [Words::wide_slot(call.parent_ip); 1 + ARGS_SLOTS];
+        let wide = usize::from(!is_text_address(call.parent_ip));
+        let mut length = wide;
+        if let Some((place, from)) = extra.get_mut(wide..wide + args.len()).zip(Some(args)) {
+            place.copy_from_slice(from);
+            length += args.len();
+        }
+        if GROUP_ROOM + length > self.subbuf_slots() {
+            length = wide;
+        }
+        let beside = Beside {
+            slots: extra.get(..length).unwrap_or_default(),
+            stack,
+        };
+        let event = |now| Words::entry(call.ip, call.parent_ip, caller.context(), now);
+        // SAFETY: The caller's obligations are the same.
+        match unsafe { self.write_group_beside(&caller, beside, event, false) } {
+            Ok(_) => Outcome::Written,
+            Err(outcome) => outcome,
+        }
+    }
+
     /// Writes an event that is made by `event` of the time, behind its announcements `extra`, whose number
     /// is at most [`MAX_EXTRA`]. With `open` the event's own slot is not completed.
     ///
@@ -44,6 +81,27 @@ impl<S: Storage> Ring<S> {
         &self,
         caller: &C,
         extra: &[Words],
+        event: impl Fn(u64) -> Words,
+        open: bool,
+    ) -> Result<(Head, u64), Outcome> {
+        let beside = Beside {
+            slots: extra,
+            stack: None,
+        };
+        // SAFETY: The caller's obligations are the same.
+        unsafe { self.write_group_beside(caller, beside, event, open) }
+    }
+
+    /// The same, also with a stack, which is left out if a sub-buffer has no room for it.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Ring::write`].
+    #[inline(always)]
+    unsafe fn write_group_beside<C: Caller>(
+        &self,
+        caller: &C,
+        beside: Beside<'_>,
         event: impl Fn(u64) -> Words,
         open: bool,
     ) -> Result<(Head, u64), Outcome> {
@@ -67,7 +125,8 @@ impl<S: Storage> Ring<S> {
                         return Err(outcome);
                     }
                     Opening::Ready(start, ours, reached) => {
-                        let group = Group::new(&task, now, true, true, extra, event(now));
+                        let announced = Announced::new(&task, now, true, true);
+                        let group = Group::new(self, start, announced, beside, event(now));
                         let won = self.take(head, start, &group);
                         if ours {
                             self.cold.opening.store_relaxed(0);
@@ -86,7 +145,8 @@ impl<S: Storage> Ring<S> {
             }
             let needs_time = now >> TIME_BITS != self.epoch.load_relaxed();
             let needs_task = !caller.is_task(|index| self.task_word(index));
-            let group = Group::new(&task, now, needs_time, needs_task, extra, event(now));
+            let announced = Announced::new(&task, now, needs_time, needs_task);
+            let group = Group::new(self, head, announced, beside, event(now));
             if place + group.length() > self.subbuf_slots() {
                 self.close(head);
             } else if self.take(head, head, &group) {
@@ -127,9 +187,11 @@ impl<S: Storage> Ring<S> {
         // own announcements stay true, since the task is the same and an older epoch never comes
         // back.
         self.epoch.store_relaxed(now >> TIME_BITS);
-        self.task[0].store_relaxed(group.task.ids);
-        self.task[1].store_relaxed(group.task.comm[0]);
-        self.task[2].store_relaxed(group.task.comm[1]);
+        let task = group.task();
+        self.task[0].store_relaxed(task.ids);
+        self.task[1].store_relaxed(task.comm[0]);
+        self.task[2].store_relaxed(task.comm[1]);
+        group.remember_stack();
         Head(start.0.wrapping_add((group.length() as u64 - 1) * STEP))
     }
 

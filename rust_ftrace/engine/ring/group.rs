@@ -2,52 +2,134 @@
 
 //! The slots of one event that belong together.
 
+use super::{Head, Ring, Storage};
+use crate::engine::beside::StackSlots;
 use crate::engine::slot::{Task, Words};
 
-/// The slots of one event: announcements it needs, then the event.
-pub(super) struct Group<'a> {
-    /// Time, task (2): the first `known` are left out.
-    announced: [Words; 3],
-    from: usize,
-    until: usize,
-    extra: &'a [Words],
-    event: Words,
-    pub(super) task: Task,
+/// Slots that a sub-buffer must have for a group beside those that say something of its event: the header, time,
+/// task (2), and the event.
+pub(super) const GROUP_ROOM: usize = 5;
+
+/// What an event has beside it.
+#[derive(Clone, Copy)]
+pub(super) struct Beside<'a> {
+    /// Slots right before it.
+    pub(super) slots: &'a [Words],
+    /// And its stack.
+    pub(super) stack: Option<StackSlots<'a>>,
 }
 
-impl<'a> Group<'a> {
-    /// `event` of `task` at `now`, behind its announcements `extra`.
-    pub(super) fn new(
-        task: &Task,
-        now: u64,
-        needs_time: bool,
-        needs_task: bool,
-        extra: &'a [Words],
-        event: Words,
-    ) -> Self {
+/// What is announced for later events, too.
+pub(super) struct Announced {
+    /// Time, task (2): the first `known` are left out.
+    slots: [Words; 3],
+    from: usize,
+    until: usize,
+    task: Task,
+}
+
+impl Announced {
+    /// The slots for an event of `task` at `now`.
+    pub(super) fn new(task: &Task, now: u64, needs_time: bool, needs_task: bool) -> Self {
         let [first, second] = Words::task_slots(task);
         Self {
-            announced: [Words::time_slot(now), first, second],
+            slots: [Words::time_slot(now), first, second],
             from: usize::from(!needs_time),
             until: if needs_task { 3 } else { 1 },
-            extra,
-            event,
             task: *task,
         }
     }
 
-    fn announced(&self) -> &[Words] {
-        (self.announced.get(self.from..self.until)).unwrap_or_default()
+    fn slots(&self) -> &[Words] {
+        self.slots.get(self.from..self.until).unwrap_or_default()
+    }
+}
+
+/// The stack of a group's event.
+enum Stack<'a> {
+    None,
+    /// It is there already; the slot that says where.
+    Same(Words),
+    /// It comes at this place of the sub-buffer.
+    New(usize, StackSlots<'a>),
+}
+
+/// The slots of one event: announcements it needs, then the event.
+pub(super) struct Group<'a> {
+    announced: Announced,
+    extra: &'a [Words],
+    stack: Stack<'a>,
+    event: Words,
+}
+
+impl<'a> Group<'a> {
+    /// `event` with what is `beside` it, from `start` on.
+    #[inline(always)]
+    pub(super) fn new<S: Storage>(
+        ring: &Ring<S>,
+        start: Head,
+        announced: Announced,
+        beside: Beside<'a>,
+        event: Words,
+    ) -> Self {
+        let mut group = Self {
+            announced,
+            extra: beside.slots,
+            stack: Stack::None,
+            event,
+        };
+        if let Some(stack) = beside.stack {
+            group.stack = group.place(ring, start, stack);
+        }
+        group
+    }
+
+    fn place<S: Storage>(&self, ring: &Ring<S>, start: Head, stack: StackSlots<'a>) -> Stack<'a> {
+        let size = ring.subbuf_slots();
+        let place = start.slot() & (size - 1);
+        let first = start.slot() - place;
+        let before = ring.slots().get(first..start.slot()).unwrap_or_default();
+        let most = GROUP_ROOM + self.extra.len() + stack.len();
+        match stack.find(before, start.parity()) {
+            Some(found) => Stack::Same(Words::same_stack_slot(found)),
+            None if most <= size => Stack::New(place + self.length() - 1, stack),
+            None => Stack::None,
+        }
+    }
+
+    /// Who runs.
+    pub(super) fn task(&self) -> &Task {
+        &self.announced.task
     }
 
     /// How many slots there are.
     pub(super) fn length(&self) -> usize {
-        self.announced().len() + self.extra.len() + 1
+        let stack = match &self.stack {
+            Stack::None => 0,
+            Stack::Same(_) => 1,
+            Stack::New(_, stack) => stack.len(),
+        };
+        self.announced.slots().len() + self.extra.len() + stack + 1
     }
 
     /// The slots; the event is the last.
     pub(super) fn slots(&self) -> impl Iterator<Item = Words> + '_ {
-        let announced = self.announced().iter().chain(self.extra);
-        announced.copied().chain([self.event])
+        let (same, new) = match self.stack {
+            Stack::None => (None, None),
+            Stack::Same(words) => (Some(words), None),
+            Stack::New(place, stack) => (None, Some(stack.at(place))),
+        };
+        let announced = self.announced.slots().iter().chain(self.extra);
+        (announced.copied())
+            .chain(same)
+            .chain(new.into_iter().flatten())
+            .chain([self.event])
+    }
+
+    /// Lets later events find its stack, which is written.
+    pub(super) fn remember_stack(&self) {
+        if let Stack::New(place, stack) = self.stack {
+            stack.remember(place);
+        }
     }
 }

@@ -10,6 +10,7 @@ use proptest::test_runner::Config;
 use crate::shim::preempt;
 
 mod account;
+mod beside;
 mod clock;
 mod context;
 mod cpu;

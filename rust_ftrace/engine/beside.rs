@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What an event can have beside it, in slots of its own right before its own: the arguments of the
+//! call, and the stack.
+//!
+//! # Arguments
+//!
+//! Six registers, of which almost all values are 59 bits, sign-extended: two of them in each of three
+//! slots ([`Kind::Args01`] to [`Kind::Args45`]). If they are not, [`Kind::ArgsHigh`] has bits 59-63 of all.
+//!
+//! | word | bits  | first value | second value | [`Kind::ArgsHigh`]                             |
+//! |------|-------|-------------|--------------|------------------------------------------------|
+//! | 0    | 0-30  | bits 0-30   |              |                                                |
+//! | 0    | 32-63 |             | bits 0-31    |                                                |
+//! | 1    | 0-23  |             | bits 32-55   |                                                |
+//! | 1    | 32-59 | bits 31-58  |              | bits 59-63 of values 0 to 5, in bits 32-61     |
+//! | 1    | 60-62 |             | bits 56-58   |                                                |
+//!
+//! # Stacks
+//!
+//! A stack is the return addresses behind `parent_ip`, which with `ip` begins it: those two are the
+//! event's own, so that many events have the same stack. It is kept once in a sub-buffer: three
+//! addresses of 31 bits in each slot ([`Kind::Stack`], then [`Kind::MoreStack`]), in bits 0-30 and 32-63 of word
+//! 0 and bits 32-63 of word 1. Bits 0-7 of the first one's word 1 are the number of addresses, and bits 8-22
+//! the slot's own place in its sub-buffer, counted from 0 for the header. Later events say only that
+//! place ([`Kind::SameStack`], bits 8-22 of word 1).
+//!
+//! The writer has a hint where a stack may be, from a table that is shared by all contexts of a CPU, and believes
+//! it only if the very same slots are there. So whatever interrupts do to hints does no harm.
+
+use super::ring::Slot;
+use super::slot::{is_text_address, Kind, Words};
+use crate::shim::Word;
+
+/// How many arguments are recorded: those that are passed in registers.
+pub(crate) const ARGS: usize = 6;
+
+/// Most slots of arguments.
+pub(crate) const ARGS_SLOTS: usize = 4;
+
+/// Most return addresses of a stack.
+pub(crate) const STACK_ENTRIES: usize = 126;
+
+/// Most slots of a stack.
+pub(crate) const STACK_SLOTS: usize = STACK_ENTRIES.div_ceil(PER_SLOT);
+
+const PER_SLOT: usize = 3;
+/// Of the bits that slots keep of a value.
+const LOW_BITS: u32 = 59;
+const HIGH_BITS: u32 = u64::BITS - LOW_BITS;
+const HIGH_MASK: u64 = (1 << HIGH_BITS) - 1;
+const PLACE_SHIFT: u32 = 8;
+const PLACE_MASK: u64 = 0x7fff;
+const COUNT_MASK: u64 = 0xff;
+
+/// The slots of a call's arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ArgsSlots {
+    slots: [Words; ARGS_SLOTS],
+    length: usize,
+}
+
+impl ArgsSlots {
+    /// The slots, in their order.
+    pub(crate) fn slots(&self) -> &[Words] {
+        self.slots.get(..self.length).unwrap_or_default()
+    }
+}
+
+/// Bits `from` to `to` of `value`.
+const fn bits(value: u64, from: u32, to: u32) -> u64 {
+    (value >> from) & (u64::MAX >> (63 - to + from))
+}
+
+const fn pair(kind: Kind, first: u64, second: u64) -> Words {
+    Words::other(
+        kind,
+        bits(first, 0, 30),
+        bits(second, 0, 31) as u32,
+        bits(second, 32, 55),
+        (bits(first, 31, 58) | (bits(second, 56, 58) << 28)) as u32,
+    )
+}
+
+/// Both values of a slot, sign-extended.
+const fn values(words: Words) -> (u64, u64) {
+    let high1 = words.high1() as u64;
+    let first = bits(words.0, 0, 30) | (bits(high1, 0, 27) << 31);
+    let second = words.high0() as u64 | (words.small() << 32) | (bits(high1, 28, 30) << 56);
+    (extended(first), extended(second))
+}
+
+const fn extended(value: u64) -> u64 {
+    ((value << HIGH_BITS) as i64 >> HIGH_BITS) as u64
+}
+
+impl Words {
+    /// The slots with the arguments of the call that follows.
+    pub(crate) const fn args_slots(args: &[u64; ARGS]) -> ArgsSlots {
+        let [a, b, c, d, e, f] = *args;
+        let mut high = 0;
+        let mut fits = true;
+        let mut index = 0;
+        while index < ARGS {
+            high |= (args[index] >> LOW_BITS) << (HIGH_BITS * index as u32);
+            fits = fits && extended(args[index]) == args[index];
+            index += 1;
+        }
+        ArgsSlots {
+            slots: [
+                pair(Kind::Args01, a, b),
+                pair(Kind::Args23, c, d),
+                pair(Kind::Args45, e, f),
+                Self::other(Kind::ArgsHigh, 0, 0, 0, high as u32),
+            ],
+            length: if fits { ARGS_SLOTS - 1 } else { ARGS_SLOTS },
+        }
+    }
+
+    /// What a slot of arguments says of them.
+    pub(crate) fn read_args(self, args: &mut [u64; ARGS]) {
+        let [a, b, c, d, e, f] = args;
+        match self.kind() {
+            Some(Kind::Args01) => (*a, *b) = values(self),
+            Some(Kind::Args23) => (*c, *d) = values(self),
+            Some(Kind::Args45) => (*e, *f) = values(self),
+            Some(Kind::ArgsHigh) => {
+                for (value, shift) in args.iter_mut().zip((0u32..).step_by(HIGH_BITS as usize)) {
+                    let high = u64::from(self.high1()).wrapping_shr(shift) & HIGH_MASK;
+                    *value = (*value & (u64::MAX >> HIGH_BITS)) | (high << LOW_BITS);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The slot that says where the stack of the event that follows is.
+    pub(crate) const fn same_stack_slot(place: usize) -> Self {
+        let place = (place as u64 & PLACE_MASK) << PLACE_SHIFT;
+        Self::other(Kind::SameStack, 0, 0, place, 0)
+    }
+
+    /// The place that a [`Kind::Stack`] or [`Kind::SameStack`] slot says.
+    pub(crate) const fn stack_place(self) -> usize {
+        ((self.small() >> PLACE_SHIFT) & PLACE_MASK) as usize
+    }
+
+    /// The addresses in a slot of a stack.
+    fn stack_addresses(self) -> [u64; PER_SLOT] {
+        let text = |low: u32| u64::from(low) | 0xffff_ffff_8000_0000;
+        [
+            text(bits(self.0, 0, 30) as u32),
+            text(self.high0()),
+            text(self.high1()),
+        ]
+    }
+}
+
+/// The addresses of the stack that begins at `place` of a sub-buffer, of which `copy` is all but the header;
+/// none if there is no stack.
+pub(crate) fn stack_at(copy: &[Words], place: usize) -> impl Iterator<Item = u64> + '_ {
+    let slots = copy.get(place.wrapping_sub(1)..).unwrap_or_default();
+    let count = match slots.first() {
+        Some(first) if first.kind() == Some(Kind::Stack) => first.small() & COUNT_MASK,
+        _ => 0,
+    };
+    slots
+        .iter()
+        .enumerate()
+        .take_while(|(index, words)| *index == 0 || words.kind() == Some(Kind::MoreStack))
+        .flat_map(|(_, words)| words.stack_addresses())
+        .take(count as usize)
+}
+
+/// Room for a stack in the making, as slots. One writer at a time.
+pub(crate) struct StackRoom([Slot; STACK_SLOTS]);
+
+impl StackRoom {
+    /// No stack.
+    pub(crate) fn new() -> Self {
+        Self(core::array::from_fn(|_| Slot(Word::new(0), Word::new(0))))
+    }
+
+    /// Begins a new stack.
+    pub(crate) fn begin(&self) -> StackWriter<'_> {
+        StackWriter {
+            room: &self.0,
+            slots: 0,
+            partial: [0; PER_SLOT],
+            count: 0,
+            hash: 0,
+        }
+    }
+}
+
+/// Puts the addresses of a stack into slots.
+pub(crate) struct StackWriter<'a> {
+    room: &'a [Slot; STACK_SLOTS],
+    /// Slots that are done.
+    slots: usize,
+    /// The addresses of the next one.
+    partial: [u32; PER_SLOT],
+    count: usize,
+    hash: u64,
+}
+
+impl<'a> StackWriter<'a> {
+    /// Adds an address; false if there is no room for more.
+    pub(crate) fn push(&mut self, address: u64) -> bool {
+        // (nothing else is the return address of anything; if it were, no name would be found)
+        let low = match is_text_address(address) {
+            true => address as u32 & 0x7fff_ffff,
+            false => 0,
+        };
+        let at = self.count % PER_SLOT;
+        if let Some(place) = self.partial.get_mut(at) {
+            *place = low;
+        }
+        self.count += 1;
+        self.hash = (self.hash ^ u64::from(low)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        if at == PER_SLOT - 1 {
+            self.put();
+        }
+        self.count < STACK_ENTRIES
+    }
+
+    fn put(&mut self) {
+        let [a, b, c] = core::mem::take(&mut self.partial);
+        let kind = match self.slots {
+            0 => Kind::Stack,
+            _ => Kind::MoreStack,
+        };
+        let words = Words::other(kind, a.into(), b, 0, c);
+        if let Some(slot) = self.room.get(self.slots) {
+            slot.0.store_relaxed(words.0);
+            slot.1.store_relaxed(words.1);
+            self.slots += 1;
+        }
+    }
+
+    /// The stack, and a hash of it.
+    pub(crate) fn end(mut self) -> (&'a [Slot], u64) {
+        if self.count % PER_SLOT != 0 || self.count == 0 {
+            self.put();
+        }
+        let [first, ..] = self.room;
+        let count = self.count as u64 & COUNT_MASK;
+        first.1.store_relaxed(first.1.load_relaxed() | count);
+        (
+            self.room.get(..self.slots).unwrap_or_default(),
+            // (the lower bits of a product do not know of the upper ones of its factors)
+            self.hash >> 32,
+        )
+    }
+}
+
+/// A stack to be written, and where one like it may be.
+#[derive(Clone, Copy)]
+pub(crate) struct StackSlots<'a> {
+    slots: &'a [Slot],
+    hint: &'a Word,
+}
+
+impl<'a> StackSlots<'a> {
+    /// `slots` from [`StackWriter::end`]. The hint may be anything.
+    pub(crate) fn new(slots: &'a [Slot], hint: &'a Word) -> Self {
+        Self { slots, hint }
+    }
+
+    /// Number of slots.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The slots, for a stack at `place` of its sub-buffer.
+    pub(crate) fn at(self, place: usize) -> impl Iterator<Item = Words> + 'a {
+        let place = (place as u64 & PLACE_MASK) << PLACE_SHIFT;
+        let mut slots = self.slots.iter();
+        let load = |slot: &Slot| Words(slot.0.load_relaxed(), slot.1.load_relaxed());
+        let first = (slots.next()).map(|slot| Words(0, place) | load(slot));
+        first.into_iter().chain(slots.map(load))
+    }
+
+    /// The place of an equal stack among `before`, the slots of the sub-buffer that are taken, with its header; they
+    /// have the parity `parity`, if they are complete.
+    pub(crate) fn find(self, before: &[Slot], parity: u64) -> Option<usize> {
+        let place = self.hint.load_relaxed() as usize;
+        let there = before.get(place..place.checked_add(self.len())?)?;
+        let equal = there.iter().zip(self.at(place)).all(|(slot, words)| {
+            let words = words.with_parity(parity);
+            (slot.0.load_acquire(), slot.1.load_relaxed()) == (words.0, words.1)
+        });
+        (equal && place != 0).then_some(place)
+    }
+
+    /// It was written at `place`.
+    pub(crate) fn remember(self, place: usize) {
+        self.hint.store_relaxed(place as u64);
+    }
+}
+
+impl core::ops::BitOr for Words {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0, self.1 | other.1)
+    }
+}
