@@ -2,6 +2,7 @@
 
 //! What is the machine's and not an instance's: the list of functions, and the clock.
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use kernel::prelude::*;
@@ -13,6 +14,7 @@ use crate::engine::raw::TimeFormat;
 use crate::engine::render::TimeUnit;
 use crate::sys::clock;
 use crate::sys::context::cycles;
+use crate::sys::symbols;
 
 /// How far two calibrations may differ, in ns beyond their own errors, for the time stamp counter
 /// to be taken for what the `local` clock is made of.
@@ -41,6 +43,8 @@ pub(crate) enum Timeline {
     Plain(TimeUnit),
     /// Cycles are shown as time of the `local` clock.
     Converted(Conversion),
+    /// Cycles are shown as they are, but how long they last is known.
+    Cycles(Conversion),
 }
 
 impl Timeline {
@@ -49,6 +53,18 @@ impl Timeline {
         match self {
             Self::Plain(unit) => (stamp, *unit),
             Self::Converted(conversion) => (conversion.to_ns(stamp), TimeUnit::Nanoseconds),
+            Self::Cycles(_) => (stamp, TimeUnit::Counts),
+        }
+    }
+
+    /// How long `ticks` between two stamps last, in ns; `None` if the clock does not tell.
+    pub(crate) fn duration(&self, ticks: u64) -> Option<u64> {
+        match self {
+            Self::Plain(TimeUnit::Nanoseconds) => Some(ticks),
+            Self::Plain(TimeUnit::Counts) => None,
+            Self::Converted(conversion) | Self::Cycles(conversion) => {
+                Some(conversion.duration(ticks))
+            }
         }
     }
 
@@ -57,6 +73,7 @@ impl Timeline {
         let (is_ns, (mult, shift, offset)) = match self {
             Self::Plain(unit) => (*unit == TimeUnit::Nanoseconds, (1, 0, 0)),
             Self::Converted(conversion) => (true, conversion.parts()),
+            Self::Cycles(_) => (false, (1, 0, 0)),
         };
         TimeFormat {
             clock: clock as u32,
@@ -81,6 +98,9 @@ pub(crate) struct Machine {
     /// The conversion in use.
     #[pin]
     conversion: Mutex<Option<Calibration>>,
+    /// Where the code lies that interrupts come in by, once it was asked for.
+    #[pin]
+    irq_text: Mutex<Option<Range<u64>>>,
 }
 
 impl Machine {
@@ -91,6 +111,7 @@ impl Machine {
             modules_loaded: AtomicU64::new(0),
             local_is_counter: Self::look_at_clocks(),
             conversion <- new_mutex!(None),
+            irq_text <- new_mutex!(None),
         }? Error)
     }
 
@@ -117,11 +138,13 @@ impl Machine {
     /// The way from stamps of a clock to times: the same for every reader, until the kernel's clock
     /// was adjusted or has slept.
     pub(crate) fn timeline(&self, kind: ClockKind) -> Timeline {
-        if kind != ClockKind::Local || !self.local_is_counter {
-            return Timeline::Plain(kind.unit());
-        }
+        let to_timeline = match kind {
+            ClockKind::Local if self.local_is_counter => Timeline::Converted,
+            ClockKind::X86Tsc if self.local_is_counter => Timeline::Cycles,
+            _ => return Timeline::Plain(kind.unit()),
+        };
         match self.conversion() {
-            Some((conversion, _)) => Timeline::Converted(conversion),
+            Some((conversion, _)) => to_timeline(conversion),
             None => Timeline::Plain(TimeUnit::Counts),
         }
     }
@@ -168,6 +191,17 @@ impl Machine {
         };
         *kept = Some(looked_at);
         Some((looked_at.conversion, looked_at.seen_error))
+    }
+
+    /// Where the code lies that interrupts come in by: `__irqentry_text_start` to `__irqentry_text_end`;
+    /// nowhere if the kernel does not say.
+    pub(crate) fn irq_text(&self) -> Range<u64> {
+        let mut kept = self.irq_text.lock();
+        let found = kept.get_or_insert_with(|| {
+            let address_of = |name: &[u8]| symbols::address_of(name).unwrap_or(0);
+            address_of(b"__irqentry_text_start")..address_of(b"__irqentry_text_end")
+        });
+        found.clone()
     }
 
     /// Calls `user` with the list of functions.

@@ -186,6 +186,11 @@ impl Conversion {
         (self.scale.mult, self.scale.shift, self.offset)
     }
 
+    /// How long `cycles` last, in ns.
+    pub(crate) const fn duration(self, cycles: u64) -> u64 {
+        self.scale.to_ns(cycles)
+    }
+
     /// The time of `cycles` on the other clock, in ns.
     pub(crate) const fn to_ns(self, cycles: u64) -> u64 {
         self.scale.to_ns(cycles).wrapping_add(self.offset)

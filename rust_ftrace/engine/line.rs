@@ -50,6 +50,10 @@ const fn lowest(count: u32) -> u64 {
     }
 }
 
+/// Bytes that are left free behind what was appended at a length of its own, for an eight put three bytes
+/// further on.
+const BEHIND: usize = 16;
+
 /// A line in the making, where it will be. `core::fmt` would take longer for it than all else does.
 ///
 /// Most is put there eight bytes at a time, of which the last are overwritten by what comes next.
@@ -90,8 +94,6 @@ impl<'a> Line<'a> {
     /// appended.
     #[inline(always)]
     pub(super) fn push_all(&mut self, bytes: &[u8]) -> bool {
-        // (an eight put three bytes further on)
-        const BEHIND: usize = 16;
         let rest = self.bytes.get_mut(self.length..).unwrap_or_default();
         let Some((room, _)) = rest.split_at_mut_checked(bytes.len().saturating_add(BEHIND)) else {
             return false;
@@ -101,12 +103,13 @@ impl<'a> Line<'a> {
         if let (Some(last), Some(last_room)) = (bytes.last_chunk::<8>(), room.last_chunk_mut::<8>())
         {
             *last_room = *last;
-            for (eight, room) in bytes.chunks_exact(8).zip(room.chunks_exact_mut(8)) {
-                if let (Ok(eight), Ok(room)) =
-                    (<&[u8; 8]>::try_from(eight), <&mut [u8; 8]>::try_from(room))
-                {
-                    *room = *eight;
-                }
+            let (mut bytes, mut room) = (bytes, room);
+            while let (Some((eight, rest)), Some((eight_room, rest_room))) = (
+                bytes.split_first_chunk::<8>(),
+                room.split_first_chunk_mut::<8>(),
+            ) {
+                *eight_room = *eight;
+                (bytes, room) = (rest, rest_room);
             }
         } else {
             for (byte, room) in bytes.iter().zip(room) {
@@ -115,6 +118,38 @@ impl<'a> Line<'a> {
         }
         self.length = self.length.wrapping_add(bytes.len());
         true
+    }
+
+    /// Whether there is room for so many bytes and what comes behind a name.
+    #[inline(always)]
+    pub(super) const fn has_room(&self, count: usize) -> bool {
+        self.length.saturating_add(count).saturating_add(BEHIND) <= ROOM
+    }
+
+    /// Appends blanks; false if there is no room for them and what comes behind a name, and none is appended.
+    #[inline(always)]
+    pub(super) fn blanks(&mut self, mut count: usize) -> bool {
+        if !self.has_room(count) {
+            return false;
+        }
+        while count > 8 {
+            self.put(all(b' '), 8);
+            count = count.wrapping_sub(8);
+        }
+        self.put(all(b' '), count);
+        true
+    }
+
+    /// Appends a number in hex.
+    pub(super) fn hex(&mut self, value: u64) {
+        let digits = 16u32.wrapping_sub((value | 1).leading_zeros() / 4);
+        for index in (0..digits).rev() {
+            let digit = (value >> (4 * index)) as u8 & 0xf;
+            self.push(match digit {
+                0..=9 => b'0' + digit,
+                _ => b'a' - 10 + digit,
+            });
+        }
     }
 
     /// Appends a number, right-aligned in at least `width` bytes by `pad`, a space or a zero.

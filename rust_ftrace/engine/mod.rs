@@ -7,7 +7,8 @@
 //! memory word with the few atomic operations that the ring needs, two fences, and a vector whose
 //! growth can fail.
 //!
-//! The way of the data: [`ring`] -> [`reader`] or [`consumer`] -> [`merge`] -> [`replay`] -> [`render`].
+//! The way of the data: [`ring`] -> [`reader`] or [`consumer`] -> [`merge`] -> [`replay`] -> [`render`],
+//! and [`graph`] for calls.
 //!
 //! [`Word`]: crate::shim::Word
 
@@ -17,9 +18,11 @@ pub(crate) mod beside;
 pub(crate) mod clock;
 pub(crate) mod consumer;
 pub(crate) mod context;
+pub(crate) mod duration;
 pub(crate) mod filter;
 pub(crate) mod function_set;
 pub(crate) mod glob;
+pub(crate) mod graph;
 pub(crate) mod line;
 pub(crate) mod merge;
 pub(crate) mod names;

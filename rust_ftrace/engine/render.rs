@@ -16,6 +16,9 @@ pub(crate) trait Symbols {
     /// The name of the function that `address` lies in, without offset, as `name` or
     /// `name [module]`; the address in hex if none is known.
     fn name(&mut self, address: u64) -> &[u8];
+
+    /// The same with the offset, and the function's size: `name+0x12/0x34`, or `name+0x12/0x34 [module]`.
+    fn place(&mut self, address: u64) -> &[u8];
 }
 
 /// The unit that a trace clock counts in.

@@ -5,13 +5,15 @@
 use kernel::prelude::*;
 
 use super::small::no_memory;
+use crate::engine::graph::{self, Graph};
 use crate::engine::names::Names;
 use crate::engine::options::TraceOption;
-use crate::engine::reader::{Event, Extras};
+use crate::engine::reader::{Event, Extras, What};
 use crate::engine::render::{self, Symbols};
 use crate::engine::replay::Replay;
 use crate::instance::Instance;
 use crate::machine::Timeline;
+use crate::sys::cpu;
 use crate::sys::symbols::SymbolText;
 use crate::sys::text::Text;
 use crate::tracer::Tracer;
@@ -25,6 +27,8 @@ pub(super) struct Lines {
     shown: Shown,
     /// If the depth is shown.
     replay: Option<Replay>,
+    /// For events of `function_graph`.
+    graph: Graph,
 }
 
 /// Where the depth is shown.
@@ -63,13 +67,19 @@ impl Lines {
             modules_loaded: instance.machine().modules_loaded(),
             shown,
             replay: shown.replay(),
+            graph: Graph::new(
+                instance.options(),
+                cpu::end(),
+                instance.machine().irq_text(),
+            ),
         })
     }
 
     /// Follows what has changed since, before more events are looked for.
     pub(super) fn refresh(&mut self, instance: &Instance) {
         self.timeline = instance.timeline();
-        self.symbols.passing.clear();
+        self.symbols.forget_passing();
+        self.graph.set_options(instance.options());
         let shown = Shown::by(instance);
         if self.shown != shown {
             self.shown = shown;
@@ -83,13 +93,18 @@ impl Lines {
         let modules_loaded = instance.machine().modules_loaded();
         if self.modules_loaded != modules_loaded {
             self.modules_loaded = modules_loaded;
-            self.symbols.passing.clear();
+            self.symbols.forget_passing();
         }
     }
 
     /// Whether lines have a column with the depth.
     pub(super) fn with_depth(&self) -> bool {
         self.shown.column
+    }
+
+    /// Takes the last event back: what was appended for it is gone, and it may come again.
+    pub(super) fn take_back(&mut self) {
+        self.graph.take_back();
     }
 
     /// Appends an event's line, and one before it if events were lost there.
@@ -102,10 +117,27 @@ impl Lines {
         text: &mut Text,
         cpu: u32,
         event: &Event,
-        _extras: &Extras,
+        extras: &Extras,
     ) -> Result {
         if event.lost != 0 {
             render::write_lost(text, cpu, event.lost).map_err(no_memory)?;
+        }
+        if event.what != What::Function {
+            let time = match self.graph.with_time() {
+                true => self.timeline.time(graph::time_of(event, extras)).0,
+                false => 0,
+            };
+            let ticks = graph::ticks_of(event);
+            let shown = graph::Shown {
+                cpu,
+                event,
+                extras,
+                time,
+                duration: ticks.and_then(|ticks| self.timeline.duration(ticks)),
+                arguments: b"",
+            };
+            let written = self.graph.write_event(text, &mut self.symbols, &shown);
+            return written.map_err(no_memory);
         }
         let depth = match &mut self.replay {
             Some(replay) => replay.enter(cpu, event)?,
@@ -120,41 +152,74 @@ impl Lines {
 }
 
 /// Names of addresses that were looked up.
-///
-/// An address of the kernel proper is always the same function's. Those of modules, and of BPF programs
-/// and trampolines, of whose coming and going nobody is told, can be another's the next time.
 struct SymbolCache {
-    lasting: Names,
-    passing: Names,
+    names: Cache,
+    places: Cache,
     text: SymbolText,
 }
 
 impl SymbolCache {
     fn new() -> Result<Self> {
         Ok(Self {
-            lasting: Names::new(),
-            passing: Names::new(),
+            names: Cache::new(),
+            places: Cache::new(),
             text: SymbolText::new()?,
         })
+    }
+
+    /// Forgets names that may be another's.
+    fn forget_passing(&mut self) {
+        self.names.passing.clear();
+        self.places.passing.clear();
     }
 }
 
 impl Symbols for SymbolCache {
     fn name(&mut self, address: u64) -> &[u8] {
+        let text = &mut self.text;
+        self.names.find(address, || text.look_up(address))
+    }
+
+    fn place(&mut self, address: u64) -> &[u8] {
+        let text = &mut self.text;
+        self.places.find(address, || text.look_up_place(address))
+    }
+}
+
+/// Texts of addresses.
+///
+/// An address of the kernel proper is always the same function's. Those of modules, and of BPF programs
+/// and trampolines, of whose coming and going nobody is told, can be another's the next time.
+struct Cache {
+    lasting: Names,
+    passing: Names,
+}
+
+impl Cache {
+    const fn new() -> Self {
+        Self {
+            lasting: Names::new(),
+            passing: Names::new(),
+        }
+    }
+
+    /// The text of `address`, which `look_up` gives if it is not known.
+    #[inline(always)]
+    fn find<'a>(&'a mut self, address: u64, look_up: impl FnOnce() -> &'a [u8]) -> &'a [u8] {
         if let Some(found) = self.lasting.find(address) {
             return self.lasting.text(found);
         }
         if let Some(found) = self.passing.find(address) {
             return self.passing.text(found);
         }
-        let name = self.text.look_up(address);
-        let is_lasting = !name.ends_with(b"]") && !name.starts_with(b"0x");
+        let text = look_up();
+        let is_lasting = !text.ends_with(b"]") && !text.starts_with(b"0x");
         let names = match is_lasting {
             true => &mut self.lasting,
             false => &mut self.passing,
         };
         // Without memory it is looked up again the next time.
-        let _ = names.keep(address, name);
-        name
+        let _ = names.keep(address, text);
+        text
     }
 }

@@ -118,11 +118,13 @@ impl State {
             if written.is_err() {
                 // Nothing was taken that is not all there.
                 self.text.truncate(length);
+                self.lines.take_back();
                 written?;
             }
             if length > 0 && self.text.as_bytes().len() > wanted {
                 // It is for the next read, or for another reader.
                 self.text.truncate(length);
+                self.lines.take_back();
                 break;
             }
             let Some(source) = sources.get(head.source) else {
@@ -134,6 +136,7 @@ impl State {
             {
                 // Another reader was faster.
                 self.text.truncate(length);
+                self.lines.take_back();
             }
             match (Head::of(&sources, head.source)?, heads.get_mut(place)) {
                 (Some(next), Some(head)) => *head = next,

@@ -8,6 +8,7 @@ use kernel::sync::Arc;
 use super::lines::Lines;
 use super::small::no_memory;
 use super::Context;
+use crate::engine::graph;
 use crate::engine::merge::{self, Merge};
 use crate::engine::reader::{Cursor, Event};
 use crate::engine::render::{self, Totals};
@@ -147,9 +148,15 @@ impl Records for TraceLines {
             return Ok(false);
         };
         if !core::mem::replace(&mut reading.header_done, true) {
-            let with_depth = reading.lines.with_depth();
-            render::write_header(text, reading.tracer, &reading.totals, with_depth)
-                .map_err(no_memory)?;
+            let options = self.context.instance.options();
+            match reading.tracer {
+                "function_graph" => graph::write_header(text, reading.tracer, options),
+                tracer => {
+                    let with_depth = reading.lines.with_depth();
+                    render::write_header(text, tracer, &reading.totals, with_depth)
+                }
+            }
+            .map_err(no_memory)?;
             return Ok(true);
         }
         reading.write_next(text)

@@ -30,6 +30,11 @@ pub(crate) fn possible() -> impl Iterator<Item = CpuId> {
     among(&raw const bindings::__cpu_possible_mask)
 }
 
+/// One more than the largest number that a CPU can have.
+pub(crate) fn end() -> u32 {
+    nr_cpu_ids()
+}
+
 /// The CPUs that are online now.
 pub(crate) fn online() -> impl Iterator<Item = CpuId> {
     among(&raw const bindings::__cpu_online_mask)

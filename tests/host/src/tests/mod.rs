@@ -16,6 +16,7 @@ mod context;
 mod cpu;
 mod filter;
 mod glob;
+mod graph;
 mod merge;
 mod names;
 mod nesting;

@@ -31,10 +31,14 @@ impl Symbols for Names {
             }
         }
     }
+
+    fn place(&mut self, _address: u64) -> &[u8] {
+        unreachable!("no column of it")
+    }
 }
 
 /// What is written, and room behind it.
-struct Page(String, [u8; ROOM]);
+pub(super) struct Page(pub(super) String, pub(super) [u8; ROOM]);
 
 impl Write for Page {
     fn write_str(&mut self, text: &str) -> Result {
@@ -149,6 +153,10 @@ impl Symbols for Lengths {
     fn name(&mut self, address: u64) -> &[u8] {
         self.0 = (0..address).map(|at| b'a' + (at % 26) as u8).collect();
         &self.0
+    }
+
+    fn place(&mut self, _address: u64) -> &[u8] {
+        unreachable!("no column of it")
     }
 }
 

@@ -1,0 +1,504 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls as text, in the format of tracefs's `function_graph` tracer
+//! (kernel/trace/trace_functions_graph.c).
+
+use core::fmt::{Error, Result, Write};
+use core::ops::Range;
+
+use super::duration;
+use super::line::{all, append, write_long, Line, Output};
+use super::options::{Options, TraceOption};
+use super::reader::{Event, Extras, What};
+use super::render::Symbols;
+use super::slot::Task;
+use crate::shim::Vec;
+
+/// Depths of which the open calls are known: FTRACE_RETFUNC_DEPTH of include/linux/ftrace.h.
+const DEPTHS: usize = 50;
+
+/// Blanks for each depth.
+const INDENT: usize = 2;
+
+/// Bytes of a task's column (TRACE_GRAPH_PROCINFO_LENGTH), and how many of its name fit.
+const TASK_WIDTH: usize = 14;
+const NAME_WIDTH: usize = 7;
+
+/// Most that is written of a return value.
+const VALUE_ROOM: usize = 32;
+
+/// What the kernel's error codes are at most (MAX_ERRNO).
+const MAX_ERROR: u64 = 4095;
+
+/// A call's event, and what is made of its numbers to show it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown<'a> {
+    /// Where it was recorded.
+    pub(crate) cpu: u32,
+    /// The event; not [`What::Function`].
+    pub(crate) event: &'a Event,
+    /// What it has beside it.
+    pub(crate) extras: &'a Extras,
+    /// [When](time_of), in ns or what else the trace clock counts; needed for `funcgraph-abstime` only.
+    pub(crate) time: u64,
+    /// [How long](ticks_of) the call took, in ns; `None` if nothing says so.
+    pub(crate) duration: Option<u64>,
+    /// What is written between the parentheses.
+    pub(crate) arguments: &'a [u8],
+}
+
+/// The time that is shown of a call's event, in ticks of the trace clock.
+///
+/// An entry that was recorded late, as it is with a threshold, shows when the call began, so times of
+/// entries need not follow each other.
+pub(crate) fn time_of(event: &Event, extras: &Extras) -> u64 {
+    extras.since.unwrap_or(event.time).min(event.time)
+}
+
+/// How long the call took, in ticks of the trace clock; `None` if it had to begin before time did, or to end
+/// after it.
+pub(crate) fn ticks_of(event: &Event) -> Option<u64> {
+    let is_possible = match event.what {
+        What::Return => event.duration <= event.time,
+        What::Call => event.time.checked_add(event.duration).is_some(),
+        What::Function | What::Entry => false,
+    };
+    is_possible.then_some(event.duration)
+}
+
+/// What lines follow from beside their events, of one CPU.
+#[derive(Clone, Copy)]
+struct CpuState {
+    /// Whose event the last one was.
+    last: Option<Task>,
+    /// The depth at which an interrupt began that is not shown.
+    hidden_at: Option<u8>,
+}
+
+struct Cpu {
+    cpu: u32,
+    state: CpuState,
+    /// The open call of each depth, bits 0-31 of its address; 0 if there is none.
+    open: [u32; DEPTHS],
+}
+
+impl Cpu {
+    /// check_irq_entry() and check_irq_return(): whether the event is of an interrupt that is not to be shown.
+    fn hides(&mut self, event: &Event, in_irq_text: bool) -> bool {
+        let hidden_at = &mut self.state.hidden_at;
+        if hidden_at.is_none() && event.what != What::Return && in_irq_text {
+            *hidden_at = Some(event.depth);
+        }
+        let Some(depth) = *hidden_at else {
+            return false;
+        };
+        if event.what != What::Entry && depth >= event.depth {
+            *hidden_at = None;
+        }
+        true
+    }
+
+    /// Follows the open calls; whether the event is no return without its entry.
+    #[inline(always)]
+    fn matches(&mut self, event: &Event) -> bool {
+        let Some(open) = self.open.get_mut(usize::from(event.depth)) else {
+            return true;
+        };
+        let ip = event.ip as u32;
+        match event.what {
+            What::Entry => {
+                *open = ip;
+                true
+            }
+            What::Return => core::mem::take(open) == ip,
+            What::Function | What::Call => {
+                *open = 0;
+                true
+            }
+        }
+    }
+}
+
+/// What the last event has changed.
+#[derive(Clone, Copy)]
+struct Change {
+    index: usize,
+    state: CpuState,
+    depth: u8,
+    open: u32,
+}
+
+/// Makes lines of calls.
+pub(crate) struct Graph {
+    options: Options,
+    /// Digits of the largest number of a CPU.
+    cpu_digits: u32,
+    /// Where the code lies that interrupts come in by.
+    irq_text: Range<u64>,
+    /// By their numbers.
+    cpus: Vec<Cpu>,
+    /// Where the last event's CPU is.
+    index: usize,
+    change: Option<Change>,
+}
+
+impl Graph {
+    /// Lines in which CPUs have numbers below `cpus`; `irq_text` is where the code lies that interrupts come
+    /// in by (`__irqentry_text_start` to `__irqentry_text_end`).
+    pub(crate) fn new(options: Options, cpus: u32, irq_text: Range<u64>) -> Self {
+        Self {
+            options,
+            cpu_digits: digits(cpus.saturating_sub(1)) as u32,
+            irq_text,
+            cpus: Vec::new(),
+            index: 0,
+            change: None,
+        }
+    }
+
+    /// Lines as other options say, from the next on.
+    pub(crate) fn set_options(&mut self, options: Options) {
+        self.options = options;
+    }
+
+    /// Whether lines have a column with the time.
+    #[inline(always)]
+    pub(crate) fn with_time(&self) -> bool {
+        self.has(TraceOption::GraphAbstime)
+    }
+
+    #[inline(always)]
+    fn has(&self, option: TraceOption) -> bool {
+        self.options.has(option)
+    }
+
+    /// Forgets the last event: its lines were thrown away, and it may come again.
+    pub(crate) fn take_back(&mut self) {
+        let Some(change) = self.change.take() else {
+            return;
+        };
+        if let Some(cpu) = self.cpus.get_mut(change.index) {
+            cpu.state = change.state;
+            if let Some(open) = cpu.open.get_mut(usize::from(change.depth)) {
+                *open = change.open;
+            }
+        }
+    }
+
+    /// What is kept of `cpu`.
+    #[inline(always)]
+    fn cpu(&mut self, cpu: u32) -> core::result::Result<&mut Cpu, Error> {
+        if self.cpus.get(self.index).is_none_or(|last| last.cpu != cpu) {
+            self.index = self.find(cpu)?;
+        }
+        self.cpus.get_mut(self.index).ok_or(Error)
+    }
+
+    #[cold]
+    fn find(&mut self, cpu: u32) -> core::result::Result<usize, Error> {
+        match self.cpus.binary_search_by_key(&cpu, |known| known.cpu) {
+            Ok(index) => Ok(index),
+            Err(index) => {
+                let new = Cpu {
+                    cpu,
+                    state: CpuState {
+                        last: None,
+                        hidden_at: None,
+                    },
+                    open: [0; DEPTHS],
+                };
+                self.cpus.insert(index, new).map_err(|_| Error)?;
+                Ok(index)
+            }
+        }
+    }
+
+    /// Writes an event's line, and those that its task or an interrupt call for; none if it is of an interrupt
+    /// that is not to be shown.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if there is no memory.
+    pub(crate) fn write_event<O: Output>(
+        &mut self,
+        out: &mut O,
+        symbols: &mut impl Symbols,
+        shown: &Shown<'_>,
+    ) -> Result {
+        let event = shown.event;
+        let in_irq_text = self.irq_text.contains(&event.ip);
+        let shows_irqs = self.has(TraceOption::GraphIrqs);
+        self.change = None;
+        let cpu = self.cpu(shown.cpu)?;
+        let open = cpu.open.get(usize::from(event.depth));
+        let change = Change {
+            state: cpu.state,
+            depth: event.depth,
+            open: open.copied().unwrap_or(0),
+            index: 0,
+        };
+        let is_hidden = !shows_irqs && cpu.hides(event, in_irq_text);
+        let mut matches = true;
+        if !is_hidden {
+            cpu.state.last = Some(event.task);
+            matches = cpu.matches(event);
+        }
+        self.change = Some(Change {
+            index: self.index,
+            ..change
+        });
+        if is_hidden {
+            return Ok(());
+        }
+        if let Some(last) = change.state.last {
+            if last.pid() != event.task.pid() {
+                self.write_switch(out, shown.cpu, &last, &event.task)?;
+            }
+        }
+        if in_irq_text && event.what != What::Return {
+            self.write_arrow(out, shown, *b"==========>")?;
+        }
+        self.write_line(out, symbols, shown, matches)?;
+        if event.what == What::Return && self.has(TraceOption::GraphOverrun) {
+            let overrun = shown.extras.overrun.unwrap_or(0);
+            writeln!(out, " (Overruns: {overrun})")?;
+        }
+        if in_irq_text && event.what != What::Entry {
+            self.write_arrow(out, shown, *b"<==========")?;
+        }
+        Ok(())
+    }
+
+    /// Writes the line itself.
+    #[inline(always)]
+    fn write_line<O: Output>(
+        &self,
+        out: &mut O,
+        symbols: &mut impl Symbols,
+        shown: &Shown<'_>,
+        matches: bool,
+    ) -> Result {
+        let event = shown.event;
+        let mut line = Line::new(out.room()?);
+        self.put_prologue(&mut line, shown);
+        self.put_duration(&mut line, shown.duration);
+        let indent = usize::from(event.depth).wrapping_mul(INDENT);
+        if !line.blanks(indent) {
+            append!(out, line, BLANKS.get(..indent).unwrap_or_default());
+        }
+        let is_return = event.what == What::Return;
+        let retval = match event.what {
+            What::Call | What::Return if self.has(TraceOption::GraphRetval) => shown.extras.retval,
+            _ => None,
+        };
+        let has_place = !is_return && event.parent_ip != 0 && self.has(TraceOption::GraphRetaddr);
+        let mut in_comment = retval.is_some() || has_place;
+        if is_return {
+            line.push(b'}');
+            let names = TraceOption::GraphTail;
+            in_comment = !matches || self.has(names) || self.has(TraceOption::GraphRetval);
+            if in_comment {
+                line.put(u64::from_le_bytes(*b" /*     "), 4);
+                append!(out, line, symbols.name(event.ip));
+            }
+        } else {
+            append!(out, line, symbols.name(event.ip));
+            line.push(b'(');
+            if !shown.arguments.is_empty() {
+                append!(out, line, shown.arguments);
+            }
+            let (end, length) = match event.what {
+                What::Call => (*b"); /*   ", 2),
+                _ => (*b") { /*  ", 3),
+            };
+            line.put(
+                u64::from_le_bytes(end),
+                if in_comment { length + 3 } else { length },
+            );
+        }
+        if has_place {
+            line.put(u64::from_le_bytes(*b" <-     "), 3);
+            append!(out, line, symbols.place(event.parent_ip));
+        }
+        if let Some(value) = retval {
+            if !line.has_room(VALUE_ROOM) {
+                let length = line.length();
+                line = write_long(out, length, b"")?;
+            }
+            self.put_retval(&mut line, value);
+        }
+        if in_comment {
+            line.put(u64::from_le_bytes(*b" */     "), 3);
+        }
+        line.push(b'\n');
+        let length = line.length();
+        out.advance(length);
+        Ok(())
+    }
+
+    /// print_graph_prologue(), of which the first is elsewhere: the columns before the duration, at most 56
+    /// bytes.
+    #[inline(always)]
+    fn put_prologue(&self, line: &mut Line<'_>, shown: &Shown<'_>) {
+        if self.with_time() {
+            line.number(shown.time / 1_000_000_000, 5, b' ');
+            line.push(b'.');
+            line.number(shown.time % 1_000_000_000 / 1000, 6, b'0');
+            line.put(u64::from_le_bytes(*b" |      "), 4);
+        }
+        if self.has(TraceOption::GraphCpu) {
+            self.put_cpu(line, shown.cpu);
+        }
+        if self.has(TraceOption::GraphProc) {
+            put_task(line, &shown.event.task);
+            line.put(u64::from_le_bytes(*b" |      "), 3);
+        }
+    }
+
+    /// print_graph_cpu()
+    #[inline(always)]
+    fn put_cpu(&self, line: &mut Line<'_>, cpu: u32) {
+        line.push(b' ');
+        line.number(cpu.into(), self.cpu_digits, b' ');
+        line.put(u64::from_le_bytes(*b")       "), 2);
+    }
+
+    /// print_graph_duration(): the column of the duration, at most 29 bytes.
+    #[inline(always)]
+    fn put_duration(&self, line: &mut Line<'_>, duration: Option<u64>) {
+        if !self.has(TraceOption::GraphDuration) {
+            return;
+        }
+        match duration {
+            Some(ns) => {
+                let mark = match self.has(TraceOption::GraphOverhead) {
+                    true => duration::mark(ns),
+                    false => b' ',
+                };
+                line.put(u64::from_le_bytes(*b"        ") ^ u64::from(mark ^ b' '), 2);
+                duration::write(line, ns);
+            }
+            None => {
+                line.put(all(b' '), 8);
+                line.put(all(b' '), 6);
+            }
+        }
+        line.put(u64::from_le_bytes(*b"|       "), 3);
+    }
+
+    /// print_graph_retval(): a value that can be an error's, of 32 bits or all, is shown as that.
+    fn put_retval(&self, line: &mut Line<'_>, value: u64) {
+        line.put(u64::from_le_bytes(*b" ret=   "), 5);
+        let extended = match u32::try_from(value) {
+            Ok(value) => i64::from(value as i32) as u64,
+            Err(_) => value,
+        };
+        let error = extended.wrapping_neg();
+        if (1..=MAX_ERROR).contains(&error) && !self.has(TraceOption::GraphRetvalHex) {
+            line.push(b'-');
+            line.number(error, 1, b' ');
+        } else {
+            line.put(u64::from_le_bytes(*b"0x      "), 2);
+            line.hex(value);
+        }
+    }
+
+    /// print_graph_irq()
+    #[cold]
+    fn write_arrow(&self, out: &mut impl Output, shown: &Shown<'_>, arrow: [u8; 11]) -> Result {
+        let mut line = Line::new(out.room()?);
+        self.put_prologue(&mut line, shown);
+        let with_duration = self.has(TraceOption::GraphDuration);
+        if with_duration {
+            line.put(all(b' '), 2);
+        }
+        line.push_all(&arrow);
+        if with_duration {
+            line.put(u64::from_le_bytes(*b" |      "), 2);
+        }
+        line.push(b'\n');
+        let length = line.length();
+        out.advance(length);
+        Ok(())
+    }
+
+    /// verif_pid(): that another task runs.
+    #[cold]
+    fn write_switch(&self, out: &mut impl Output, cpu: u32, last: &Task, next: &Task) -> Result {
+        const RULE: &str = " ------------------------------------------\n";
+        out.write_str(RULE)?;
+        let mut line = Line::new(out.room()?);
+        self.put_cpu(&mut line, cpu);
+        put_task(&mut line, last);
+        line.put(u64::from_le_bytes(*b" =>     "), 4);
+        put_task(&mut line, next);
+        line.push(b'\n');
+        let length = line.length();
+        out.advance(length);
+        out.write_str(RULE)?;
+        out.write_char('\n')
+    }
+}
+
+/// As many as the greatest depth has.
+static BLANKS: [u8; 0xff * INDENT] = [b' '; 0xff * INDENT];
+
+/// How many digits a number has.
+fn digits(number: u32) -> usize {
+    number.checked_ilog10().unwrap_or(0) as usize + 1
+}
+
+/// print_graph_proc(): the task's name, cut, and its pid, in the middle of its column. At most 18 bytes.
+fn put_task(line: &mut Line<'_>, task: &Task) {
+    let mut bytes = [0; 16];
+    let name = match task.pid() {
+        0 => b"<idle>",
+        _ => task.name(&mut bytes),
+    };
+    let name = name.get(..NAME_WIDTH).unwrap_or(name);
+    let pid = task.pid().unsigned_abs();
+    let blanks = TASK_WIDTH.saturating_sub(name.len() + 1 + digits(pid));
+    line.blanks(blanks / 2);
+    for chunk in name.utf8_chunks() {
+        line.push_all(chunk.valid().as_bytes());
+        for _ in chunk.invalid() {
+            line.push(b'?');
+        }
+    }
+    line.push(b'-');
+    line.number(pid.into(), 1, b' ');
+    line.blanks(blanks - blanks / 2);
+}
+
+/// Writes the lines that begin with `#` (`__print_graph_headers_flags()`).
+pub(crate) fn write_header(out: &mut dyn Write, tracer: &str, options: Options) -> Result {
+    write!(out, "# tracer: {tracer}\n#\n")?;
+    let columns = [
+        (
+            TraceOption::GraphAbstime,
+            "     TIME       ",
+            "      |         ",
+        ),
+        (TraceOption::GraphCpu, " CPU", " |  "),
+        (
+            TraceOption::GraphProc,
+            "  TASK/PID       ",
+            "   |    |        ",
+        ),
+        (
+            TraceOption::GraphDuration,
+            "  DURATION   ",
+            "   |   |      ",
+        ),
+    ];
+    let shown = || columns.iter().filter(|(option, ..)| options.has(*option));
+    out.write_char('#')?;
+    for (_, name, _) in shown() {
+        out.write_str(name)?;
+    }
+    out.write_str("               FUNCTION CALLS\n#")?;
+    for (_, _, rule) in shown() {
+        out.write_str(rule)?;
+    }
+    out.write_str("               |   |   |   |\n")
+}
