@@ -52,7 +52,6 @@
 //! A reader copies a sub-buffer and then looks whether the header still shows the same `seq`; if
 //! not, a writer has overtaken it and the copy is thrown away. See [`reader`](super::reader).
 
-#[allow(dead_code)] // (until the hook of function_graph is there)
 mod call;
 mod cold;
 mod group;
@@ -60,7 +59,6 @@ mod group;
 use super::slot::{is_text_address, Task, Words, PARITY, SLOT_BYTES, TIME_BITS};
 use crate::shim::Word;
 
-#[allow(unused_imports)]
 pub(crate) use self::call::OpenCall;
 
 /// A slot in the ring's memory.
@@ -105,7 +103,6 @@ pub(crate) trait Caller: Copy {
     fn context(&self) -> u32;
 
     /// The same without the stack pointer: bits 0-15.
-    #[allow(dead_code)]
     fn flags(&self) -> u32 {
         self.context()
     }
@@ -146,7 +143,6 @@ pub(crate) const LAPS: u64 = 1 << (63 - LAP_SHIFT);
 
 /// Fewest slots in a sub-buffer: room for the header, the longest group of slots, and more.
 pub(crate) const MIN_SUBBUF_SLOTS: usize = 8;
-#[allow(dead_code)]
 /// Most announcements that [`Ring::enter_call`] and its like take.
 pub(crate) const MAX_CALL_EXTRA: usize = 6;
 /// Most slots in a sub-buffer, so that the head can count them.
@@ -266,10 +262,8 @@ struct Cold {
     overrun: Word,
     /// Events that could not be written because the ring was full.
     dropped: Word,
-    #[allow(dead_code)]
     /// The token of the call whose entry is not complete yet, 0 for none. See [`call`].
     pending: Word,
-    #[allow(dead_code)]
     /// What tells this ring's tokens from those of others.
     identity: u64,
 }

@@ -230,7 +230,6 @@ impl Words {
         Self::other(Kind::Since, 0, time as u32, 0, (time >> 32) as u32)
     }
 
-    #[allow(dead_code)]
     /// The slot with what the call that follows has returned.
     pub(crate) const fn retval_slot(value: u64) -> Self {
         Self::other(Kind::Retval, 0, value as u32, 0, (value >> 32) as u32)
@@ -241,7 +240,6 @@ impl Words {
         Self::other(Kind::Long, 0, 0, 0, (duration >> 32) as u32)
     }
 
-    #[allow(dead_code)]
     /// The slot with the number of calls that were too deep.
     pub(crate) const fn overrun_slot(overrun: u32) -> Self {
         Self::other(Kind::Overrun, 0, 0, 0, overrun)

@@ -3,6 +3,7 @@
 //! The directory: one table says every file, its mode, its help line and what handles it.
 
 mod control;
+mod graph;
 mod lines;
 mod lists;
 mod options;
@@ -22,6 +23,7 @@ use kernel::str::CString;
 use kernel::sync::Arc;
 
 use self::control::{AvailableTracers, CurrentTracer, Errors, Readme, TraceClock, TracingOn};
+use self::graph::{GraphFunctionList, GraphNotraceList, MaxDepth};
 use self::lists::{AvailableFile, EnabledFile, FilterList, ListFile, NotraceList};
 use self::options::{OptionFile, TraceOptions};
 use self::pid::PidFile;
@@ -115,6 +117,24 @@ const TABLE: &[Spec] = &[
         WRITE,
         PidFile,
         "the tasks to trace, by thread ID, none for all: > replaces, >> adds, '!id' removes"
+    ),
+    spec!(
+        "graph_function" = "set_graph_function",
+        WRITE,
+        ListFile<GraphFunctionList>,
+        "the functions below which function_graph traces calls; all calls, if none"
+    ),
+    spec!(
+        "graph_notrace" = "set_graph_notrace",
+        WRITE,
+        ListFile<GraphNotraceList>,
+        "the functions that function_graph traces no calls of and below"
+    ),
+    spec!(
+        "max_depth" = "max_graph_depth",
+        WRITE,
+        SmallFile<MaxDepth>,
+        "how deep function_graph traces calls; 0 for any depth"
     ),
     spec!(
         "trace",

@@ -82,6 +82,7 @@ impl Small for Status {
             writeln!(text, "lost to commit overruns: {}", counts.overrun)?;
             writeln!(text, "lost without buffer: {without_buffer}")?;
             writeln!(text, "lost while the clock was read: {by_clock}")?;
+            writeln!(text, "missed returns: {}", instance.missed_calls())?;
             writeln!(text, "memory: {} KiB", memory.div_ceil(1024))
         };
         write().map_err(no_memory)

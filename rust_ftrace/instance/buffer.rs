@@ -55,8 +55,8 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer of `size_kb` KiB in sub-buffers of `subbuf_kb` KiB for `cpu`, on its node;
-    /// readers are woken by `waker`.
+    /// A buffer of `size_kb` KiB in sub-buffers of `subbuf_kb` KiB for `cpu`, on its node. The ring gets
+    /// number `id`; readers are woken by `waker`.
     ///
     /// # Errors
     ///
@@ -64,6 +64,7 @@ impl Buffer {
     /// - `EINVAL` if the sizes do not fit together.
     pub(crate) fn new(
         cpu: CpuId,
+        id: u32,
         waker: Arc<Waker>,
         size_kb: usize,
         subbuf_kb: usize,
@@ -74,7 +75,8 @@ impl Buffer {
             RingMemory::new(memory, waker),
             subbuf_kb * 1024 / SLOT_BYTES,
         )
-        .ok_or(EINVAL)?;
+        .ok_or(EINVAL)?
+        .identified(id);
         ring.set_discard(discard);
         Arc::pin_init(
             try_pin_init!(Self {

@@ -2,6 +2,8 @@
 
 //! An instance's buffers: when they are made, how large, and what is counted.
 
+use core::sync::atomic::{AtomicU32, Ordering};
+
 use kernel::cpu::{nr_cpu_ids, CpuId};
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
@@ -13,7 +15,7 @@ use crate::engine::account::{Account, Counts};
 use crate::engine::ring::{MAX_SLOTS, MAX_SUBBUF_SLOTS};
 use crate::engine::slot::SLOT_BYTES;
 use crate::sys::{cpu, rcu};
-use crate::tracer::function::Recorder;
+use crate::tracer::function::{CpuRing, Recorder};
 use crate::tracer::waker::Waker;
 
 /// Size of each CPU's buffer unless said otherwise, in KiB; the same as tracefs's.
@@ -47,6 +49,10 @@ impl Counted {
             buffer: Some(buffer),
             account: Account::default(),
         }
+    }
+
+    fn ring(&self) -> Option<&CpuRing> {
+        self.buffer.as_ref().map(|buffer| buffer.ring())
     }
 
     pub(super) fn stats(&self) -> Stats {
@@ -140,6 +146,8 @@ pub(crate) struct Buffers {
     discard: bool,
     /// Whether anything has needed buffers so far.
     made: bool,
+    /// Number of the next ring.
+    next_ring: AtomicU32,
     /// By the number of the CPU.
     pub(super) cpus: KVec<PerCpuBuffers>,
 }
@@ -165,6 +173,7 @@ impl Buffers {
             subbuf_kb: DEFAULT_SUBBUF_KB,
             discard: false,
             made: false,
+            next_ring: AtomicU32::new(0),
             cpus,
         })
     }
@@ -216,7 +225,8 @@ impl Buffers {
     pub(super) fn make_one(&self, cpu: CpuId, size_kb: usize) -> Result<Arc<Buffer>> {
         let buffers = self.cpus.get(cpu.as_u32() as usize).ok_or(EINVAL)?;
         let waker = buffers.waker.clone();
-        Buffer::new(cpu, waker, size_kb, self.subbuf_kb, self.discard)
+        let id = self.next_ring.fetch_add(1, Ordering::Relaxed);
+        Buffer::new(cpu, id, waker, size_kb, self.subbuf_kb, self.discard)
     }
 
     /// Gives every CPU that is online a buffer, if it has none, and `recorder` its ring.
@@ -367,6 +377,40 @@ impl Buffers {
         for Old { cpu, buffer, end } in old.0 {
             if let Some(buffers) = self.of_mut(cpu) {
                 buffers.live.account.add_late(end, buffer.counts().0);
+            }
+        }
+    }
+
+    /// Whether an entry is pending on `cpu`.
+    pub(crate) fn has_pending(&self, cpu: CpuId) -> bool {
+        let mut rings = self.meant(Some(cpu)).filter_map(|(_, cpu)| cpu.live.ring());
+        rings.any(CpuRing::has_pending)
+    }
+
+    /// Completes the entry that is pending on `cpu`.
+    ///
+    /// # Safety
+    ///
+    /// Nobody writes to the CPU's ring.
+    pub(crate) unsafe fn complete_entry(&mut self, cpu: CpuId) {
+        for (_, buffers) in self.meant(Some(cpu)) {
+            if let Some(ring) = buffers.live.ring() {
+                // SAFETY: The caller promises that there are no writers, and this is exclusive.
+                unsafe { ring.complete_pending() };
+            }
+        }
+    }
+
+    /// Completes the entries that are pending in snapshots.
+    ///
+    /// # Safety
+    ///
+    /// Nobody writes to them.
+    pub(crate) unsafe fn complete_snapshot(&mut self) {
+        for (_, buffers) in self.meant(None) {
+            if let Some(ring) = buffers.spare.ring() {
+                // SAFETY: The caller promises that there are no writers, and this is exclusive.
+                unsafe { ring.complete_pending() };
             }
         }
     }

@@ -2,12 +2,15 @@
 
 //! What an instance stamps its events with.
 
+use kernel::prelude::*;
+
 use super::Instance;
 use crate::engine::clock::ClockKind;
 use crate::machine::Timeline;
 use crate::sys::context::cycles;
 use crate::sys::rcu;
 use crate::tracer::function::Gate;
+use crate::tracer::Tracer;
 
 impl Instance {
     /// The clock in use.
@@ -18,9 +21,11 @@ impl Instance {
     /// Takes another clock, which clears buffers and snapshots, as in tracefs: stamps of two clocks cannot be
     /// compared. Events are not recorded meanwhile, some milliseconds.
     pub(crate) fn set_clock(&self, kind: ClockKind) {
-        let _control = self.control.lock();
+        let mut control = self.control.lock();
         let recorder = self.hook.handler();
         recorder.set_gate(Gate::Pause, true);
+        // The calls that are open began at times of another clock.
+        control.calls.forget();
         // Not with the buffers' lock held: a CPU that is coming may be waiting for it.
         rcu::synchronize_preempt_off();
         recorder.set_clock(kind, self.machine.is_counter(kind));
@@ -30,6 +35,11 @@ impl Instance {
         buffers.clear_snapshot(None);
         drop(buffers);
         recorder.set_gate(Gate::Pause, false);
+        if control.tracer == Tracer::FunctionGraph {
+            if let Err(error) = self.rearm(&mut control) {
+                pr_warn!("function_graph has stopped: {error:?}\n");
+            }
+        }
     }
 
     /// Entries that were dropped since the clock was taken, because reading it made them.

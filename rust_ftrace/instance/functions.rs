@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which functions an instance traces: its `filter` and `notrace` lists.
+//! Which functions an instance traces: its lists of them.
 
 use kernel::prelude::*;
 
@@ -10,16 +10,20 @@ use crate::engine::filter::{words, Refusal, Selector};
 use crate::engine::function_set::FunctionSet;
 use crate::machine::Machine;
 use crate::shim::AllocError;
-use crate::sys::ftrace::Functions;
 use crate::sys::symbols;
+use crate::tracer::Tracer;
 
-/// One of the two lists.
+/// One of the lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum List {
     /// What is traced.
     Filter,
     /// What is not traced, though the filter says so.
     Notrace,
+    /// What `function_graph` traces all calls below of.
+    GraphFunction,
+    /// What it traces no calls below of.
+    GraphNotrace,
 }
 
 impl List {
@@ -28,6 +32,8 @@ impl List {
         match self {
             Self::Filter => "filter",
             Self::Notrace => "notrace",
+            Self::GraphFunction => "graph_function",
+            Self::GraphNotrace => "graph_notrace",
         }
     }
 }
@@ -35,12 +41,11 @@ impl List {
 /// Most bytes of patterns that are kept for `status`.
 const MAX_PATTERNS: usize = 4096;
 
-/// The two lists, and what came of them.
+/// The lists, and what came of them.
 pub(crate) struct Lists {
-    /// `None`: nothing was said, so all functions. An empty set is what remains of a list whose
-    /// functions all went away with their modules.
-    filter: Option<FunctionSet>,
-    notrace: Option<FunctionSet>,
+    /// By [`List`]. `None`: nothing was said, so all functions, or none are left out. An empty set is what
+    /// remains of a list whose functions all went away with their modules.
+    sets: [Option<FunctionSet>; 4],
     /// The patterns in the filter, with a space after each.
     patterns: KVVec<u8>,
     /// How many functions are hooked now; `None` for all.
@@ -68,11 +73,10 @@ impl From<AllocError> for Failure {
 }
 
 impl Lists {
-    /// Both empty.
+    /// All empty.
     pub(crate) const fn new() -> Self {
         Self {
-            filter: None,
-            notrace: None,
+            sets: [const { None }; 4],
             patterns: KVVec::new(),
             armed: Some(0),
         }
@@ -80,17 +84,13 @@ impl Lists {
 
     /// One of the lists; `None` if nothing was said.
     pub(crate) fn get(&self, list: List) -> Option<&FunctionSet> {
-        match list {
-            List::Filter => self.filter.as_ref(),
-            List::Notrace => self.notrace.as_ref(),
-        }
+        self.sets.get(list as usize)?.as_ref()
     }
 
-    fn slot(&mut self, list: List) -> &mut Option<FunctionSet> {
-        match list {
-            List::Filter => &mut self.filter,
-            List::Notrace => &mut self.notrace,
-        }
+    /// Puts another set in the place of a list, and returns that.
+    fn replace(&mut self, list: List, new: Option<FunctionSet>) -> Option<FunctionSet> {
+        let set = self.sets.get_mut(list as usize)?;
+        core::mem::replace(set, new)
     }
 
     /// How many functions are hooked now; `None` for all that there are.
@@ -105,39 +105,35 @@ impl Lists {
 
     /// The functions to be traced; `None` for all.
     pub(crate) fn wanted(&self, machine: &Machine) -> Result<Option<FunctionSet>> {
-        let Some(notrace) = &self.notrace else {
-            return Ok(self
-                .filter
-                .as_ref()
-                .map(FunctionSet::duplicate)
-                .transpose()?);
+        let filter = self.get(List::Filter);
+        let Some(notrace) = self.get(List::Notrace) else {
+            return Ok(filter.map(FunctionSet::duplicate).transpose()?);
         };
-        let wanted = match &self.filter {
+        let wanted = match filter {
             Some(filter) => filter.difference(notrace)?,
             None => machine.with_catalog(Catalog::all)?.difference(notrace)?,
         };
         Ok(Some(wanted))
     }
 
-    /// Whether functions that come later must be added by hand.
-    pub(crate) const fn excludes_only(&self) -> bool {
-        self.filter.is_none() && self.notrace.is_some()
+    /// Whether functions that come later must be added by hand to what `tracer` hooks.
+    pub(crate) fn needs_news(&self, tracer: Tracer) -> bool {
+        let all = self.get(List::Filter).is_none();
+        match tracer {
+            Tracer::FunctionGraph => all,
+            _ => all && self.get(List::Notrace).is_some(),
+        }
     }
 
     /// Remembers what is hooked now.
-    pub(crate) fn set_armed(&mut self, functions: Functions<'_>) {
-        self.armed = match functions {
-            Functions::All => None,
-            Functions::Only(ips) => Some(ips.len()),
-        };
+    pub(crate) fn set_armed(&mut self, armed: Option<usize>) {
+        self.armed = armed;
     }
 
-    /// Takes the functions at addresses `range` out of both lists; whether any were there.
+    /// Takes the functions at addresses `range` out of all lists; whether any were there.
     pub(crate) fn forget(&mut self, range: &core::ops::Range<usize>) -> bool {
-        let filter = self.filter.as_mut();
-        let found = filter.is_some_and(|set| set.remove_range(range));
-        let notrace = self.notrace.as_mut();
-        notrace.is_some_and(|set| set.remove_range(range)) || found
+        let sets = self.sets.iter_mut().flatten();
+        sets.fold(false, |found, set| set.remove_range(range) || found)
     }
 }
 
@@ -242,9 +238,9 @@ impl Instance {
         if new.is_none() {
             patterns.clear();
         }
-        let before = core::mem::replace(control.lists.slot(list), new);
+        let before = control.lists.replace(list, new);
         if let Err(error) = self.rearm_after_edit(&mut control, list) {
-            *control.lists.slot(list) = before;
+            control.lists.replace(list, before);
             return Err(error);
         }
         if list == List::Filter {

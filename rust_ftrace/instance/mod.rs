@@ -7,6 +7,7 @@ pub(crate) mod buffers;
 mod clock;
 mod error_log;
 pub(crate) mod functions;
+mod graph;
 mod pids;
 mod snapshot;
 pub(crate) mod waiting;
@@ -20,11 +21,14 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 use self::buffers::{Buffers, OldBuffers, Source, Stats, Which};
 use self::error_log::ErrorLog;
 use self::functions::{List, Lists};
+use self::graph::Calls;
 use self::waiting::Wakers;
 use crate::engine::clock::ClockKind;
+use crate::engine::function_set::FunctionSet;
 use crate::engine::options::{Options, TraceOption};
 use crate::machine::Machine;
-use crate::sys::cpu::Prepare;
+use crate::sys::context::PreemptOff;
+use crate::sys::cpu::{self, Prepare};
 use crate::sys::ftrace::{Functions, Hook};
 use crate::sys::modules::Watch;
 use crate::sys::rcu;
@@ -43,6 +47,8 @@ pub(crate) struct Control {
     implicit: bool,
     lists: Lists,
     options: Options,
+    /// Hooks of `function_graph`.
+    calls: Calls,
 }
 
 /// An instance.
@@ -86,6 +92,7 @@ impl Instance {
                 implicit: false,
                 lists: Lists::new(),
                 options: Options::new(),
+                calls: Calls::new(),
             }),
             error_log <- new_mutex!(ErrorLog::new()),
             buffers <- new_mutex!(Buffers::new(&wakers)?),
@@ -140,20 +147,48 @@ impl Instance {
 
     /// Hooks the functions that tracer and lists say, and no others.
     fn rearm(&self, control: &mut Control) -> Result {
-        let wanted;
-        let functions = match control.tracer {
-            Tracer::Nop => Functions::Only(&[]),
+        let none = Functions::Only(&[]);
+        let armed = match control.tracer {
+            Tracer::Nop => {
+                self.hook.trace(none)?;
+                control.calls.clear();
+                Some(0)
+            }
             Tracer::Function | Tracer::CallTrace => {
-                wanted = control.lists.wanted(&self.machine)?;
-                match &wanted {
-                    None => Functions::All,
-                    Some(set) => Functions::Only(set.as_slice()),
-                }
+                let wanted = control.lists.wanted(&self.machine)?;
+                let set = wanted.as_ref().map(FunctionSet::as_slice);
+                self.hook
+                    .trace(set.map_or(Functions::All, Functions::Only))?;
+                control.calls.clear();
+                set.map(<[_]>::len)
+            }
+            Tracer::FunctionGraph => {
+                let armed = self.arm_calls(control)?;
+                self.hook.trace(none)?;
+                Some(armed)
             }
         };
-        self.hook.trace(functions)?;
-        control.lists.set_armed(functions);
+        control.lists.set_armed(armed);
+        if control.tracer != Tracer::FunctionGraph {
+            // (what writes other events does not look for entries that are not complete)
+            self.complete_entries(None);
+        }
         Ok(())
+    }
+
+    /// Completes the entries of calls that are pending on `cpu`, or all, so that readers see them.
+    fn complete_entries(&self, cpu: Option<CpuId>) {
+        let pending = |cpu: &CpuId| self.with_buffers(|buffers| buffers.has_pending(*cpu));
+        let meant = cpu::possible().filter(|number| cpu.is_none_or(|cpu| cpu == *number));
+        for cpu in meant.filter(pending) {
+            let recorder = self.hook.handler();
+            let complete = |token: PreemptOff<'_>| recorder.complete_entry(token);
+            let cpus = cpu::ReadLock::new();
+            if !cpus.call(cpu, &complete) {
+                // SAFETY: The CPU is not online, and cannot come as long as `cpus` is there.
+                unsafe { self.buffers.lock().complete_entry(cpu) };
+            }
+        }
     }
 
     /// Follows a change of `list`. A filter starts the `function` tracer if there is none, and
@@ -225,6 +260,7 @@ impl Instance {
             self.buffers.lock().set_discard(!on);
         }
         control.options = control.options.with(option, on);
+        self.set_graph(&control);
         Ok(())
     }
 
@@ -291,6 +327,8 @@ impl Instance {
         let _control = self.control.lock();
         let taken = (self.buffers.lock()).take_snapshot(cpu, self.hook.handler())?;
         taken.wait();
+        // SAFETY: Nobody writes to the snapshot any more.
+        unsafe { self.buffers.lock().complete_snapshot() };
         Ok(())
     }
 
@@ -326,6 +364,9 @@ impl Instance {
     ///
     /// `ENOMEM` if there is no memory.
     pub(crate) fn sources(&self, cpu: Option<CpuId>, which: Which) -> Result<KVec<Source>> {
+        if which == Which::Live {
+            self.complete_entries(cpu);
+        }
         self.buffers.lock().sources(cpu, which)
     }
 
@@ -365,7 +406,7 @@ impl Watch for Instance {
     fn coming(&self) {
         self.machine.forget_catalog();
         let mut control = self.control.lock();
-        if control.lists.excludes_only() {
+        if control.lists.needs_news(control.tracer) {
             let result = self.rearm(&mut control);
             if let Err(error) = result {
                 pr_warn!("functions of a new module are not traced: {error:?}\n");

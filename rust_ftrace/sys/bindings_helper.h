@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* What the kernel crate's own bindings lack. */
+#include <linux/fprobe.h>
 #include <linux/kprobes.h>
 #include <linux/sched/clock.h>
 #include <linux/fs.h>

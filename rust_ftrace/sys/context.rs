@@ -69,6 +69,16 @@ impl PreemptGuard {
 pub(crate) struct PreemptOff<'a>(core::marker::PhantomData<&'a PreemptGuard>);
 
 impl<'a> PreemptOff<'a> {
+    /// Proof that preemption is off, by other means.
+    ///
+    /// # Safety
+    ///
+    /// Preemption is off for `'a`.
+    #[inline(always)]
+    pub(crate) unsafe fn assume() -> Self {
+        Self(core::marker::PhantomData)
+    }
+
     /// The preempt count, which the guard has raised by one, with its need-resched bit.
     #[inline(always)]
     fn count(self) -> u32 {
@@ -92,6 +102,11 @@ impl<'a> PreemptOff<'a> {
         let within = |mask| u32::from(count & mask != 0);
         let interrupt = NMI_MASK | HARDIRQ_MASK;
         1 << (within(NMI_MASK) + within(interrupt) + within(interrupt | SOFTIRQ_OFFSET))
+    }
+
+    /// Whether a hardware interrupt is being served: `in_hardirq()`.
+    pub(crate) fn is_in_hardirq(self) -> bool {
+        self.count() & HARDIRQ_MASK != 0
     }
 
     /// The CPU's number.
@@ -189,16 +204,27 @@ impl Current<'_> {
     /// The engine's context word for a function that was entered with stack pointer `sp`.
     #[inline(always)]
     pub(crate) fn context_word(&self, sp: u64) -> u32 {
-        /// The count of a task that has not disabled preemption, beside the guard's own.
-        const PLAIN: u32 = PREEMPT_NEED_RESCHED | 1;
-        let word = bits::Context::place(sp, self.entry_word()) | (eflags() & EFLAGS_IF);
+        self.with_state::<1>(bits::Context::place(sp, self.entry_word()))
+    }
+
+    /// Bits 0-15 of it, where preemption was disabled `RAISED` times since the function was entered.
+    #[inline(always)]
+    pub(crate) fn state_word<const RAISED: u32>(&self) -> u32 {
+        self.with_state::<RAISED>(0)
+    }
+
+    #[inline(always)]
+    fn with_state<const RAISED: u32>(&self, word: u32) -> u32 {
+        // The count of a task that has not disabled preemption, beside those of tracing.
+        let plain = PREEMPT_NEED_RESCHED | RAISED;
+        let word = word | (eflags() & EFLAGS_IF);
         let count = self.token.count();
-        if count != PLAIN
+        if count != plain
             || self.thread_flags() & RESCHED_FLAGS != 0
             || self.migration_disabled() != 0
             || self.softirq_count(0) != 0
         {
-            return self.with_rare_state(word, count.wrapping_sub(1));
+            return self.with_rare_state(word, count.wrapping_sub(RAISED));
         }
         word
     }
@@ -324,6 +350,20 @@ impl Current<'_> {
         let word = unsafe { stack.add(ORIG_AX) };
         // SAFETY: As above; the place is aligned, and its low half is a machine word as well.
         unsafe { word.cast::<u32>().read_volatile() }
+    }
+
+    /// How many calls of the task, beside this one, fgraph watches: the depth of this one.
+    #[inline(always)]
+    pub(crate) fn call_depth(&self) -> u32 {
+        // SAFETY: The field is an int.
+        unsafe { self.field::<u32>(offset_of!(bindings::task_struct, curr_ret_depth)) }
+    }
+
+    /// How many calls of the task were too deep to be watched.
+    #[inline(always)]
+    pub(crate) fn call_overrun(&self) -> u32 {
+        // SAFETY: The field is an `atomic_t`, which is an int.
+        unsafe { self.field::<u32>(offset_of!(bindings::task_struct, trace_overrun)) }
     }
 
     #[inline(always)]

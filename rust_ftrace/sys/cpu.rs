@@ -14,7 +14,9 @@ use kernel::cpumask::Cpumask;
 use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use kernel::types::Opaque;
+use kernel::types::{NotThreadSafe, Opaque};
+
+use super::context::{PreemptGuard, PreemptOff};
 
 fn among(mask: *const bindings::cpumask) -> impl Iterator<Item = CpuId> {
     // SAFETY: The kernel's masks of CPUs live for ever. Their bits may change meanwhile; each is
@@ -38,6 +40,50 @@ pub(crate) fn end() -> u32 {
 /// The CPUs that are online now.
 pub(crate) fn online() -> impl Iterator<Item = CpuId> {
     among(&raw const bindings::__cpu_online_mask)
+}
+
+/// No CPU comes or goes while this is there.
+pub(crate) struct ReadLock(NotThreadSafe);
+
+impl ReadLock {
+    /// Takes the lock, which many may have. Who prepares for CPUs must not be waited for with it.
+    pub(crate) fn new() -> Self {
+        // SAFETY: Has no preconditions but that the caller may sleep.
+        unsafe { bindings::cpus_read_lock() };
+        Self(NotThreadSafe)
+    }
+
+    /// Has `cpu` call `user` in an interrupt, and waits for the end of it. False if the CPU is not online.
+    pub(crate) fn call<F: Fn(PreemptOff<'_>) + Sync>(&self, cpu: CpuId, user: &F) -> bool {
+        /// # Safety
+        ///
+        /// `user` points to an `F`.
+        unsafe extern "C" fn call<F: Fn(PreemptOff<'_>) + Sync>(user: *mut c_void) {
+            // SAFETY: The caller promises it.
+            let user = unsafe { &*user.cast_const().cast::<F>() };
+            user(PreemptGuard::new().token());
+        }
+        // CAST: CPU numbers are small.
+        let number = cpu.as_u32() as c_int;
+        let user: *const F = user;
+        // SAFETY: Interrupts are on. `call` gets `user`, which outlives the call, as it is waited for.
+        let result = unsafe {
+            bindings::smp_call_function_single(
+                number,
+                Some(call::<F>),
+                user.cast_mut().cast(),
+                true.into(),
+            )
+        };
+        result == 0
+    }
+}
+
+impl Drop for ReadLock {
+    fn drop(&mut self) {
+        // SAFETY: Taken in `new`, by the same task.
+        unsafe { bindings::cpus_read_unlock() };
+    }
 }
 
 /// The NUMA node of `cpu`'s memory.

@@ -37,7 +37,24 @@ pub(crate) struct Site<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Registers<'a>(&'a bindings::__arch_ftrace_regs);
 
-impl Registers<'_> {
+impl<'a> Registers<'a> {
+    /// Registers that ftrace saved.
+    ///
+    /// # Safety
+    ///
+    /// `regs` is valid for `'a`.
+    #[inline(always)]
+    pub(crate) unsafe fn from_raw(regs: *const bindings::__arch_ftrace_regs) -> Self {
+        // SAFETY: The caller promises it.
+        Self(unsafe { &*regs })
+    }
+
+    /// What a function returns; only at its return.
+    #[inline(always)]
+    pub(crate) fn return_value(&self) -> u64 {
+        self.0.regs.ax as u64
+    }
+
     /// Stack pointer, where the return address lies.
     #[inline(always)]
     pub(crate) fn sp(&self) -> u64 {

@@ -7,6 +7,7 @@ pub(crate) mod context;
 pub(crate) mod cpu;
 pub(crate) mod debugfs;
 mod ffi;
+pub(crate) mod fprobe;
 pub(crate) mod ftrace;
 pub(crate) mod irq_work;
 pub(crate) mod kallsyms;

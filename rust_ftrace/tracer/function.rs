@@ -16,6 +16,7 @@ use crate::sys::context::{cycles, PreemptGuard, PreemptOff};
 use crate::sys::ftrace::{Handler, Registers, Site};
 use crate::sys::percpu::PerCpu;
 use crate::tracer::clock::SlowClock;
+use crate::tracer::graph::GraphSettings;
 use crate::tracer::memory::RingMemory;
 
 /// A CPU's ring.
@@ -35,6 +36,8 @@ pub(crate) enum Gate {
     Pause = 1 << 3,
     /// A reader waits for the next event.
     Wake = 1 << 4,
+    /// Calls are recorded with more than usual, or not all.
+    Graph = 1 << 5,
 }
 
 /// Writes entries into the rings that it is given.
@@ -51,6 +54,7 @@ pub(crate) struct Recorder {
     closed: KBox<CpuRing>,
     pids: PidSet,
     clock: SlowClock,
+    graph: GraphSettings,
 }
 
 impl Recorder {
@@ -71,6 +75,7 @@ impl Recorder {
             closed,
             pids: PidSet::new()?,
             clock: SlowClock::new()?,
+            graph: GraphSettings::new(),
         })
     }
 
@@ -120,6 +125,11 @@ impl Recorder {
         &self.clock
     }
 
+    /// How calls are recorded.
+    pub(crate) fn graph(&self) -> &GraphSettings {
+        &self.graph
+    }
+
     /// Stamps events by `kind` from now on; `by_counter` if the time stamp counter will do for it.
     /// To be called between [`Gate::Pause`] and the end of it.
     pub(crate) fn set_clock(&self, kind: ClockKind, by_counter: bool) {
@@ -142,7 +152,7 @@ impl Recorder {
 
     /// The gate, by a load that the compiler may make part of a comparison.
     #[inline(always)]
-    fn gate(&self) -> u64 {
+    pub(super) fn gate(&self) -> u64 {
         // SAFETY: A valid, aligned word. A volatile load of one is what a relaxed atomic load is to
         // the kernel, `READ_ONCE()`.
         unsafe { self.gate.as_ptr().read_volatile() }
@@ -150,7 +160,7 @@ impl Recorder {
 
     /// Whether the gate lets the running task through.
     #[inline(always)]
-    fn lets_through(&self, token: PreemptOff<'_>) -> bool {
+    pub(super) fn lets_through(&self, token: PreemptOff<'_>) -> bool {
         // (loaded again each time: that keeps it out of a register on the way of most events)
         if self.gate() & Gate::Pids as u64 != 0 && !self.pids.contains(token.current().pid()) {
             return false;
@@ -175,7 +185,7 @@ impl Recorder {
 
     /// This CPU's ring.
     #[inline(always)]
-    fn this_ring<'a>(&'a self, token: PreemptOff<'a>) -> &'a CpuRing {
+    pub(super) fn this_ring<'a>(&'a self, token: PreemptOff<'a>) -> &'a CpuRing {
         // SAFETY: By the type's invariant it leads to a ring that is live while preemption is off.
         unsafe { &*self.rings.load(token) }
     }

@@ -4,6 +4,7 @@
 
 pub(crate) mod clock;
 pub(crate) mod function;
+pub(crate) mod graph;
 pub(crate) mod memory;
 pub(crate) mod waker;
 
@@ -16,11 +17,18 @@ pub(crate) enum Tracer {
     Function,
     /// The same, shown as a tree of calls.
     CallTrace,
+    /// Calls of functions: their entries and returns.
+    FunctionGraph,
 }
 
 impl Tracer {
     /// All of them, in the order of `available_tracers`.
-    pub(crate) const ALL: [Self; 3] = [Self::CallTrace, Self::Function, Self::Nop];
+    pub(crate) const ALL: [Self; 4] = [
+        Self::FunctionGraph,
+        Self::CallTrace,
+        Self::Function,
+        Self::Nop,
+    ];
 
     /// The name that people write.
     pub(crate) const fn name(self) -> &'static str {
@@ -28,6 +36,7 @@ impl Tracer {
             Self::Nop => "nop",
             Self::Function => "function",
             Self::CallTrace => "calltrace",
+            Self::FunctionGraph => "function_graph",
         }
     }
 

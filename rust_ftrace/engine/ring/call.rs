@@ -179,7 +179,8 @@ impl<S: Storage> Ring<S> {
     }
 
     /// Writes the return from call `open` of the function at `ip`; `extra` are its announcements, and
-    /// `duration` is made of the time that it took.
+    /// `duration` makes of the time now how long it took. Whether it could be written; if not, that is
+    /// counted.
     ///
     /// # Safety
     ///
@@ -193,7 +194,7 @@ impl<S: Storage> Ring<S> {
         extra: &[Words],
         caller: impl Caller,
         duration: impl Fn(u64) -> u64,
-    ) {
+    ) -> bool {
         let head = self.head();
         let now = caller.now();
         let ip_mask = self.ip_mask.load_relaxed();
@@ -211,7 +212,7 @@ impl<S: Storage> Ring<S> {
             let small = slot.1.load_relaxed() & 0xffff_ffff | MORE;
             slot.1.store_relaxed(small | (duration << 32));
             slot.0.store_release(slot.0.load_relaxed() ^ PARITY);
-            return;
+            return true;
         }
         // SAFETY: The caller's obligations are the same.
         unsafe { self.complete_pending() };
@@ -232,6 +233,7 @@ impl<S: Storage> Ring<S> {
             duration as u32,
         ));
         slot.0.store_release(first);
+        true
     }
 
     /// The same for a return that one slot is not enough for.
@@ -248,7 +250,7 @@ impl<S: Storage> Ring<S> {
         extra: &[Words],
         caller: C,
         duration: u64,
-    ) {
+    ) -> bool {
         let mut room = [Words::default(); super::MAX_CALL_EXTRA + 1];
         let extra = match duration >> 32 {
             0 => extra,
@@ -256,10 +258,11 @@ impl<S: Storage> Ring<S> {
         };
         let context = caller.flags();
         let event = |now| Words::call(Kind::Return, ip, now, depth, context, duration as u32);
-        // SAFETY: The caller's obligations are the same. What became of the event is counted.
-        let _ = unsafe { ring.write_group(&caller, extra, event, false) };
+        // SAFETY: The caller's obligations are the same.
+        unsafe { ring.write_group(&caller, extra, event, false) }.is_ok()
     }
 
+    #[allow(dead_code)]
     /// Writes the entry of a call that began at `start`, before now, and whose return comes later.
     ///
     /// Returns whether it could be written; if not, that is counted.

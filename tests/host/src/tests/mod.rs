@@ -11,6 +11,7 @@ use crate::shim::preempt;
 
 mod account;
 mod beside;
+mod calls;
 mod clock;
 mod context;
 mod cpu;

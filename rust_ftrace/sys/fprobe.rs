@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Callbacks at the entry and at the return of kernel functions.
+//!
+//! C header: [`include/linux/fprobe.h`](srctree/include/linux/fprobe.h)
+
+use core::marker::{PhantomData, PhantomPinned};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use kernel::bindings;
+use kernel::error::to_result;
+use kernel::prelude::*;
+use kernel::types::Opaque;
+
+use super::context::PreemptOff;
+use super::ffi;
+use super::ftrace::{Registers, Site};
+use crate::engine::ring::Call;
+
+/// Called at the entry and the return of traced functions.
+///
+/// `D` is what is kept of a call between the two, on the task's shadow stack. It is of plain words, for which
+/// any bits will do.
+pub(crate) trait CallHandler<D: Copy>: Send + Sync + 'static {
+    /// What the functions of a probe have in common.
+    type Role: Copy + Send + Sync + Eq;
+
+    /// A traced function was entered; whether its return is of interest. `data` is not initialised.
+    ///
+    /// Runs in any context, NMI included, with preemption off. What it calls may be traced; fgraph does
+    /// not come back here from it, but the hooks of others may.
+    fn called(&self, role: Self::Role, call: Called<'_, D>) -> bool;
+
+    /// A traced function returns. `data` is what `called` left there, perhaps of an earlier probe with the
+    /// same `D`.
+    fn returned(&self, call: Returned<'_, D>);
+}
+
+/// The entry of a function.
+pub(crate) struct Called<'a, D> {
+    pub(crate) site: Site<'a>,
+    pub(crate) token: PreemptOff<'a>,
+    pub(crate) data: &'a mut D,
+}
+
+/// The return of a function.
+pub(crate) struct Returned<'a, D> {
+    /// The function's ftrace location.
+    pub(crate) ip: u64,
+    pub(crate) registers: Registers<'a>,
+    pub(crate) token: PreemptOff<'a>,
+    pub(crate) data: &'a mut D,
+}
+
+/// Most functions of a probe: fprobe asks for 32 bytes of contiguous memory for each.
+const MAX_FUNCTIONS: usize = 16384;
+
+/// An fprobe.
+///
+/// # Invariants
+///
+/// - `registered` says whether the fprobe is.
+/// - `handler` is valid while it is.
+#[repr(C)]
+struct Probe<T: CallHandler<D>, D: Copy + 'static> {
+    fprobe: Opaque<ffi::fprobe>,
+    handler: *const T,
+    role: T::Role,
+    ips: KVVec<usize>,
+    registered: bool,
+    _data: PhantomData<fn(D)>,
+    /// fprobe keeps its address.
+    _pin: PhantomPinned,
+}
+
+/// The functions of one role.
+pub(crate) struct Group<'a, R> {
+    pub(crate) role: R,
+    /// Their ftrace locations, in order.
+    pub(crate) ips: &'a [usize],
+}
+
+/// Traced functions.
+///
+/// # Invariants
+///
+/// All of `live` are registered, none of `idle` is.
+pub(crate) struct Probes<T: CallHandler<D>, D: Copy + 'static> {
+    live: KVec<Pin<KBox<Probe<T, D>>>>,
+    /// Calls may still be open that know the address of one of these. So they are used for nothing else.
+    idle: KVec<Pin<KBox<Probe<T, D>>>>,
+    /// The same, of which nothing is to be used any more.
+    worn: KVec<Pin<KBox<Probe<T, D>>>>,
+    /// Calls whose return was missed by probes that are gone.
+    missed: u64,
+}
+
+// SAFETY: Probes are only changed under exclusive access; what callbacks read of them does not change while
+// they are registered.
+unsafe impl<T: CallHandler<D>, D: Copy + 'static> Send for Probes<T, D> {}
+
+impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
+    /// Takes functions out of `ips`, and room for an fprobe.
+    fn new(
+        idle: &mut KVec<Pin<KBox<Self>>>,
+        role: T::Role,
+        ips: &[usize],
+    ) -> Result<Pin<KBox<Self>>> {
+        let mut own = KVVec::new();
+        own.extend_from_slice(ips, GFP_KERNEL)?;
+        let probe = Self {
+            fprobe: Opaque::new(ffi::fprobe {
+                // (so it begins silent, see `enable`)
+                flags: ffi::FPROBE_FL_DISABLED,
+                entry_data_size: core::mem::size_of::<D>(),
+                entry_handler: Some(entry::<T, D>),
+                exit_handler: Some(exit::<T, D>),
+                ..Default::default()
+            }),
+            handler: core::ptr::null(),
+            role,
+            ips: own,
+            registered: false,
+            _data: PhantomData,
+            _pin: PhantomPinned,
+        };
+        match idle.pop() {
+            Some(mut place) => {
+                // SAFETY: It is not registered, so nobody relies on its address but as a number.
+                unsafe { *place.as_mut().get_unchecked_mut() = probe };
+                Ok(place)
+            }
+            None => Ok(KBox::pin(probe, GFP_KERNEL)?),
+        }
+    }
+
+    /// Registers it; it calls nothing yet.
+    ///
+    /// # Safety
+    ///
+    /// `handler` stays valid until the probe is unregistered.
+    unsafe fn register(self: Pin<&mut Self>, handler: *const T) -> Result {
+        // SAFETY: Nothing is moved.
+        let this = unsafe { self.get_unchecked_mut() };
+        // INVARIANT: The caller promises it.
+        this.handler = handler;
+        let count = c_int::try_from(this.ips.len())?;
+        // CAST: `unsigned long` is as large as `usize`; C only reads the addresses.
+        let ips = this.ips.as_ptr().cast_mut().cast::<c_ulong>();
+        // SAFETY: The fprobe is initialised, pinned, and unregistered before it goes; `ips` points to
+        // `count` addresses.
+        to_result(unsafe { ffi::register_fprobe_ips(this.fprobe.get(), ips, count) })?;
+        // INVARIANT: It is from here on.
+        this.registered = true;
+        Ok(())
+    }
+
+    fn flags(&self) -> &AtomicU32 {
+        // SAFETY: The fprobe is initialised.
+        let flags = unsafe { &raw mut (*self.fprobe.get()).flags };
+        // SAFETY: A valid, aligned int; fprobe only reads it once it is registered.
+        unsafe { AtomicU32::from_ptr(flags) }
+    }
+
+    /// Has it call the handler.
+    fn enable(&self) {
+        self.flags().store(0, Ordering::Release);
+    }
+
+    /// Returns once the handler is not called any more.
+    fn unregister(&mut self) {
+        if !core::mem::take(&mut self.registered) {
+            return;
+        }
+        // SAFETY: It is registered.
+        let result = to_result(unsafe { ffi::unregister_fprobe(self.fprobe.get()) });
+        if let Err(error) = result {
+            pr_err!("cannot unregister an fprobe: {error:?}\n");
+        }
+    }
+
+    fn missed(&self) -> u64 {
+        // SAFETY: The fprobe is initialised.
+        let missed = unsafe { &raw const (*self.fprobe.get()).nmissed };
+        // SAFETY: A valid, aligned word that others may count up meanwhile.
+        unsafe { missed.read_volatile() as u64 }
+    }
+}
+
+impl<T: CallHandler<D>, D: Copy + 'static> Drop for Probe<T, D> {
+    fn drop(&mut self) {
+        self.unregister();
+    }
+}
+
+impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
+    /// Nothing is traced.
+    pub(crate) const fn new() -> Self {
+        Self {
+            live: KVec::new(),
+            idle: KVec::new(),
+            worn: KVec::new(),
+            missed: 0,
+        }
+    }
+
+    /// Calls whose return could not be watched.
+    pub(crate) fn missed(&self) -> u64 {
+        let live = self.live.iter().map(|probe| probe.missed());
+        live.fold(self.missed, u64::wrapping_add)
+    }
+
+    /// Traces the functions of `groups`, and no others, from now on. Open calls of functions that go are not
+    /// told of their return; nor are some others.
+    ///
+    /// # Errors
+    ///
+    /// What was traced before is traced still.
+    ///
+    /// - `ENOENT` if one of the addresses is no ftrace location.
+    /// - `ENOMEM` if there is no memory.
+    ///
+    /// # Safety
+    ///
+    /// `handler` stays valid until nothing is traced any more.
+    pub(crate) unsafe fn trace(
+        &mut self,
+        handler: *const T,
+        groups: &[Group<'_, T::Role>],
+    ) -> Result {
+        let is_wanted = |role: T::Role, ip: &usize| {
+            let mut of_role = groups.iter().filter(|group| group.role == role);
+            of_role.any(|group| group.ips.binary_search(ip).is_ok())
+        };
+        let mut keep = KVec::with_capacity(self.live.len(), GFP_KERNEL)?;
+        for probe in &self.live {
+            let all = probe.ips.iter().all(|ip| is_wanted(probe.role, ip));
+            keep.push(all, GFP_KERNEL)?;
+        }
+        let kept = |role: T::Role, ip: &usize| {
+            let mut kept = self.live.iter().zip(&keep).filter(|(_, keep)| **keep);
+            kept.any(|(probe, _)| probe.role == role && probe.ips.binary_search(ip).is_ok())
+        };
+        // (those are silent as long as they are here, so that no open call knows of one: they may go)
+        let mut new = KVec::new();
+        for group in groups {
+            let mut ips = KVVec::new();
+            for ip in group.ips {
+                if !kept(group.role, ip) {
+                    ips.push(*ip, GFP_KERNEL)?;
+                }
+            }
+            for ips in ips.chunks(MAX_FUNCTIONS) {
+                let mut probe = Probe::new(&mut self.idle, group.role, ips)?;
+                // SAFETY: The caller promises it.
+                unsafe { probe.as_mut().register(handler)? };
+                new.push(probe, GFP_KERNEL)?;
+            }
+        }
+        self.idle.reserve(self.live.len(), GFP_KERNEL)?;
+        self.live.reserve(new.len(), GFP_KERNEL)?;
+        // Nothing fails from here on.
+        for (index, keep) in keep.iter().enumerate().rev() {
+            if !keep {
+                if let Ok(probe) = self.live.remove(index) {
+                    self.retire(probe);
+                }
+            }
+        }
+        while let Some(probe) = new.pop() {
+            probe.enable();
+            let _ = self.live.push(probe, GFP_KERNEL);
+        }
+        Ok(())
+    }
+
+    fn retire(&mut self, mut probe: Pin<KBox<Probe<T, D>>>) {
+        // SAFETY: It is not moved.
+        unsafe { probe.as_mut().get_unchecked_mut() }.unregister();
+        self.missed = self.missed.wrapping_add(probe.missed());
+        // (without memory it goes: a call that is open now would have to stay so until another fprobe has
+        // its place, to be taken for one of that)
+        let _ = self.idle.push(probe, GFP_KERNEL);
+    }
+
+    /// Ends tracing.
+    pub(crate) fn clear(&mut self) {
+        while let Some(probe) = self.live.pop() {
+            self.retire(probe);
+        }
+    }
+
+    /// The same, and makes sure that no call that is open now is ever taken for one of a later probe.
+    pub(crate) fn forget_calls(&mut self) {
+        self.clear();
+        while let Some(probe) = self.idle.pop() {
+            if self.worn.push(probe, GFP_KERNEL).is_err() {
+                break;
+            }
+        }
+    }
+}
+
+impl<T: CallHandler<D>, D: Copy + 'static> Drop for Probes<T, D> {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// The probe of an fprobe.
+///
+/// # Safety
+///
+/// `fprobe` points to that of a `Probe<T, D>` that lives as long as `'a`.
+unsafe fn probe_of<'a, T: CallHandler<D>, D: Copy + 'static>(
+    fprobe: *mut ffi::fprobe,
+) -> &'a Probe<T, D> {
+    // SAFETY: The caller promises it; the fprobe is the first field.
+    unsafe { &*fprobe.cast::<Probe<T, D>>() }
+}
+
+/// What fprobe calls at the entry of a function.
+///
+/// # Safety
+///
+/// - `fprobe` is registered, and that of a `Probe<T, D>`.
+/// - `regs` points to the registers at the entry, `data` to memory for a `D` that is the call's own.
+/// - Preemption is off.
+unsafe extern "C" fn entry<T: CallHandler<D>, D: Copy + 'static>(
+    fprobe: *mut ffi::fprobe,
+    ip: c_ulong,
+    parent_ip: c_ulong,
+    regs: *mut ffi::ftrace_regs,
+    data: *mut c_void,
+) -> c_int {
+    // SAFETY: The caller promises it; who unregisters the fprobe waits for a grace period.
+    let probe = unsafe { probe_of::<T, D>(fprobe) };
+    // SAFETY: By the type's invariant, as it is registered.
+    let handler = unsafe { &*probe.handler };
+    // SAFETY: On x86-64 `struct ftrace_regs` is what `arch_ftrace_regs()` casts it to.
+    let registers = unsafe { Registers::from_raw(regs.cast()) };
+    // SAFETY: The caller promises it; any bits will do for a `D`.
+    let data = unsafe { &mut *data.cast::<D>() };
+    let call = Call {
+        ip: ip as u64,
+        parent_ip: parent_ip as u64,
+    };
+    let called = Called {
+        site: Site { call, registers },
+        // SAFETY: The caller promises it, and the token does not outlive the call.
+        token: unsafe { PreemptOff::assume() },
+        data,
+    };
+    c_int::from(!handler.called(probe.role, called))
+}
+
+/// What fprobe calls at the return of a function.
+///
+/// # Safety
+///
+/// As for [`entry`]; `data` was handed to it by a call of `entry` for the same `D`.
+unsafe extern "C" fn exit<T: CallHandler<D>, D: Copy + 'static>(
+    fprobe: *mut ffi::fprobe,
+    ip: c_ulong,
+    _ret_ip: c_ulong,
+    regs: *mut ffi::ftrace_regs,
+    data: *mut c_void,
+) {
+    // SAFETY: As in `entry`.
+    let probe = unsafe { probe_of::<T, D>(fprobe) };
+    // SAFETY: As in `entry`.
+    let handler = unsafe { &*probe.handler };
+    // SAFETY: As in `entry`.
+    let registers = unsafe { Registers::from_raw(regs.cast()) };
+    // SAFETY: As in `entry`.
+    let data = unsafe { &mut *data.cast::<D>() };
+    handler.returned(Returned {
+        ip: ip as u64,
+        registers,
+        // SAFETY: As in `entry`.
+        token: unsafe { PreemptOff::assume() },
+        data,
+    });
+}
+
+const _: () = assert!(size_of::<bindings::ftrace_regs>() == size_of::<ffi::ftrace_regs>());
