@@ -59,6 +59,7 @@ mod group;
 use super::slot::{is_text_address, Task, Words, PARITY, SLOT_BYTES, TIME_BITS};
 use crate::shim::Word;
 
+#[allow(unused_imports)] // (the host names it in tests only)
 pub(crate) use self::call::OpenCall;
 
 /// A slot in the ring's memory.
