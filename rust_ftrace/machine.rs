@@ -204,6 +204,12 @@ impl Machine {
         found.clone()
     }
 
+    /// Where the kernel's own text lies, without that of modules; empty if that is not known.
+    pub(crate) fn core_text(&self) -> Range<u64> {
+        let address_of = |name: &[u8]| symbols::address_of(name).unwrap_or(0);
+        address_of(b"_stext")..address_of(b"_etext")
+    }
+
     /// Calls `user` with the list of functions.
     ///
     /// # Errors

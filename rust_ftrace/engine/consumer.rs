@@ -192,7 +192,6 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
     }
 
     /// The return addresses behind its `parent_ip`, if its stack was recorded.
-    #[allow(dead_code)]
     pub(crate) fn stack(&self) -> impl Iterator<Item = u64> + '_ {
         self.window.stack(&self.extras())
     }

@@ -13,7 +13,6 @@
 //! [`Word`]: crate::shim::Word
 
 pub(crate) mod account;
-#[allow(dead_code)] // (until the hook uses it)
 pub(crate) mod beside;
 pub(crate) mod clock;
 pub(crate) mod consumer;
@@ -32,6 +31,7 @@ pub(crate) mod pid_set;
 pub(crate) mod raw;
 pub(crate) mod reader;
 pub(crate) mod render;
+pub(crate) mod render_beside;
 pub(crate) mod replay;
 pub(crate) mod ring;
 pub(crate) mod slot;

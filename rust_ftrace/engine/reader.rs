@@ -492,7 +492,6 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Window<B> {
     }
 
     /// The stack of an event of this sub-buffer, behind its `parent_ip`.
-    #[allow(dead_code)]
     pub(super) fn stack(&self, extras: &Extras) -> impl Iterator<Item = u64> + '_ {
         stack_at(self.copy.as_ref(), extras.stack.unwrap_or(0))
     }
@@ -539,7 +538,6 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Cursor<B> {
     }
 
     /// The return addresses behind the `parent_ip` of the last event, if its stack was recorded.
-    #[allow(dead_code)]
     pub(crate) fn stack(&self) -> impl Iterator<Item = u64> + '_ {
         self.0.stack(self.0.extras())
     }

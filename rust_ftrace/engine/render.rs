@@ -94,19 +94,9 @@ pub(crate) fn write_time(out: &mut dyn Output, time: (u64, TimeUnit)) -> Result 
     Ok(())
 }
 
-/// Writes one function entry; `time` in `unit`, `depth` only if its column is wanted, the function
-/// `indent` levels to the right.
+/// Appends the columns before the function.
 #[inline(always)]
-pub(crate) fn write_entry<O: Output>(
-    out: &mut O,
-    symbols: &mut impl Symbols,
-    cpu: u32,
-    event: &Event,
-    time: (u64, TimeUnit),
-    depth: Option<usize>,
-    indent: usize,
-) -> Result {
-    let mut line = Line::new(out.room()?);
+pub(super) fn begin(line: &mut Line<'_>, cpu: u32, event: &Event, time: (u64, TimeUnit)) {
     line.task_name(&event.task);
     line.pid(event.task.pid());
     line.put(u64::from_le_bytes(*b" [      "), 2);
@@ -115,6 +105,36 @@ pub(crate) fn write_entry<O: Output>(
     line.put(u64::from_le_bytes([b']', b' ', a, b, c, d, e, b' ']), 8);
     line.time(time, 12);
     line.put(u64::from_le_bytes(*b":       "), 2);
+}
+
+/// What an entry's line has that not all have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shown<'a> {
+    /// The depth, in a column of its own.
+    pub(crate) depth: Option<usize>,
+    /// How many levels to the right the function is.
+    pub(crate) indent: usize,
+    /// The arguments, behind its name.
+    pub(crate) args: &'a [u8],
+}
+
+/// Writes one function entry; `time` in `unit`.
+#[inline(always)]
+pub(crate) fn write_entry<O: Output>(
+    out: &mut O,
+    symbols: &mut impl Symbols,
+    cpu: u32,
+    event: &Event,
+    time: (u64, TimeUnit),
+    shown: Shown<'_>,
+) -> Result {
+    let Shown {
+        depth,
+        indent,
+        args,
+    } = shown;
+    let mut line = Line::new(out.room()?);
+    begin(&mut line, cpu, event, time);
     if let Some(depth) = depth {
         line.number(depth as u64, 5, b' ');
         line.push(b' ');
@@ -123,6 +143,9 @@ pub(crate) fn write_entry<O: Output>(
         append!(out, line, b"  ");
     }
     append!(out, line, symbols.name(event.ip));
+    if !args.is_empty() {
+        append!(out, line, args);
+    }
     line.put(u64::from_le_bytes(*b" <-     "), 3);
     append!(out, line, symbols.name(event.parent_ip));
     line.push(b'\n');

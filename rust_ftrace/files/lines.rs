@@ -10,6 +10,7 @@ use crate::engine::names::Names;
 use crate::engine::options::TraceOption;
 use crate::engine::reader::{Event, Extras, What};
 use crate::engine::render::{self, Symbols};
+use crate::engine::render_beside;
 use crate::engine::replay::Replay;
 use crate::instance::Instance;
 use crate::machine::Timeline;
@@ -25,6 +26,8 @@ pub(super) struct Lines {
     /// The [modules](crate::machine::Machine::modules_loaded) that the names are of.
     modules_loaded: u64,
     shown: Shown,
+    /// The arguments of an event.
+    args: Text,
     /// If the depth is shown.
     replay: Option<Replay>,
     /// For events of `function_graph`.
@@ -66,6 +69,7 @@ impl Lines {
             symbols: SymbolCache::new()?,
             modules_loaded: instance.machine().modules_loaded(),
             shown,
+            args: Text::new(),
             replay: shown.replay(),
             graph: Graph::new(
                 instance.options(),
@@ -107,7 +111,8 @@ impl Lines {
         self.graph.take_back();
     }
 
-    /// Appends an event's line, and one before it if events were lost there.
+    /// Appends an event's line, one before it if events were lost there, and its stack if it has one: behind
+    /// its `parent_ip` come `callers`.
     ///
     /// # Errors
     ///
@@ -118,6 +123,7 @@ impl Lines {
         cpu: u32,
         event: &Event,
         extras: &Extras,
+        callers: &mut dyn Iterator<Item = u64>,
     ) -> Result {
         if event.lost != 0 {
             render::write_lost(text, cpu, event.lost).map_err(no_memory)?;
@@ -143,11 +149,23 @@ impl Lines {
             Some(replay) => replay.enter(cpu, event)?,
             None => 0,
         };
-        let column = self.shown.column.then_some(depth);
-        let indent = if self.shown.tree { depth } else { 0 };
+        self.args.clear();
+        if let Some(args) = &extras.args {
+            render_beside::write_registers(&mut self.args, args).map_err(no_memory)?;
+        }
+        let shown = render::Shown {
+            depth: self.shown.column.then_some(depth),
+            indent: if self.shown.tree { depth } else { 0 },
+            args: self.args.as_bytes(),
+        };
         let time = self.timeline.time(event.time);
         let symbols = &mut self.symbols;
-        render::write_entry(text, symbols, cpu, event, time, column, indent).map_err(no_memory)
+        render::write_entry(text, symbols, cpu, event, time, shown).map_err(no_memory)?;
+        if extras.stack.is_some() {
+            render_beside::write_stack(text, symbols, cpu, event, time, callers)
+                .map_err(no_memory)?;
+        }
+        Ok(())
     }
 }
 

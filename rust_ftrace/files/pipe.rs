@@ -70,6 +70,8 @@ struct Head {
     index: u64,
     event: Event,
     extras: Extras,
+    /// The stack.
+    callers: KVec<u64>,
 }
 
 impl Head {
@@ -77,17 +79,24 @@ impl Head {
         let Some(Source { cpu, buffer }) = sources.get(source) else {
             return Ok(None);
         };
-        let next = buffer.consume(|ring, consumer| {
-            let (index, event) = consumer.peek(ring)?;
-            Some((index, event, consumer.extras()))
+        let next: Result<_> = buffer.consume(|ring, consumer| {
+            let Some((index, event)) = consumer.peek(ring) else {
+                return Ok(None);
+            };
+            let mut callers = KVec::new();
+            for address in consumer.stack() {
+                callers.push(address, GFP_KERNEL)?;
+            }
+            Ok::<_, Error>(Some(Self {
+                source,
+                cpu: cpu.as_u32(),
+                index,
+                event,
+                extras: consumer.extras(),
+                callers,
+            }))
         })?;
-        Ok(next.map(|(index, event, extras)| Self {
-            source,
-            cpu: cpu.as_u32(),
-            index,
-            event,
-            extras,
-        }))
+        next
     }
 }
 
@@ -112,9 +121,11 @@ impl State {
         while let Some((place, head)) = heads.iter().enumerate().min_by_key(key) {
             let length = self.text.as_bytes().len();
             self.lines.follow_modules(&context.instance);
-            let written =
-                self.lines
-                    .write_event(&mut self.text, head.cpu, &head.event, &head.extras);
+            let (event, extras) = (&head.event, &head.extras);
+            let callers = &mut head.callers.iter().copied();
+            let written = self
+                .lines
+                .write_event(&mut self.text, head.cpu, event, extras, callers);
             if written.is_err() {
                 // Nothing was taken that is not all there.
                 self.text.truncate(length);

@@ -83,6 +83,8 @@ impl Small for Status {
             writeln!(text, "lost without buffer: {without_buffer}")?;
             writeln!(text, "lost while the clock was read: {by_clock}")?;
             writeln!(text, "missed returns: {}", instance.missed_calls())?;
+            let by_stack = instance.left_out_by_stacks();
+            writeln!(text, "left out while a stack was unwound: {by_stack}")?;
             writeln!(text, "memory: {} KiB", memory.div_ceil(1024))
         };
         write().map_err(no_memory)

@@ -132,7 +132,8 @@ impl Reading {
             }
         }
         let extras = source.cursor.extras();
-        self.lines.write_event(text, cpu, event, extras)?;
+        let callers = &mut source.cursor.stack();
+        self.lines.write_event(text, cpu, event, extras, callers)?;
         Ok(true)
     }
 }

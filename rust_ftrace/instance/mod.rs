@@ -34,6 +34,7 @@ use crate::sys::modules::Watch;
 use crate::sys::rcu;
 use crate::sys::text::Text;
 use crate::sys::work::Work;
+use crate::tracer::beside::What;
 use crate::tracer::function::{Gate, Recorder};
 use crate::tracer::Tracer;
 
@@ -253,11 +254,20 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// Nothing is changed then; none yet.
+    /// Nothing is changed then. `ENOMEM` if there is no memory.
     pub(crate) fn set_option(&self, option: TraceOption, on: bool) -> Result {
         let mut control = self.control.lock();
-        if option == TraceOption::Overwrite {
-            self.buffers.lock().set_discard(!on);
+        let recorder = self.hook.handler();
+        match option {
+            TraceOption::Overwrite => self.buffers.lock().set_discard(!on),
+            TraceOption::FuncStackTrace => {
+                if on {
+                    recorder.beside().make_room(self.machine.core_text())?;
+                }
+                recorder.record_beside_all(What::Stack, on);
+            }
+            TraceOption::FuncArgs => recorder.record_beside_all(What::Args, on),
+            _ => {}
         }
         control.options = control.options.with(option, on);
         self.set_graph(&control);
@@ -356,6 +366,11 @@ impl Instance {
     /// Events that were not recorded because their CPU has no buffer, for want of memory.
     pub(crate) fn without_buffer(&self) -> u64 {
         self.hook.handler().without_ring()
+    }
+
+    /// Entries that were not recorded, nor count as lost, since unwinding a stack made them.
+    pub(crate) fn left_out_by_stacks(&self) -> u64 {
+        self.hook.handler().beside().left_out()
     }
 
     /// The buffers of `cpu`, or all, for a reader.

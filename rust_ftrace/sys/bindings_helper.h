@@ -5,6 +5,7 @@
 #include <linux/sched/clock.h>
 #include <linux/fs.h>
 #include <linux/splice.h>
+#include <asm/unwind.h>
 #include <generated/utsrelease.h>
 
 /* (a macro with casts, which bindgen does not evaluate) */

@@ -201,6 +201,11 @@ pub(crate) struct Current<'a> {
 }
 
 impl Current<'_> {
+    /// Its `struct task_struct`.
+    pub(crate) fn as_ptr(&self) -> *const u8 {
+        self.task
+    }
+
     /// The engine's context word for a function that was entered with stack pointer `sp`.
     #[inline(always)]
     pub(crate) fn context_word(&self, sp: u64) -> u32 {

@@ -12,6 +12,7 @@ use kernel::prelude::*;
 use kernel::types::Opaque;
 
 use super::rcu;
+use crate::engine::beside::ARGS;
 use crate::engine::ring::Call;
 
 /// Called at the entry of traced functions.
@@ -59,6 +60,17 @@ impl<'a> Registers<'a> {
     #[inline(always)]
     pub(crate) fn sp(&self) -> u64 {
         self.0.regs.sp as u64
+    }
+
+    /// What the function is called with, as far as that is in registers.
+    pub(crate) fn args(&self) -> [u64; ARGS] {
+        let regs = &self.0.regs;
+        [regs.di, regs.si, regs.dx, regs.cx, regs.r8, regs.r9].map(|value| value as u64)
+    }
+
+    /// All of them; the unwinder looks at `ip`, `sp`, `bp` and `cs`.
+    pub(crate) fn as_ptr(&self) -> *mut bindings::pt_regs {
+        (&raw const self.0.regs).cast_mut()
     }
 }
 
@@ -210,8 +222,8 @@ unsafe extern "C" fn callback<T: Handler>(
     // SAFETY: The hook is live: whoever drops it waits until nobody is on the way through here.
     let hook = unsafe { &*hook };
     let fregs = fregs.cast_const().cast::<bindings::__arch_ftrace_regs>();
-    // SAFETY: On x86-64 `struct ftrace_regs` is what `arch_ftrace_regs()` casts it to. `sp`, the one
-    // that is looked at, is among the registers that are always saved.
+    // SAFETY: On x86-64 `struct ftrace_regs` is what `arch_ftrace_regs()` casts it to. `sp`, `ip`, `bp`, `cs`
+    // and those of arguments, which are looked at, are always saved.
     let registers = Registers(unsafe { &*fregs });
     let call = Call {
         ip: ip as u64,

@@ -21,6 +21,7 @@ pub(crate) mod seq_reader;
 pub(crate) mod stream;
 pub(crate) mod symbols;
 pub(crate) mod text;
+pub(crate) mod unwind;
 pub(crate) mod wait;
 pub(crate) mod work;
 

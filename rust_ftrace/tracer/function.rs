@@ -8,16 +8,19 @@ use kernel::alloc::AllocError;
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
 
+use crate::engine::beside::ArgsSlots;
 use crate::engine::clock::ClockKind;
 use crate::engine::pid_set::PidSet;
 use crate::engine::ring::{Call, Caller, Ring};
-use crate::engine::slot::Task;
+use crate::engine::slot::{Task, Words};
 use crate::sys::context::{cycles, PreemptGuard, PreemptOff};
 use crate::sys::ftrace::{Handler, Registers, Site};
 use crate::sys::percpu::PerCpu;
+use crate::tracer::beside::{Beside, What};
 use crate::tracer::clock::SlowClock;
 use crate::tracer::graph::GraphSettings;
 use crate::tracer::memory::RingMemory;
+use crate::tracer::probes::Probes;
 
 /// A CPU's ring.
 pub(crate) type CpuRing = Ring<RingMemory>;
@@ -38,6 +41,8 @@ pub(crate) enum Gate {
     Wake = 1 << 4,
     /// Calls are recorded with more than usual, or not all.
     Graph = 1 << 5,
+    /// Something is recorded beside entries.
+    Beside = 1 << 6,
 }
 
 /// Writes entries into the rings that it is given.
@@ -55,6 +60,7 @@ pub(crate) struct Recorder {
     pids: PidSet,
     clock: SlowClock,
     graph: GraphSettings,
+    beside: Beside,
 }
 
 impl Recorder {
@@ -76,6 +82,7 @@ impl Recorder {
             pids: PidSet::new()?,
             clock: SlowClock::new()?,
             graph: GraphSettings::new(),
+            beside: Beside::new()?,
         })
     }
 
@@ -137,6 +144,31 @@ impl Recorder {
         self.set_gate(Gate::Clock, !by_counter);
     }
 
+    /// What is recorded beside entries.
+    pub(crate) fn beside(&self) -> &Beside {
+        &self.beside
+    }
+
+    /// Records `what` beside all entries from now on, or no more; for stacks there must be
+    /// [room](Beside::make_room). Callers exclude each other.
+    pub(crate) fn record_beside_all(&self, what: What, on: bool) {
+        self.beside.set(what, on);
+        self.set_gate(Gate::Beside, self.beside.is_any());
+    }
+
+    /// Records the stacks of the functions of `probes` from now on, and of no others; there must be
+    /// [room](Beside::make_room). Callers exclude each other.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory; nothing is changed then.
+    #[allow(dead_code)]
+    pub(crate) fn set_probes(&self, probes: Probes) -> Result {
+        self.beside.probes().replace(probes)?;
+        self.set_gate(Gate::Beside, self.beside.is_any());
+        Ok(())
+    }
+
     /// Makes `ring` the one that `cpu` writes to, `None` for none.
     ///
     /// # Safety
@@ -168,12 +200,14 @@ impl Recorder {
         self.gate() & (Gate::Off as u64 | Gate::Pause as u64) == 0
     }
 
-    /// Other clocks than the counter, and readers that wait.
+    /// Other clocks than the counter, readers that wait, and what is recorded beside entries.
     #[cold]
     #[inline(never)]
     fn entered_slow(call: Call, recorder: &Self, registers: Registers<'_>, token: PreemptOff<'_>) {
         let site = Site { call, registers };
-        if recorder.gate() & Gate::Clock as u64 == 0 {
+        if recorder.gate() & Gate::Beside as u64 != 0 {
+            recorder.record_beside(token, site);
+        } else if recorder.gate() & Gate::Clock as u64 == 0 {
             recorder.record(token, site, cycles);
         } else if let Some(reading) = recorder.clock.enter(token) {
             recorder.record(token, site, || reading.now());
@@ -188,6 +222,44 @@ impl Recorder {
     pub(super) fn this_ring<'a>(&'a self, token: PreemptOff<'a>) -> &'a CpuRing {
         // SAFETY: By the type's invariant it leads to a ring that is live while preemption is off.
         unsafe { &*self.rings.load(token) }
+    }
+
+    /// Records a call with its arguments or its stack.
+    fn record_beside(&self, token: PreemptOff<'_>, site: Site<'_>) {
+        if self.beside.is_busy(token) {
+            return;
+        }
+        let Site {
+            mut call,
+            registers,
+        } = site;
+        let Some(wanted) = self.beside.wanted(token, call.ip) else {
+            return;
+        };
+        let args = wanted.args.then(|| Words::args_slots(&registers.args()));
+        let unwinding = wanted.stack.then(|| self.beside.begin(token)).flatten();
+        let stack = unwinding
+            .as_ref()
+            .and_then(|unwinding| unwinding.stack(&mut call, registers));
+        let args = args.as_ref().map_or(&[][..], ArgsSlots::slots);
+        let ring = self.this_ring(token);
+        if self.gate() & Gate::Clock as u64 == 0 {
+            let caller = Hooked {
+                token,
+                registers,
+                clock: cycles,
+            };
+            // SAFETY: As in `record`.
+            let _ = unsafe { ring.write_beside(call, caller, args, stack) };
+        } else if let Some(reading) = self.clock.enter(token) {
+            let caller = Hooked {
+                token,
+                registers,
+                clock: || reading.now(),
+            };
+            // SAFETY: As in `record`.
+            let _ = unsafe { ring.write_beside(call, caller, args, stack) };
+        }
     }
 
     #[inline(always)]
@@ -212,7 +284,8 @@ impl Handler for Recorder {
             if !self.lets_through(guard.token()) {
                 return;
             }
-            if self.gate() & (Gate::Clock as u64 | Gate::Wake as u64) != 0 {
+            const SLOW: u64 = Gate::Clock as u64 | Gate::Wake as u64 | Gate::Beside as u64;
+            if self.gate() & SLOW != 0 {
                 return Self::entered_slow(site.call, self, site.registers, guard.token());
             }
         }

@@ -2,10 +2,13 @@
 
 //! The tracers: what is hooked, and what is recorded.
 
+pub(crate) mod beside;
 pub(crate) mod clock;
 pub(crate) mod function;
 pub(crate) mod graph;
 pub(crate) mod memory;
+#[allow(dead_code)] // (until the filter sets them)
+pub(crate) mod probes;
 pub(crate) mod waker;
 
 /// The tracers by their names in `current_tracer`.

@@ -38,7 +38,6 @@ impl<S: Storage> Ring<S> {
     /// # Safety
     ///
     /// As for [`Ring::write`].
-    #[allow(dead_code)]
     pub(crate) unsafe fn write_beside<C: Caller>(
         &self,
         call: Call,
@@ -46,6 +45,10 @@ impl<S: Storage> Ring<S> {
         args: &[Words],
         stack: Option<StackSlots<'_>>,
     ) -> Outcome {
+        // SAFETY: The caller's obligations are the same.
+        if unsafe { self.write_beside_hot(call, &caller, args, stack) } {
+            return Outcome::Written;
+        }
         let mut extra = [Words::wide_slot(call.parent_ip); 1 + ARGS_SLOTS];
         let wide = usize::from(!is_text_address(call.parent_ip));
         let mut length = wide;
@@ -66,6 +69,72 @@ impl<S: Storage> Ring<S> {
             Ok(_) => Outcome::Written,
             Err(outcome) => outcome,
         }
+    }
+
+    /// The same, if nothing else is to be announced and a stack is there already; whether it did.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Ring::write`].
+    unsafe fn write_beside_hot<C: Caller>(
+        &self,
+        call: Call,
+        caller: &C,
+        args: &[Words],
+        stack: Option<StackSlots<'_>>,
+    ) -> bool {
+        let head = self.head();
+        let size = self.subbuf_slots();
+        let place = head.slot() & size.wrapping_sub(1);
+        if place == 0 {
+            return false;
+        }
+        let now = caller.now();
+        if !is_text_address(call.parent_ip)
+            || now >> TIME_BITS != self.epoch.load_relaxed()
+            || !caller.is_task(|index| self.task_word(index))
+        {
+            return false;
+        }
+        let same = match stack {
+            None => None,
+            Some(stack) => match self.find_stack(head, stack) {
+                None => return false,
+                found => found,
+            },
+        };
+        let extra = args.len() + usize::from(same.is_some());
+        if place + extra >= size {
+            return false;
+        }
+        let new = (head.0)
+            .wrapping_add((extra as u64 + 1) * STEP)
+            .wrapping_add((extra as u64) << OTHERS_SHIFT);
+        if !self.head.local_exchange(head.0, new) {
+            return false;
+        }
+        let parity = head.parity();
+        let mut slot = head.slot();
+        let mut fill = |words: Words| {
+            // SAFETY: The exchange moved the head over the slots from there on, for all that are filled.
+            unsafe { self.fill(slot, words.with_parity(parity)) };
+            slot += 1;
+        };
+        for words in args {
+            fill(*words);
+        }
+        if let Some(place) = same {
+            fill(Words::same_stack_slot(place));
+        }
+        fill(Words::entry(call.ip, call.parent_ip, caller.context(), now));
+        true
+    }
+
+    /// The place of an equal stack in the sub-buffer that `head` is in.
+    pub(super) fn find_stack(&self, head: Head, stack: StackSlots<'_>) -> Option<usize> {
+        let first = head.slot() - (head.slot() & (self.subbuf_slots() - 1));
+        let before = self.slots().get(first..head.slot())?;
+        stack.find(before, head.parity())
     }
 
     /// Writes an event that is made by `event` of the time, behind its announcements `extra`, whose number

@@ -87,10 +87,8 @@ impl<'a> Group<'a> {
     fn place<S: Storage>(&self, ring: &Ring<S>, start: Head, stack: StackSlots<'a>) -> Stack<'a> {
         let size = ring.subbuf_slots();
         let place = start.slot() & (size - 1);
-        let first = start.slot() - place;
-        let before = ring.slots().get(first..start.slot()).unwrap_or_default();
         let most = GROUP_ROOM + self.extra.len() + stack.len();
-        match stack.find(before, start.parity()) {
+        match ring.find_stack(start, stack) {
             Some(found) => Stack::Same(Words::same_stack_slot(found)),
             None if most <= size => Stack::New(place + self.length() - 1, stack),
             None => Stack::None,

@@ -12,7 +12,7 @@ use crate::engine::context::{
 use crate::engine::line::{Output, ROOM};
 use crate::engine::reader::Event;
 use crate::engine::render::{
-    write_cpu_started, write_entry, write_header, write_lost, Symbols, TimeUnit, Totals,
+    write_cpu_started, write_entry, write_header, write_lost, Shown, Symbols, TimeUnit, Totals,
 };
 use crate::engine::slot::Task;
 use crate::support::task;
@@ -84,8 +84,10 @@ fn line(cpu: u32, event: &Event, time: (u64, TimeUnit), depth: Option<usize>) ->
         cpu,
         event,
         time,
-        depth,
-        0,
+        Shown {
+            depth,
+            ..Shown::default()
+        },
     )
     .expect("a string");
     page.0
@@ -215,7 +217,7 @@ proptest! {
         let unit = if is_ns { TimeUnit::Nanoseconds } else { TimeUnit::Counts };
         let mut page = Page(String::new(), [0; ROOM]);
         let depth = depth.map(|depth| depth as usize);
-        write_entry(&mut page, &mut lengths, cpu, &event, (stamp, unit), depth, indent).expect("a string");
+        write_entry(&mut page, &mut lengths, cpu, &event, (stamp, unit), Shown { depth, indent, args: b"" }).expect("a string");
         prop_assert_eq!(page.0, wanted);
     }
 }

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What was recorded beside an event, as text in ftrace's format: its stack (`trace_stack_print()` of
+//! kernel/trace/trace_output.c) and its arguments (`print_function_args()` there).
+
+use core::fmt::{Result, Write};
+
+use super::beside::ARGS;
+use super::line::{append, Line, Output};
+use super::reader::Event;
+use super::render::{begin, Symbols, TimeUnit};
+
+/// Writes an event's stack: the function, its caller, and `callers`, the return addresses behind that.
+pub(crate) fn write_stack<O: Output>(
+    out: &mut O,
+    symbols: &mut impl Symbols,
+    cpu: u32,
+    event: &Event,
+    time: (u64, TimeUnit),
+    callers: &mut dyn Iterator<Item = u64>,
+) -> Result {
+    let mut line = Line::new(out.room()?);
+    begin(&mut line, cpu, event, time);
+    append!(out, line, b"<stack trace>\n");
+    let length = line.length();
+    out.advance(length);
+    for address in [event.ip, event.parent_ip].into_iter().chain(callers) {
+        let mut line = Line::new(out.room()?);
+        append!(out, line, b" => ");
+        append!(out, line, symbols.name(address));
+        line.push(b'\n');
+        let length = line.length();
+        out.advance(length);
+    }
+    Ok(())
+}
+
+/// Writes what a function was called with, whose parameters are not known: all registers in which they may be.
+pub(crate) fn write_registers(out: &mut dyn Write, args: &[u64; ARGS]) -> Result {
+    let mut separator = "(";
+    for value in args {
+        write!(out, "{separator}{value:#x}")?;
+        separator = ", ";
+    }
+    out.write_str(")")
+}

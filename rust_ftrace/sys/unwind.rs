@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The stack below a traced function.
+//!
+//! The unwinder begins with the registers that ftrace saved, not with the frames of hook and trampoline, as
+//! `stack_trace_save()` would. At a function's entry it needs three of them: ip, sp and bp, which are always saved;
+//! `cs`, which tells user mode from the kernel, is zero or the kernel's. Whatever unwinder the kernel is built with, it finds
+//! `first` here as `arch_stack_walk()` of arch/x86/kernel/stacktrace.c does with `struct pt_regs`.
+//!
+//! C header: `arch/x86/include/asm/unwind.h`
+
+use core::ops::Range;
+
+use kernel::bindings;
+use kernel::prelude::*;
+
+use super::context::PreemptOff;
+use super::ffi;
+use super::ftrace::Registers;
+
+/// Calls `each` with the return addresses on the stack, the innermost first, until it returns false. `text` is where
+/// the kernel's own text lies; empty will do, but takes longer.
+///
+/// With the ORC unwinder the first is where the traced function returns to, also if somebody has put a trampoline
+/// in its place; with others it may be missing, since the function has no frame yet.
+///
+/// May be called in any context, NMI included. Functions of the unwinder are traced themselves. Where RCU is not
+/// watching, which the unwinder needs for modules, there are none.
+pub(crate) fn walk(
+    token: PreemptOff<'_>,
+    registers: Registers<'_>,
+    text: Range<u64>,
+    mut each: impl FnMut(u64) -> bool,
+) {
+    // SAFETY: Has no preconditions.
+    if !unsafe { bindings::rcu_is_watching() } {
+        return;
+    }
+    let mut state = ffi::unwind_state::default();
+    let task = token.current().as_ptr().cast_mut();
+    let sp = registers.sp() as *mut c_ulong;
+    // SAFETY: `task` is the running one. The registers are those of a place on its stack, and are not changed.
+    unsafe { ffi::__unwind_start(&mut state, task.cast(), registers.as_ptr().cast(), sp) };
+    loop {
+        let address = match address_in(&state) {
+            Some(address) if text.contains(&address) => address,
+            _ => return_address(&mut state),
+        };
+        if address == 0 || !each(address) {
+            return;
+        }
+        // SAFETY: As above.
+        if !unsafe { ffi::unwind_next_frame(&mut state) } {
+            return;
+        }
+    }
+}
+
+/// The address that a state is at, if it can be had without a call; whether it is one, nobody has looked.
+///
+/// `unwind_get_return_address()` is this, and three functions that are traced.
+#[cfg(any(CONFIG_UNWINDER_ORC, CONFIG_UNWINDER_FRAME_POINTER))]
+fn address_in(state: &ffi::unwind_state) -> Option<u64> {
+    let is_done = state.stack_info.type_ == ffi::stack_type_STACK_TYPE_UNKNOWN;
+    (!is_done).then_some(state.ip as u64)
+}
+
+#[cfg(not(any(CONFIG_UNWINDER_ORC, CONFIG_UNWINDER_FRAME_POINTER)))]
+fn address_in(_state: &ffi::unwind_state) -> Option<u64> {
+    None
+}
+
+/// The same for any state, 0 if it is behind the last address.
+fn return_address(state: &mut ffi::unwind_state) -> u64 {
+    // SAFETY: `state` was filled by `__unwind_start()`.
+    let address = unsafe { ffi::unwind_get_return_address(state) };
+    address as u64
+}
+
+/// Whether the first address of [`walk`] is always where the traced function returns to.
+pub(crate) const FIRST_IS_PARENT: bool = cfg!(CONFIG_UNWINDER_ORC);

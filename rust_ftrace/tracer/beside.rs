@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is recorded beside entries when somebody asks for it: arguments, and stacks of all functions or of
+//! some.
+//!
+//! Unwinding ends in functions that are traced themselves. While a stack is unwound, entries of the same
+//! context are left out, and counted. Each context of a CPU has room for a stack of its own; the hints where stacks are in
+//! the ring are shared, and may be wrong (see [`engine::beside`](crate::engine::beside)).
+
+use core::ops::Range;
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use kernel::alloc::AllocError;
+use kernel::prelude::*;
+
+use super::probes::{Lookup, ProbesPointer};
+use crate::engine::beside::{StackRoom, StackSlots};
+use crate::engine::ring::Call;
+use crate::shim::{Table, Word};
+use crate::sys::context::PreemptOff;
+use crate::sys::ftrace::Registers;
+use crate::sys::percpu::PerCpu;
+use crate::sys::{cpu, unwind};
+
+/// Kinds of context that can be unwinding at the same time: task, softirq, interrupt, NMI.
+const LEVELS: usize = 4;
+/// Hints of a CPU; a power of two.
+const HINTS: usize = 256;
+
+/// What is recorded beside all entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum What {
+    /// The stack.
+    Stack = 1 << 0,
+    /// The arguments.
+    Args = 1 << 1,
+}
+
+/// What is recorded beside one entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// The stack.
+    pub(crate) stack: bool,
+    /// The arguments.
+    pub(crate) args: bool,
+}
+
+/// What a CPU needs for stacks.
+struct Memory {
+    rooms: Table<StackRoom, LEVELS>,
+    hints: Table<Word, HINTS>,
+}
+
+impl Memory {
+    fn new() -> Result<Self, AllocError> {
+        Ok(Self {
+            rooms: Table::new(StackRoom::new)?,
+            hints: Table::new(|| Word::new(0))?,
+        })
+    }
+}
+
+/// # Invariants
+///
+/// `memory` is null, or came from a box and does not change any more.
+#[repr(align(64))]
+struct CpuStacks {
+    /// A bit for each context that is unwinding.
+    busy: Word,
+    /// Entries that were left out since unwinding made them.
+    left_out: Word,
+    memory: AtomicPtr<Memory>,
+}
+
+impl CpuStacks {
+    fn memory(&self) -> Option<&Memory> {
+        // SAFETY: By the type's invariant; a box was filled before it was published.
+        unsafe { self.memory.load(Ordering::Acquire).as_ref() }
+    }
+}
+
+impl Drop for CpuStacks {
+    fn drop(&mut self) {
+        let memory = *self.memory.get_mut();
+        if !memory.is_null() {
+            // SAFETY: By the type's invariant, and no reference to it is left.
+            drop(unsafe { KBox::from_raw(memory) });
+        }
+    }
+}
+
+/// What is to be recorded beside entries, and what it takes.
+pub(crate) struct Beside {
+    /// Bits of [`What`].
+    all: AtomicU64,
+    /// The functions whose stacks are wanted.
+    probes: ProbesPointer,
+    /// Where the kernel's own text begins, and ends.
+    text: [AtomicU64; 2],
+    cpus: PerCpu<CpuStacks>,
+}
+
+impl Beside {
+    /// Nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub(crate) fn new() -> Result<Self, AllocError> {
+        Ok(Self {
+            all: AtomicU64::new(0),
+            probes: ProbesPointer::none(),
+            text: [const { AtomicU64::new(0) }; 2],
+            // INVARIANT: Null.
+            cpus: PerCpu::new(|_| CpuStacks {
+                busy: Word::new(0),
+                left_out: Word::new(0),
+                memory: AtomicPtr::new(core::ptr::null_mut()),
+            })?,
+        })
+    }
+
+    /// Makes room for stacks, if that was not done; `text` is where the kernel's own text lies. Callers exclude each
+    /// other.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub(crate) fn make_room(&self, text: Range<u64>) -> Result<(), AllocError> {
+        let [start, end] = &self.text;
+        start.store(text.start, Ordering::Relaxed);
+        end.store(text.end, Ordering::Relaxed);
+        for cpu in cpu::possible() {
+            let cpu = self.cpus.get(cpu);
+            if cpu.memory().is_none() {
+                let memory = KBox::new(Memory::new()?, GFP_KERNEL)?;
+                // INVARIANT: A box, and nobody else stores one.
+                cpu.memory.store(KBox::into_raw(memory), Ordering::Release);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `what` is recorded beside all entries from now on. For stacks there must be
+    /// [room](Self::make_room).
+    pub(crate) fn set(&self, what: What, on: bool) {
+        match on {
+            true => self.all.fetch_or(what as u64, Ordering::SeqCst),
+            false => self.all.fetch_and(!(what as u64), Ordering::SeqCst),
+        };
+    }
+
+    /// Whether anything is to be recorded beside any entry.
+    pub(crate) fn is_any(&self) -> bool {
+        self.all.load(Ordering::Relaxed) != 0 || !self.probes.is_none()
+    }
+
+    /// The functions whose stacks are wanted.
+    pub(crate) fn probes(&self) -> &ProbesPointer {
+        &self.probes
+    }
+
+    /// What is wanted beside an entry of `ip`; `None` if the entry itself is not.
+    pub(crate) fn wanted(&self, token: PreemptOff<'_>, ip: u64) -> Option<Wanted> {
+        let all = self.all.load(Ordering::Relaxed);
+        let probed = match self.probes.hit(token, ip) {
+            Lookup::None => false,
+            Lookup::Hit => true,
+            Lookup::Over => return None,
+        };
+        Some(Wanted {
+            stack: probed || all & What::Stack as u64 != 0,
+            args: all & What::Args as u64 != 0,
+        })
+    }
+
+    /// Entries that were left out since unwinding made them.
+    pub(crate) fn left_out(&self) -> u64 {
+        cpu::possible()
+            .map(|cpu| self.cpus.get(cpu).left_out.load_relaxed())
+            .fold(0, u64::wrapping_add)
+    }
+
+    /// Whether this context is unwinding, so that an entry in it is to be left out; it is counted.
+    pub(crate) fn is_busy(&self, token: PreemptOff<'_>) -> bool {
+        let cpu = self.cpus.this(token);
+        let busy = cpu.busy.load_relaxed() & token.context_level() != 0;
+        if busy {
+            cpu.left_out.local_add(1);
+        }
+        busy
+    }
+
+    /// Begins to unwind, in a context that [does not do so](Self::is_busy); `None` if there is no room.
+    pub(crate) fn begin<'a>(&'a self, token: PreemptOff<'a>) -> Option<Unwinding<'a>> {
+        let cpu = self.cpus.this(token);
+        let level = token.context_level();
+        let memory = cpu.memory()?;
+        let room = memory.rooms.get(level.trailing_zeros() as usize)?;
+        let [start, end] = &self.text;
+        // Interrupts leave the word as they found it, so loads and stores will do.
+        cpu.busy.store_relaxed(cpu.busy.load_relaxed() | level);
+        Some(Unwinding {
+            cpu,
+            level,
+            room,
+            hints: &memory.hints,
+            text: start.load(Ordering::Relaxed)..end.load(Ordering::Relaxed),
+            token,
+        })
+    }
+}
+
+/// Unwinds a stack. While it is there, nobody else does so in this context of this CPU.
+pub(crate) struct Unwinding<'a> {
+    cpu: &'a CpuStacks,
+    level: u64,
+    room: &'a StackRoom,
+    hints: &'a Table<Word, HINTS>,
+    text: Range<u64>,
+    token: PreemptOff<'a>,
+}
+
+impl Unwinding<'_> {
+    /// The stack behind the caller of `call`, whose `parent_ip` is made the one that is true.
+    pub(crate) fn stack(
+        &self,
+        call: &mut Call,
+        registers: Registers<'_>,
+    ) -> Option<StackSlots<'_>> {
+        let mut stack = self.room.begin();
+        let mut is_first = true;
+        unwind::walk(self.token, registers, self.text.clone(), |address| {
+            let parent = core::mem::take(&mut is_first)
+                && (unwind::FIRST_IS_PARENT || address == call.parent_ip);
+            if parent {
+                call.parent_ip = address;
+                return true;
+            }
+            stack.push(address)
+        });
+        let (slots, hash) = stack.end();
+        let hint = self.hints.get(hash as usize & (HINTS - 1))?;
+        Some(StackSlots::new(slots, hint))
+    }
+}
+
+impl Drop for Unwinding<'_> {
+    fn drop(&mut self) {
+        let busy = self.cpu.busy.load_relaxed();
+        self.cpu.busy.store_relaxed(busy & !self.level);
+    }
+}
