@@ -149,6 +149,15 @@ impl Machine {
         }
     }
 
+    /// How many ticks of a clock `ns` are; 1 for a clock that does not count time.
+    pub(crate) fn ticks(&self, kind: ClockKind, ns: u64) -> u64 {
+        match self.is_counter(kind) {
+            true => (self.conversion()).map_or(ns, |(conversion, _)| conversion.to_cycles(ns)),
+            false if kind.unit() == TimeUnit::Nanoseconds => ns,
+            false => ns.min(1),
+        }
+    }
+
     /// How far times may be from those of the kernel's own `local` clock at the same moment, in ns,
     /// if they are converted; `None` if not.
     pub(crate) fn conversion_error(&self) -> Option<u64> {

@@ -191,6 +191,19 @@ impl Conversion {
         self.scale.to_ns(cycles)
     }
 
+    /// How many cycles `ns` are.
+    pub(crate) const fn to_cycles(self, ns: u64) -> u64 {
+        // (in two steps, since the kernel divides no more than 64 bits)
+        let (mult, shift) = (self.scale.mult as u64, self.scale.shift);
+        match (ns.checked_div(mult), ns.checked_rem(mult)) {
+            (Some(whole), Some(rest)) if shift <= 32 => {
+                let whole = whole.saturating_mul(1 << shift);
+                whole.saturating_add((rest << shift) / mult)
+            }
+            _ => ns,
+        }
+    }
+
     /// The time of `cycles` on the other clock, in ns.
     pub(crate) const fn to_ns(self, cycles: u64) -> u64 {
         self.scale.to_ns(cycles).wrapping_add(self.offset)

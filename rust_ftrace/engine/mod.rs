@@ -34,5 +34,6 @@ pub(crate) mod render;
 pub(crate) mod render_beside;
 pub(crate) mod replay;
 pub(crate) mod ring;
+pub(crate) mod shadow;
 pub(crate) mod slot;
 pub(crate) mod sort;

@@ -380,7 +380,7 @@ pub(crate) const fn ip_mask(parity: u64) -> u64 {
 }
 
 /// The text address of which bits 0-30 are those of `word`.
-const fn text_address(word: u64) -> u64 {
+pub(crate) const fn text_address(word: u64) -> u64 {
     TEXT_START | (word & !PARITY & 0xffff_ffff)
 }
 

@@ -47,3 +47,18 @@ impl Small for MaxDepth {
         Ok(())
     }
 }
+
+/// `tracing_thresh`.
+pub(super) struct Thresh;
+
+impl Small for Thresh {
+    fn show(context: &Context, text: &mut Text) -> Result {
+        // (microseconds, as in tracefs)
+        writeln!(text, "{}", context.instance.thresh() / 1000).map_err(no_memory)
+    }
+
+    fn store(context: &Context, value: &[u8]) -> Result {
+        let ns = parse_number(value)?.wrapping_mul(1000);
+        context.instance.set_thresh(ns)
+    }
+}

@@ -23,7 +23,7 @@ use kernel::str::CString;
 use kernel::sync::Arc;
 
 use self::control::{AvailableTracers, CurrentTracer, Errors, Readme, TraceClock, TracingOn};
-use self::graph::{GraphFunctionList, GraphNotraceList, MaxDepth};
+use self::graph::{GraphFunctionList, GraphNotraceList, MaxDepth, Thresh};
 use self::lists::{AvailableFile, EnabledFile, FilterList, ListFile, NotraceList};
 use self::options::{OptionFile, TraceOptions};
 use self::pid::PidFile;
@@ -135,6 +135,12 @@ const TABLE: &[Spec] = &[
         WRITE,
         SmallFile<MaxDepth>,
         "how deep function_graph traces calls; 0 for any depth"
+    ),
+    spec!(
+        "tracing_thresh",
+        WRITE,
+        SmallFile<Thresh>,
+        "function_graph shows only calls that take longer, in us, and what they are in; 0 for all"
     ),
     spec!(
         "trace",

@@ -26,6 +26,7 @@ impl Instance {
         recorder.set_gate(Gate::Pause, true);
         // The calls that are open began at times of another clock.
         control.calls.forget();
+        recorder.graph().forget_marks();
         // Not with the buffers' lock held: a CPU that is coming may be waiting for it.
         rcu::synchronize_preempt_off();
         recorder.set_clock(kind, self.machine.is_counter(kind));

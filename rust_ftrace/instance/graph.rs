@@ -13,31 +13,104 @@ use crate::engine::ring::OpenCall;
 use crate::machine::Machine;
 use crate::sys::fprobe::{Group, Probes};
 use crate::tracer::function::{Gate, Recorder};
-use crate::tracer::graph::{Role, Want};
+use crate::tracer::graph::{Marked, Role, Want};
 use crate::tracer::Tracer;
 
-/// The hooks of calls, and what is asked of them.
+/// The hooks of calls, by what they keep of each, and what is asked of them.
 pub(super) struct Calls {
-    probes: Probes<Recorder, OpenCall>,
+    plain: Probes<Recorder, OpenCall>,
+    marked: Probes<Recorder, Marked<3>>,
+    long: Probes<Recorder, Marked<5>>,
     max_depth: Option<u32>,
+    /// `tracing_thresh`, in ns.
+    thresh: u64,
+}
+
+/// What is kept of each call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    Plain,
+    Marked,
+    Long,
 }
 
 impl Calls {
     pub(super) const fn new() -> Self {
         Self {
-            probes: Probes::new(),
+            plain: Probes::new(),
+            marked: Probes::new(),
+            long: Probes::new(),
             max_depth: None,
+            thresh: 0,
         }
     }
 
     /// Unhooks all.
     pub(super) fn clear(&mut self) {
-        self.probes.clear();
+        self.plain.clear();
+        self.marked.clear();
+        self.long.clear();
     }
 
     /// The same, and nothing will be said any more of the calls that are open.
     pub(super) fn forget(&mut self) {
-        self.probes.forget_calls();
+        self.plain.forget_calls();
+        self.marked.forget_calls();
+        self.long.forget_calls();
+    }
+
+    fn missed(&self) -> u64 {
+        let marked = self.marked.missed().wrapping_add(self.long.missed());
+        self.plain.missed().wrapping_add(marked)
+    }
+
+    /// Has all hooks but those that keep `kept` call nothing for the moment, or call again.
+    fn silence_others(&self, kept: Kept, silent: bool) {
+        if kept != Kept::Plain {
+            self.plain.silence(silent);
+        }
+        if kept != Kept::Marked {
+            self.marked.silence(silent);
+        }
+        if kept != Kept::Long {
+            self.long.silence(silent);
+        }
+    }
+
+    /// Hooks `groups`, and no others.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Probes::trace`].
+    unsafe fn trace(
+        &mut self,
+        kept: Kept,
+        recorder: &Recorder,
+        groups: &[Group<'_, Role>],
+    ) -> Result {
+        self.silence_others(kept, true);
+        let result = match kept {
+            // SAFETY: The caller's obligations are the same.
+            Kept::Plain => unsafe { self.plain.trace(recorder, groups) },
+            // SAFETY: The caller's obligations are the same.
+            Kept::Marked => unsafe { self.marked.trace(recorder, groups) },
+            // SAFETY: The caller's obligations are the same.
+            Kept::Long => unsafe { self.long.trace(recorder, groups) },
+        };
+        if result.is_err() {
+            self.silence_others(kept, false);
+            return result;
+        }
+        if kept != Kept::Plain {
+            self.plain.clear();
+        }
+        if kept != Kept::Marked {
+            self.marked.clear();
+        }
+        if kept != Kept::Long {
+            self.long.clear();
+        }
+        Ok(())
     }
 }
 
@@ -54,17 +127,36 @@ fn wants(options: Options) -> u64 {
     wanted.fold(0, |bits, (_, _, want)| bits | *want as u64)
 }
 
+/// The functions whose calls are traced, by what they are to the tracer.
+struct Roles {
+    plain: FunctionSet,
+    roots: FunctionSet,
+    skip: FunctionSet,
+}
+
 impl Lists {
     /// The functions whose calls are to be traced.
-    fn wanted_calls(&self, machine: &Machine) -> Result<FunctionSet> {
-        let wanted = match self.wanted(machine)? {
+    fn roles(&self, machine: &Machine) -> Result<Roles> {
+        let mut plain = match self.wanted(machine)? {
             Some(wanted) => wanted,
             None => machine.with_catalog(Catalog::all)?,
         };
-        match self.get(List::GraphFunction) {
-            Some(roots) => Ok(wanted.union(roots)?),
-            None => Ok(wanted),
+        let mut roots = FunctionSet::new();
+        let mut skip = FunctionSet::new();
+        if let Some(unwanted) = self.get(List::GraphNotrace) {
+            let rest = plain.difference(unwanted)?;
+            skip = plain.difference(&rest)?;
+            plain = rest;
         }
+        if let Some(wanted) = self.get(List::GraphFunction) {
+            // (a root is traced also if the filter does not have it)
+            roots = wanted.difference(&skip)?;
+            if let Some(unwanted) = self.get(List::Notrace) {
+                roots = roots.difference(unwanted)?;
+            }
+            plain = plain.difference(&roots)?;
+        }
+        Ok(Roles { plain, roots, skip })
     }
 }
 
@@ -75,28 +167,47 @@ impl Instance {
     ///
     /// Nothing is changed then. Those of [`Probes::trace`].
     pub(super) fn arm_calls(&self, control: &mut Control) -> Result<usize> {
+        let roles = control.lists.roles(&self.machine)?;
         self.set_graph(control);
-        let wanted = control.lists.wanted_calls(&self.machine)?;
-        let groups = [Group {
-            role: Role::Plain,
-            ips: wanted.as_slice(),
-        }];
+        let groups = [
+            (Role::Plain, &roles.plain),
+            (Role::Root, &roles.roots),
+            (Role::Skip, &roles.skip),
+        ];
+        let groups = groups.map(|(role, set)| Group {
+            role,
+            ips: set.as_slice(),
+        });
+        let is_rooted = control.lists.get(List::GraphFunction).is_some();
+        let kept = if control.calls.thresh != 0 {
+            Kept::Long
+        } else if is_rooted || !roles.skip.is_empty() {
+            Kept::Marked
+        } else {
+            Kept::Plain
+        };
         // SAFETY: The recorder lives as long as the instance, whose `control` goes before it.
-        unsafe { control.calls.probes.trace(self.hook.handler(), &groups)? };
-        Ok(wanted.len())
+        unsafe { (control.calls).trace(kept, self.hook.handler(), &groups)? };
+        Ok(groups.iter().map(|group| group.ips.len()).sum())
     }
 
     /// Has calls recorded as options and limits say.
     pub(super) fn set_graph(&self, control: &Control) {
         let recorder = self.hook.handler();
-        let unusual = (recorder.graph()).set(wants(control.options), control.calls.max_depth);
+        let mut wants = wants(control.options);
+        if control.lists.get(List::GraphFunction).is_some() {
+            wants |= Want::Rooted as u64;
+        }
+        let graph = recorder.graph();
+        let unusual = graph.set(wants, control.calls.max_depth);
+        graph.set_thresh((self.machine).ticks(self.clock(), control.calls.thresh));
         let is_graph = control.tracer == Tracer::FunctionGraph;
         recorder.set_gate(Gate::Graph, unusual && is_graph);
     }
 
     /// Calls whose return could not be watched.
     pub(crate) fn missed_calls(&self) -> u64 {
-        self.control.lock().calls.probes.missed()
+        self.control.lock().calls.missed()
     }
 
     /// `max_depth`: how deep calls are traced, `None` for all.
@@ -109,5 +220,26 @@ impl Instance {
         let mut control = self.control.lock();
         control.calls.max_depth = depth;
         self.set_graph(&control);
+    }
+
+    /// `tracing_thresh`: calls that take less time, in ns, are not recorded.
+    pub(crate) fn thresh(&self) -> u64 {
+        self.control.lock().calls.thresh
+    }
+
+    /// Changes it.
+    ///
+    /// # Errors
+    ///
+    /// It is as before then; those of [`Probes::trace`].
+    pub(crate) fn set_thresh(&self, ns: u64) -> Result {
+        let mut control = self.control.lock();
+        let before = core::mem::replace(&mut control.calls.thresh, ns);
+        let result = self.rearm(&mut control);
+        if result.is_err() {
+            control.calls.thresh = before;
+        }
+        self.set_graph(&control);
+        result
     }
 }

@@ -12,6 +12,7 @@ use kernel::prelude::*;
 use crate::engine::context as bits;
 use crate::engine::pid_set::PID_LIMIT;
 use crate::engine::slot::Task;
+use crate::shim::Word;
 
 // The layout of preempt_count(), include/linux/preempt.h.
 const PREEMPT_MASK: u32 = 0xff;
@@ -24,6 +25,9 @@ const PREEMPT_NEED_RESCHED: u32 = 1 << 31;
 
 const RESCHED_FLAGS: u64 =
     (1 << bindings::TIF_NEED_RESCHED) | (1 << bindings::TIF_NEED_RESCHED_LAZY);
+
+/// `SHADOW_STACK_SIZE` of kernel/trace/fgraph.c.
+const SHADOW_STACK_SIZE: usize = 4096;
 
 const EFLAGS_IF: u32 = 1 << 9;
 const _: () = assert!(EFLAGS_IF == bits::IRQS_ON);
@@ -362,6 +366,22 @@ impl Current<'_> {
     pub(crate) fn call_depth(&self) -> u32 {
         // SAFETY: The field is an int.
         unsafe { self.field::<u32>(offset_of!(bindings::task_struct, curr_ret_depth)) }
+    }
+
+    /// The words of its shadow stack below `end`, and the address of the first: fgraph's frames of the calls
+    /// that are open. Nothing if `end` does not lie in it.
+    pub(crate) fn shadow_below(&self, end: *const u64) -> (&[Word], u64) {
+        // SAFETY: The field is a pointer.
+        let base =
+            unsafe { self.field::<*const u64>(offset_of!(bindings::task_struct, ret_stack)) };
+        let bytes = (end as usize).wrapping_sub(base as usize);
+        if base.is_null() || bytes >= SHADOW_STACK_SIZE {
+            return (&[], 0);
+        }
+        // SAFETY: The shadow stack of a task stays as long as it lives, has as many bytes as was checked, and
+        // its words are only changed by the task, or who interrupts it.
+        let words = unsafe { core::slice::from_raw_parts(base.cast::<Word>(), bytes / 8) };
+        (words, base as u64)
     }
 
     /// How many calls of the task were too deep to be watched.

@@ -274,6 +274,14 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
         Ok(())
     }
 
+    /// Has the probes call nothing for the moment, or call again.
+    pub(crate) fn silence(&self, silent: bool) {
+        let flags = if silent { ffi::FPROBE_FL_DISABLED } else { 0 };
+        for probe in &self.live {
+            probe.flags().store(flags, Ordering::Release);
+        }
+    }
+
     fn retire(&mut self, mut probe: Pin<KBox<Probe<T, D>>>) {
         // SAFETY: It is not moved.
         unsafe { probe.as_mut().get_unchecked_mut() }.unregister();

@@ -4,9 +4,10 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::engine::ring::{Caller, OpenCall, MAX_CALL_EXTRA};
-use crate::engine::slot::{Task, Words};
-use crate::sys::context::{cycles, PreemptOff};
+use crate::engine::ring::{Call, Caller, OpenCall, MAX_CALL_EXTRA};
+use crate::engine::shadow::{self, Shadow};
+use crate::engine::slot::{text_address, Task, Words};
+use crate::sys::context::{cycles, Current, PreemptOff};
 use crate::sys::fprobe::{CallHandler, Called, Returned};
 use crate::sys::ftrace::Site;
 use crate::tracer::function::{Gate, Recorder};
@@ -25,6 +26,8 @@ pub(crate) enum Want {
     Overrun = 1 << 3,
     /// None of hardware interrupts.
     NoIrqs = 1 << 4,
+    /// Only those below a [`Role::Root`].
+    Rooted = 1 << 5,
 }
 
 /// How calls are recorded.
@@ -32,6 +35,10 @@ pub(crate) struct GraphSettings {
     wants: AtomicU64,
     /// Calls at this depth and below are not recorded.
     depth_limit: AtomicU64,
+    /// Calls that take less time are not recorded; in ticks of the clock.
+    thresh: AtomicU64,
+    /// See [`shadow::secret`].
+    session: AtomicU64,
 }
 
 impl GraphSettings {
@@ -40,7 +47,23 @@ impl GraphSettings {
         Self {
             wants: AtomicU64::new(0),
             depth_limit: AtomicU64::new(u64::MAX),
+            thresh: AtomicU64::new(0),
+            session: AtomicU64::new(0),
         }
+    }
+
+    /// Forgets all calls that are marked.
+    pub(crate) fn forget_marks(&self) {
+        self.session.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Says which calls are too short to be recorded, in ticks of the clock; 0 for none.
+    pub(crate) fn set_thresh(&self, ticks: u64) {
+        self.thresh.store(ticks, Ordering::Relaxed);
+    }
+
+    fn thresh(&self) -> u64 {
+        self.thresh.load(Ordering::Relaxed)
     }
 
     /// Says what is wanted, and how deep; `None` for any depth. Whether that is anything but the usual.
@@ -61,6 +84,34 @@ impl GraphSettings {
 pub(crate) enum Role {
     /// Recorded as all are.
     Plain,
+    /// In `graph_function`: all calls below are recorded.
+    Root,
+    /// In `graph_notrace`: neither are these calls recorded nor those below.
+    Skip,
+}
+
+/// What is kept of a call that is marked, see [`shadow`](crate::engine::shadow): three words, or five if its
+/// entry may be recorded later than it was, or the time is measured for which the task does not run.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Marked<const N: usize>([u64; N]);
+
+impl<const N: usize> Marked<N> {
+    const _LONG_ENOUGH: () = assert!(N == 3 || N == 5);
+
+    fn word(&self, index: usize) -> u64 {
+        self.0.get(index).copied().unwrap_or(0)
+    }
+
+    fn set(&mut self, index: usize, value: u64) {
+        if let Some(word) = self.0.get_mut(index) {
+            *word = value;
+        }
+    }
+
+    fn address(&self) -> *const u64 {
+        self.0.as_ptr()
+    }
 }
 
 /// Announcements of a call.
@@ -124,23 +175,23 @@ impl Recorder {
         let _ = unsafe { ring.leave_call(ip, open, depth, extra, caller, duration) };
     }
 
-    /// An entry of which more is wanted than usual.
-    #[cold]
-    #[inline(never)]
-    fn called_slow(&self, site: Site<'_>, token: PreemptOff<'_>) -> Option<OpenCall> {
-        if !self.lets_through(token) {
-            return None;
-        }
+    /// Whether depth and context are such that a call is recorded.
+    fn admits(&self, token: PreemptOff<'_>, irqs_too: bool) -> bool {
         let settings = self.graph();
-        let current = token.current();
-        if u64::from(current.call_depth()) >= settings.depth_limit.load(Ordering::Relaxed)
-            || settings.wants(Want::NoIrqs) && token.is_in_hardirq()
-        {
-            return None;
-        }
+        u64::from(token.current().call_depth()) < settings.depth_limit.load(Ordering::Relaxed)
+            && (irqs_too || !settings.wants(Want::NoIrqs) || !token.is_in_hardirq())
+    }
+
+    /// Records an entry with all that is wanted.
+    fn enter_announced(&self, site: Site<'_>, token: PreemptOff<'_>) -> Option<OpenCall> {
+        let settings = self.graph();
         let mut announced = Announced::none();
         if settings.wants(Want::Retaddr) {
             announced.push(Words::wide_slot(site.call.parent_ip));
+        }
+        if settings.wants(Want::Args) {
+            let args = Words::args_slots(&site.registers.args());
+            args.slots().iter().for_each(|slot| announced.push(*slot));
         }
         let extra = announced.slots();
         let open = if self.has_gate(Gate::Clock) {
@@ -156,14 +207,9 @@ impl Recorder {
         open
     }
 
-    /// A return of which more is wanted than usual.
-    #[cold]
-    #[inline(never)]
-    fn returned_slow(&self, call: &Returned<'_, OpenCall>) {
+    /// Records a return with all that is wanted; `slept` ticks of the time do not count.
+    fn leave_announced<D>(&self, call: &Returned<'_, D>, open: OpenCall, slept: u64) {
         let token = call.token;
-        if self.has_gate(Gate::Off) || self.has_gate(Gate::Pause) {
-            return;
-        }
         let settings = self.graph();
         let mut announced = Announced::none();
         if settings.wants(Want::Retval) {
@@ -173,15 +219,186 @@ impl Recorder {
             announced.push(Words::overrun_slot(token.current().call_overrun()));
         }
         let extra = announced.slots();
+        let open = OpenCall {
+            start: open.start.wrapping_add(slept),
+            ..open
+        };
         if self.has_gate(Gate::Clock) {
             if let Some(reading) = self.clock().enter(token) {
-                self.leave(token, call.ip, *call.data, extra, || reading.now());
+                self.leave(token, call.ip, open, extra, || reading.now());
             }
         } else {
-            self.leave(token, call.ip, *call.data, extra, cycles);
+            self.leave(token, call.ip, open, extra, cycles);
         }
         if self.has_gate(Gate::Wake) {
             self.this_ring(token).storage().written();
+        }
+    }
+
+    /// An entry of which more is wanted than usual.
+    #[cold]
+    #[inline(never)]
+    fn called_slow(&self, site: Site<'_>, token: PreemptOff<'_>) -> Option<OpenCall> {
+        match self.lets_through(token) && self.admits(token, false) {
+            true => self.enter_announced(site, token),
+            false => None,
+        }
+    }
+
+    /// A return of which more is wanted than usual.
+    #[cold]
+    #[inline(never)]
+    fn returned_slow(&self, call: &Returned<'_, OpenCall>) {
+        if !self.has_gate(Gate::Off) && !self.has_gate(Gate::Pause) {
+            self.leave_announced(call, *call.data, 0);
+        }
+    }
+
+    fn secret<const N: usize>(&self) -> u64 {
+        let owner: *const Self = self;
+        let session = self.graph().session.load(Ordering::Relaxed);
+        shadow::secret(owner as u64, session, N)
+    }
+
+    /// The marked calls around the one whose words are `data`.
+    fn around<'a, const N: usize>(&self, current: &'a Current<'_>, data: &Marked<N>) -> Shadow<'a> {
+        let (words, base) = current.shadow_below(data.address());
+        Shadow::new(words, base, self.secret::<N>())
+    }
+
+    /// The time now; `None` if the clock is being read already.
+    fn now(&self, token: PreemptOff<'_>) -> Option<u64> {
+        match self.has_gate(Gate::Clock) {
+            true => Some(self.clock().enter(token)?.now()),
+            false => Some(cycles()),
+        }
+    }
+
+    /// The entry of a call that may be marked.
+    fn called_marked<const N: usize>(&self, role: Role, call: Called<'_, Marked<N>>) -> bool {
+        let Called { site, token, data } = call;
+        // What was there before is nobody's mark.
+        data.set(0, 0);
+        if !self.lets_through(token) {
+            return false;
+        }
+        let current = token.current();
+        let address = data.address() as u64;
+        let outer = self.around(&current, data).innermost();
+        let outer_flags = outer.map_or(0, |frame| frame.flags());
+        if outer_flags & shadow::SKIP != 0 {
+            return false;
+        }
+        let mark = |flags| shadow::mark(address, self.secret::<N>(), flags);
+        if role == Role::Skip {
+            data.set(0, mark(shadow::SKIP));
+            return true;
+        }
+        if outer.is_none() && role != Role::Root && self.graph().wants(Want::Rooted) {
+            return false;
+        }
+        // A root that is entered in an interrupt is wanted, and what is below it.
+        let flags = match role == Role::Root && token.is_in_hardirq() {
+            true => shadow::IN_IRQ,
+            false => outer_flags & shadow::IN_IRQ,
+        };
+        if !self.admits(token, flags != 0) {
+            return false;
+        }
+        let open = if self.graph().thresh() == 0 {
+            self.enter_announced(site, token)
+        } else {
+            let info =
+                current.call_depth().min(0xff) | ((current.state_word::<RAISED>() & 0xffff) << 8);
+            self.now(token).map(|start| OpenCall {
+                start,
+                token: u64::from(info),
+            })
+        };
+        let Some(open) = open else {
+            return false;
+        };
+        let Call { ip, parent_ip } = site.call;
+        data.set(1, open.start);
+        data.set(2, open.token);
+        data.set(3, ip & 0xffff_ffff | (parent_ip << 32));
+        data.set(4, 0);
+        data.set(0, mark(flags));
+        true
+    }
+
+    /// The return of a call that was marked.
+    fn returned_marked<const N: usize>(&self, call: &mut Returned<'_, Marked<N>>) {
+        let address = call.data.address() as u64;
+        let token = call.token;
+        let mark = call.data.word(0);
+        call.data.set(0, 0);
+        let Some(flags) = shadow::flags_of(mark, address, self.secret::<N>()) else {
+            return;
+        };
+        if flags & shadow::SKIP != 0 {
+            return;
+        }
+        let current = token.current();
+        let around = self.around(&current, call.data);
+        let slept = match call.data.word(4) {
+            0 => 0,
+            slept => {
+                if let Some(outer) = around.innermost() {
+                    outer.add_sleep(slept);
+                }
+                slept
+            }
+        };
+        if self.has_gate(Gate::Off) || self.has_gate(Gate::Pause) {
+            return;
+        }
+        let mut open = OpenCall {
+            start: call.data.word(1),
+            token: call.data.word(2),
+        };
+        let thresh = self.graph().thresh();
+        if thresh != 0 {
+            let Some(now) = self.now(token) else {
+                return;
+            };
+            if now.saturating_sub(open.start).saturating_sub(slept) < thresh {
+                return;
+            }
+            for frame in around.frames() {
+                if frame.flags() & (shadow::SKIP | shadow::SHOWN) == 0 {
+                    self.announce(token, |index| frame.word(index));
+                    frame.set(shadow::SHOWN);
+                }
+            }
+            if flags & shadow::SHOWN == 0 {
+                let data = *call.data;
+                self.announce(token, |index| data.word(index));
+            }
+            open.token = 0;
+        }
+        self.leave_announced(call, open, slept);
+    }
+
+    /// Records the entry of a call that began earlier, from its words.
+    fn announce(&self, token: PreemptOff<'_>, word: impl Fn(usize) -> u64) {
+        let info = word(2) as u32;
+        let call = Call {
+            ip: text_address(word(3)),
+            parent_ip: text_address(word(3) >> 32),
+        };
+        let write = |clock: &dyn Fn() -> u64| {
+            let caller = InCall { token, clock };
+            let ring = self.this_ring(token);
+            // SAFETY: As in `enter`. If the event could not be written, that is counted.
+            unsafe { ring.announce_call(call, word(1), info & 0xff, info >> 8, &caller) };
+        };
+        if self.has_gate(Gate::Clock) {
+            if let Some(reading) = self.clock().enter(token) {
+                write(&|| reading.now());
+            }
+        } else {
+            write(&cycles);
         }
     }
 
@@ -217,6 +434,20 @@ impl CallHandler<OpenCall> for Recorder {
             0 => self.leave(call.token, call.ip, *call.data, &[], cycles),
             _ => self.returned_slow(&call),
         }
+    }
+}
+
+impl<const N: usize> CallHandler<Marked<N>> for Recorder {
+    type Role = Role;
+
+    #[inline(always)]
+    fn called(&self, role: Role, call: Called<'_, Marked<N>>) -> bool {
+        self.called_marked(role, call)
+    }
+
+    #[inline(always)]
+    fn returned(&self, mut call: Returned<'_, Marked<N>>) {
+        self.returned_marked(&mut call);
     }
 }
 

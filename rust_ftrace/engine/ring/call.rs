@@ -262,7 +262,6 @@ impl<S: Storage> Ring<S> {
         unsafe { ring.write_group(&caller, extra, event, false) }.is_ok()
     }
 
-    #[allow(dead_code)]
     /// Writes the entry of a call that began at `start`, before now, and whose return comes later.
     ///
     /// Returns whether it could be written; if not, that is counted.
@@ -275,23 +274,16 @@ impl<S: Storage> Ring<S> {
         call: Call,
         start: u64,
         depth: u32,
-        extra: &[Words],
+        context: u32,
         caller: &impl Caller,
     ) -> bool {
         // SAFETY: The caller's obligations are the same.
         unsafe { self.complete_pending() };
-        let mut room = [Words::default(); super::MAX_CALL_EXTRA + 1];
-        let mut more = [Words::default(); super::MAX_CALL_EXTRA + 1];
-        let extra = with(&mut room, extra, Words::since_slot(start));
-        let extra = match is_text_address(call.parent_ip) {
-            true => extra,
-            false => with_wide(&mut more, extra, call.parent_ip),
-        };
-        let context = caller.flags();
+        let extra = [Words::since_slot(start)];
         let high = call.parent_ip as u32;
         let event = |now| Words::call(Kind::CallEntry, call.ip, now, depth, context, high);
         // SAFETY: The caller's obligations are the same.
-        unsafe { self.write_group(caller, extra, event, false) }.is_ok()
+        unsafe { self.write_group(caller, &extra, event, false) }.is_ok()
     }
 }
 

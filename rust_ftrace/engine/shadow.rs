@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a call's hook knows of the calls around it: marks on the task's shadow stack.
+//!
+//! fgraph keeps a frame for each call that is open, and in it some words for each of its users. Those of a
+//! call that is marked begin with a *mark*: their own address, by exclusive or with a secret of whoever
+//! wrote them, and three flags where an address has zeroes. So the marks of calls that are open can be found
+//! by looking at all words below, and no table of tasks is needed: what belongs to a task goes with it.
+//!
+//! | word | what                                                                          |
+//! |------|-------------------------------------------------------------------------------|
+//! | 0    | mark                                                                          |
+//! | 1    | when the call began                                                           |
+//! | 2    | its token, or depth (bits 0-7) and context (8-23), if it is not announced yet  |
+//! | 3    | low half: `ip`; high half: `parent_ip`                                        |
+//! | 4    | bits 0-62: how long the task did not run; 63: it does not run now             |
+//!
+//! Words 3 and 4 are only there if somebody needs them.
+
+use crate::shim::Word;
+
+/// Nothing is recorded of this call and those below it.
+pub(crate) const SKIP: u64 = 1;
+/// It was entered in a hardware interrupt, and is traced all the same.
+pub(crate) const IN_IRQ: u64 = 2;
+/// Its entry was recorded.
+pub(crate) const SHOWN: u64 = 4;
+const FLAGS: u64 = 7;
+
+/// The word with the time for which the task did not run.
+const SLEEP: usize = 4;
+const SLEEPS: u64 = 1 << 63;
+
+/// A task's shadow stack, as far as it is used.
+#[derive(Clone, Copy)]
+pub(crate) struct Shadow<'a> {
+    words: &'a [Word],
+    /// The address of the first.
+    base: u64,
+    secret: u64,
+}
+
+/// The secret of words of `length` that `owner` writes; `session` tells apart those of one owner.
+pub(crate) const fn secret(owner: u64, session: u64, length: usize) -> u64 {
+    (owner ^ (session << 48) ^ ((length as u64) << 3)) & !FLAGS
+}
+
+/// The mark of a call whose words lie at `address`.
+pub(crate) const fn mark(address: u64, secret: u64, flags: u64) -> u64 {
+    (address ^ secret) & !FLAGS | flags & FLAGS
+}
+
+/// The flags of a mark at `address`, if it is one.
+pub(crate) const fn flags_of(mark: u64, address: u64, secret: u64) -> Option<u64> {
+    if (mark ^ address ^ secret) & !FLAGS == 0 {
+        Some(mark & FLAGS)
+    } else {
+        None
+    }
+}
+
+impl<'a> Shadow<'a> {
+    /// The shadow stack of `words`, of which the first lies at `base`, and whose marks are made with `secret`.
+    pub(crate) const fn new(words: &'a [Word], base: u64, secret: u64) -> Self {
+        Self {
+            words,
+            base,
+            secret,
+        }
+    }
+
+    fn frame(&self, index: usize) -> Option<Frame<'a>> {
+        let words = self.words.get(index..)?;
+        let address = self.base.wrapping_add(8 * index as u64);
+        flags_of(words.first()?.load_relaxed(), address, self.secret)?;
+        Some(Frame { words })
+    }
+
+    /// The innermost call.
+    pub(crate) fn innermost(&self) -> Option<Frame<'a>> {
+        let indices = 0..self.words.len();
+        indices.rev().find_map(|index| self.frame(index))
+    }
+
+    /// All calls, outermost first.
+    pub(crate) fn frames(self) -> impl Iterator<Item = Frame<'a>> {
+        (0..self.words.len()).filter_map(move |index| self.frame(index))
+    }
+}
+
+/// The words of a call.
+#[derive(Clone, Copy)]
+pub(crate) struct Frame<'a> {
+    words: &'a [Word],
+}
+
+impl Frame<'_> {
+    /// One of the words.
+    pub(crate) fn word(&self, index: usize) -> u64 {
+        self.words.get(index).map_or(0, Word::load_relaxed)
+    }
+
+    fn store(&self, index: usize, value: u64) {
+        if let Some(word) = self.words.get(index) {
+            word.store_relaxed(value);
+        }
+    }
+
+    /// The mark's flags.
+    pub(crate) fn flags(&self) -> u64 {
+        self.word(0) & FLAGS
+    }
+
+    /// Sets flags of the mark.
+    pub(crate) fn set(&self, flags: u64) {
+        self.store(0, self.word(0) | flags & FLAGS);
+    }
+
+    /// Notes that the task stops running at `now`.
+    pub(crate) fn sleeps(&self, now: u64) {
+        let slept = self.word(SLEEP);
+        if slept & SLEEPS == 0 {
+            self.store(SLEEP, slept.wrapping_sub(now) | SLEEPS);
+        }
+    }
+
+    /// Notes that it goes on, if it was noted that it stopped.
+    pub(crate) fn wakes(&self, now: u64) {
+        let slept = self.word(SLEEP);
+        if slept & SLEEPS != 0 {
+            self.store(SLEEP, slept.wrapping_add(now) & !SLEEPS);
+        }
+    }
+
+    /// Adds what a call within it says of the time for which the task did not run.
+    pub(crate) fn add_sleep(&self, slept: u64) {
+        self.store(SLEEP, self.word(SLEEP).wrapping_add(slept) & !SLEEPS);
+    }
+}
