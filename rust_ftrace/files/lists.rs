@@ -94,6 +94,8 @@ pub(super) struct FunctionLines {
     functions: Option<FunctionSet>,
     /// A line to be shown instead.
     instead: Option<&'static str>,
+    /// Functions whose stacks are wanted, and how many; shown behind that.
+    probes: KVec<(usize, Option<i64>)>,
     next: usize,
 }
 
@@ -104,6 +106,7 @@ impl FunctionLines {
             source,
             functions: None,
             instead: None,
+            probes: KVec::new(),
             next: 0,
         }
     }
@@ -111,6 +114,9 @@ impl FunctionLines {
     /// Takes stock.
     fn load(&mut self) -> Result {
         let instance = &self.context.instance;
+        if let Source::List(List::Filter, _) = self.source {
+            self.probes = instance.probes()?;
+        }
         (self.functions, self.instead) = match self.source {
             Source::Available => (None, None),
             Source::List(list, empty) => instance.with_lists(|lists| match lists.get(list) {
@@ -120,6 +126,7 @@ impl FunctionLines {
             })?,
             Source::Enabled => match instance.tracer() {
                 Tracer::Nop => (Some(FunctionSet::new()), None),
+                Tracer::Function | Tracer::CallTrace => (instance.traced_entries()?, None),
                 _ => {
                     let wanted = instance.with_lists(|lists| lists.wanted(instance.machine()))?;
                     (wanted, None)
@@ -127,6 +134,17 @@ impl FunctionLines {
             },
         };
         Ok(())
+    }
+
+    /// Writes the next probe, behind the first `length` lines; false if there is none.
+    fn next_probe(&mut self, text: &mut Text, length: usize) -> Result<bool> {
+        let Some(probe) = self.probes.get(self.next - length).copied() else {
+            return Ok(false);
+        };
+        self.next += 1;
+        let machine = self.context.instance.machine();
+        machine.with_catalog(|catalog| write_probe(text, catalog, probe).map_err(no_memory))?;
+        Ok(true)
     }
 
     fn line(&self, catalog: &Catalog, text: &mut Text) -> Result<bool> {
@@ -164,6 +182,22 @@ impl FunctionLines {
     }
 }
 
+/// Writes a probe as tracefs does.
+fn write_probe(
+    text: &mut Text,
+    catalog: &Catalog,
+    (ip, left): (usize, Option<i64>),
+) -> core::fmt::Result {
+    match catalog.at(ip) {
+        Some(function) => text.push_bytes(function.name)?,
+        None => write!(text, "{ip:#x}")?,
+    }
+    match left {
+        Some(left) => writeln!(text, ":stacktrace:count={left}"),
+        None => text.write_str(":stacktrace:unlimited\n"),
+    }
+}
+
 const NONE_LEFT: &str = "#### no functions left, their modules are gone ####\n";
 
 impl Records for FunctionLines {
@@ -173,19 +207,17 @@ impl Records for FunctionLines {
     }
 
     fn next(&mut self, text: &mut Text) -> Result<bool> {
+        let length = match (self.instead, &self.functions) {
+            (Some(_), _) => Some(1),
+            (None, functions) => functions.as_ref().map(FunctionSet::len),
+        };
+        if let Some(length) = length.filter(|length| self.next >= *length) {
+            return self.next_probe(text, length);
+        }
         if let Some(instead) = self.instead {
-            if core::mem::replace(&mut self.next, 1) != 0 {
-                return Ok(false);
-            }
+            self.next += 1;
             text.write_str(instead).map_err(no_memory)?;
             return Ok(true);
-        }
-        if self
-            .functions
-            .as_ref()
-            .is_some_and(|set| self.next >= set.len())
-        {
-            return Ok(false);
         }
         let machine = self.context.instance.machine();
         let more = machine.with_catalog(|catalog| self.line(catalog, text))?;

@@ -6,7 +6,7 @@ use kernel::prelude::*;
 
 use super::Instance;
 use crate::catalog::Catalog;
-use crate::engine::filter::{words, Refusal, Selector};
+use crate::engine::filter::{words, Refusal, Selector, StackCommand};
 use crate::engine::function_set::FunctionSet;
 use crate::machine::Machine;
 use crate::shim::AllocError;
@@ -53,7 +53,7 @@ pub(crate) struct Lists {
 }
 
 /// Why words are refused.
-enum Failure {
+pub(super) enum Failure {
     /// The word at this byte means nothing that can be had.
     Word(usize, Refusal),
     /// Something else went wrong.
@@ -138,11 +138,15 @@ impl Lists {
 }
 
 /// Applies words to a list: `base` is what it begins with.
-fn apply(machine: &Machine, base: FunctionSet, text: &[u8]) -> Result<FunctionSet, Failure> {
+fn apply<'a>(
+    machine: &Machine,
+    base: FunctionSet,
+    text: impl Iterator<Item = (usize, &'a [u8])>,
+) -> Result<FunctionSet, Failure> {
     let mut set = base;
     let mut failure = None;
     machine.with_catalog(|catalog| {
-        for (at, word) in words(text) {
+        for (at, word) in text {
             match apply_word(catalog, &set, word) {
                 Ok(Ok(new)) => set = new,
                 Ok(Err(refusal)) => {
@@ -181,7 +185,10 @@ fn apply_word(
 }
 
 /// The functions that a word means; at least one.
-fn choose(catalog: &Catalog, selector: &Selector<'_>) -> Result<Result<FunctionSet, Refusal>> {
+pub(super) fn choose(
+    catalog: &Catalog,
+    selector: &Selector<'_>,
+) -> Result<Result<FunctionSet, Refusal>> {
     let chosen = catalog.select(selector)?;
     if !chosen.is_empty() {
         return Ok(Ok(chosen));
@@ -223,24 +230,39 @@ impl Instance {
             }
             keep_patterns(&mut patterns, text)?;
         }
-        let has_words = words(text).next().is_some();
-        let new = if has_words {
-            let new = apply(&self.machine, old, text).map_err(|failure| match failure {
-                Failure::Word(at, refusal) => self.refuse(list, refusal, text, at),
-                Failure::Other(error) => error,
-            })?;
+        let is_command = |word: &[u8]| list == List::Filter && StackCommand::parse(word).is_some();
+        let names = || words(text).filter(|(_, word)| !is_command(word));
+        let has_names = names().next().is_some();
+        if !replace && words(text).next().is_none() {
+            return Ok(());
+        }
+        let failed = |failure| match failure {
+            Failure::Word(at, refusal) => self.refuse(list, refusal, text, at),
+            Failure::Other(error) => error,
+        };
+        let new = if has_names {
+            let new = apply(&self.machine, old, names()).map_err(failed)?;
             (!new.is_empty()).then_some(new)
         } else if replace {
             None
         } else {
-            return Ok(());
+            (!old.is_empty()).then_some(old)
+        };
+        let probes = match list {
+            List::Filter => Some(self.edited_probes(text, replace).map_err(failed)?),
+            _ => None,
         };
         if new.is_none() {
             patterns.clear();
         }
+        let probes = probes.map(|probes| self.replace_probes(&mut control, probes));
+        let probes_before = probes.transpose()?;
         let before = control.lists.replace(list, new);
         if let Err(error) = self.rearm_after_edit(&mut control, list) {
             control.lists.replace(list, before);
+            if let Some(probes) = probes_before {
+                self.replace_probes(&mut control, probes)?;
+            }
             return Err(error);
         }
         if list == List::Filter {

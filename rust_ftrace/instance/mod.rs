@@ -9,6 +9,7 @@ mod error_log;
 pub(crate) mod functions;
 mod graph;
 mod pids;
+mod probes;
 mod snapshot;
 pub(crate) mod waiting;
 
@@ -33,6 +34,7 @@ use crate::sys::ftrace::{Functions, Hook};
 use crate::sys::modules::Watch;
 use crate::sys::rcu;
 use crate::sys::text::Text;
+use crate::sys::unwind;
 use crate::sys::work::Work;
 use crate::tracer::beside::What;
 use crate::tracer::function::{Gate, Recorder};
@@ -123,8 +125,12 @@ impl Instance {
     pub(crate) fn set_tracer(&self, tracer: Tracer) -> Result {
         let mut control = self.control.lock();
         if control.tracer == tracer {
-            control.implicit = false;
-            return Ok(());
+            let was_implicit = core::mem::replace(&mut control.implicit, false);
+            return match was_implicit && control.lists.get(List::Filter).is_none() {
+                // Until now only probes were traced, and an empty filter means all.
+                true => self.rearm(&mut control),
+                false => Ok(()),
+            };
         }
         self.switch(&mut control, tracer, false)?;
         self.buffers.lock().clear(None);
@@ -138,12 +144,17 @@ impl Instance {
             buffers.clear(None);
         }
         let before = core::mem::replace(&mut control.tracer, tracer);
-        if let Err(error) = self.rearm(control) {
+        let implicit_before = core::mem::replace(&mut control.implicit, implicit);
+        // With stacks, tracing what changes the code of thousands of functions would take longer than that.
+        let pause = control.options.has(TraceOption::FuncStackTrace);
+        self.hook.handler().set_gate(Gate::Pause, pause);
+        let result = self.rearm(control);
+        self.hook.handler().set_gate(Gate::Pause, false);
+        if result.is_err() {
             control.tracer = before;
-            return Err(error);
+            control.implicit = implicit_before;
         }
-        control.implicit = implicit;
-        Ok(())
+        result
     }
 
     /// Hooks the functions that tracer and lists say, and no others.
@@ -156,7 +167,7 @@ impl Instance {
                 Some(0)
             }
             Tracer::Function | Tracer::CallTrace => {
-                let wanted = control.lists.wanted(&self.machine)?;
+                let wanted = self.wanted_entries(control)?;
                 let set = wanted.as_ref().map(FunctionSet::as_slice);
                 self.hook
                     .trace(set.map_or(Functions::All, Functions::Only))?;
@@ -195,9 +206,9 @@ impl Instance {
     /// Follows a change of `list`. A filter starts the `function` tracer if there is none, and
     /// stops one that was so started when it is cleared.
     fn rearm_after_edit(&self, control: &mut Control, list: List) -> Result {
-        match (list, control.lists.get(List::Filter), control.tracer) {
-            (List::Filter, Some(_), Tracer::Nop) => self.switch(control, Tracer::Function, true),
-            (List::Filter, None, Tracer::Function) if control.implicit => {
+        match (list, self.is_asked(control), control.tracer) {
+            (List::Filter, true, Tracer::Nop) => self.switch(control, Tracer::Function, true),
+            (List::Filter, false, Tracer::Function) if control.implicit => {
                 self.switch(control, Tracer::Nop, false)
             }
             _ => self.rearm(control),
@@ -264,6 +275,11 @@ impl Instance {
                 if on {
                     recorder.beside().make_room(self.machine.core_text())?;
                 }
+                if !on {
+                    recorder.record_beside_all(What::Stack, false);
+                }
+                let own: &[_] = if on { unwind::OWN_FUNCTIONS } else { &[] };
+                self.hook.leave_out(own)?;
                 recorder.record_beside_all(What::Stack, on);
             }
             TraceOption::FuncArgs => recorder.record_beside_all(What::Args, on),
@@ -434,6 +450,7 @@ impl Watch for Instance {
         let mut found = false;
         for range in text {
             found |= control.lists.forget(range);
+            found |= self.forget_probes(&mut control, range);
         }
         if found {
             let result = self.rearm(&mut control);

@@ -162,7 +162,6 @@ impl Recorder {
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory; nothing is changed then.
-    #[allow(dead_code)]
     pub(crate) fn set_probes(&self, probes: Probes) -> Result {
         self.beside.probes().replace(probes)?;
         self.set_gate(Gate::Beside, self.beside.is_any());

@@ -7,7 +7,6 @@ pub(crate) mod clock;
 pub(crate) mod function;
 pub(crate) mod graph;
 pub(crate) mod memory;
-#[allow(dead_code)] // (until the filter sets them)
 pub(crate) mod probes;
 pub(crate) mod waker;
 

@@ -3,7 +3,7 @@
 //! The functions whose stacks somebody wants (`func:stacktrace[:count]` in the filter), as the hook looks
 //! them up.
 
-use core::sync::atomic::{AtomicI64, AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, Ordering};
 
 use kernel::prelude::*;
 
@@ -17,7 +17,7 @@ pub(crate) struct StackProbe {
     /// `i64::MAX` for always.
     left: AtomicI64,
     /// It is traced only for its stack: without one, not at all.
-    pub(crate) alone: bool,
+    alone: AtomicBool,
 }
 
 /// Wanted always.
@@ -30,7 +30,7 @@ impl StackProbe {
         Self {
             ip,
             left: AtomicI64::new(count.unwrap_or(UNLIMITED)),
-            alone: false,
+            alone: AtomicBool::new(false),
         }
     }
 
@@ -45,8 +45,13 @@ impl StackProbe {
         Self {
             ip: self.ip,
             left: AtomicI64::new(self.left.load(Ordering::Relaxed)),
-            alone: self.alone,
+            alone: AtomicBool::new(self.alone.load(Ordering::Relaxed)),
         }
+    }
+
+    /// Says whether it is traced only for its stack.
+    pub(crate) fn set_alone(&self, alone: bool) {
+        self.alone.store(alone, Ordering::Relaxed);
     }
 
     fn take(&self) -> bool {
@@ -105,7 +110,7 @@ impl ProbesPointer {
         let Some(probe) = found.ok().and_then(|index| probes.get(index)) else {
             return Lookup::None;
         };
-        match (probe.take(), probe.alone) {
+        match (probe.take(), probe.alone.load(Ordering::Relaxed)) {
             (true, _) => Lookup::Hit,
             (false, true) => Lookup::Over,
             (false, false) => Lookup::None,
