@@ -10,13 +10,14 @@ use super::small::no_memory;
 use super::Context;
 use crate::engine::graph;
 use crate::engine::merge::{self, Merge};
-use crate::engine::reader::{Cursor, Event};
+use crate::engine::reader::{Cursor, Event, What};
 use crate::engine::render::{self, Totals};
 use crate::instance::buffer::SubbufCopy;
 use crate::instance::buffers::{Source, Which};
 use crate::sys::cpu;
 use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::sys::text::Text;
+use crate::tracer::Tracer;
 
 /// `trace`, of one CPU or all.
 pub(super) struct TraceFile;
@@ -71,7 +72,7 @@ struct Reading {
     events: Merge<CpuSource>,
     lines: Lines,
     totals: Totals,
-    tracer: &'static str,
+    tracer: Tracer,
     /// CPUs that have shown an event, to say where the others begin; `None` if no CPU has lost any.
     started: Option<KVec<u32>>,
     header_done: bool,
@@ -109,7 +110,7 @@ impl TraceLines {
                 written: stats.counts.written,
                 cpus: u32::try_from(cpu::online().count())?,
             },
-            tracer: instance.tracer().name(),
+            tracer: instance.tracer(),
             started: (stats.overwritten() != 0).then(KVec::new),
             header_done: false,
         })
@@ -123,7 +124,9 @@ impl Reading {
             return Ok(false);
         };
         let cpu = merge::Source::cpu(source);
-        if let Some(started) = &mut self.started {
+        // (function_graph does not say so: print_trace_line() of kernel/trace/trace.c)
+        let started = (self.started.as_mut()).filter(|_| event.what == What::Function);
+        if let Some(started) = started {
             if !started.contains(&cpu) {
                 if !started.is_empty() {
                     render::write_cpu_started(text, cpu).map_err(no_memory)?;
@@ -151,10 +154,10 @@ impl Records for TraceLines {
         if !core::mem::replace(&mut reading.header_done, true) {
             let options = self.context.instance.options();
             match reading.tracer {
-                "function_graph" => graph::write_header(text, reading.tracer, options),
+                Tracer::FunctionGraph => graph::write_header(text, reading.tracer.name(), options),
                 tracer => {
                     let with_depth = reading.lines.with_depth();
-                    render::write_header(text, tracer, &reading.totals, with_depth)
+                    render::write_header(text, tracer.name(), &reading.totals, with_depth)
                 }
             }
             .map_err(no_memory)?;
