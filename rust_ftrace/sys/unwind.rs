@@ -20,16 +20,10 @@ use super::ftrace::Registers;
 
 /// What unwinding calls most: with all functions traced, nine of ten calls would be of these.
 pub(crate) const OWN_FUNCTIONS: &[&[u8]] = &[
-    b"__unwind_start",
-    b"unwind_next_frame",
-    b"unwind_get_return_address",
     b"stack_access_ok",
-    b"orc_find*",
-    b"__orc_find",
+    b"*orc_find*",
+    b"unwind_next_frame",
     b"update_stack_state",
-    b"get_stack_info",
-    b"__kernel_text_address",
-    b"kernel_text_address",
 ];
 
 /// Calls `each` with the return addresses on the stack, the innermost first, until it returns false. `text` is where

@@ -149,6 +149,8 @@ reset() {
 	read -r value <$R/trace_clock
 	case $value in *'[local]'*) ;; *) echo local >$R/trace_clock ;; esac
 	echo 0 >$R/options/func-depth
+	echo 0 >$R/options/func_stack_trace
+	echo 0 >$R/options/func-args
 	echo 1 >$R/options/overwrite
 	echo 0 >$R/options/disable_on_free
 	echo 0 >$R/snapshot
@@ -222,6 +224,7 @@ stock_off() {
 	echo >$T/set_ftrace_filter
 	echo >$T/set_ftrace_notrace
 	echo 0 >$T/options/func_stack_trace 2>/dev/null
+	echo 0 >$T/options/func-args 2>/dev/null
 	echo $SIZE_KB >$T/buffer_size_kb
 	echo 1 >$T/tracing_on
 	echo >$T/trace
