@@ -43,7 +43,7 @@ pub(crate) struct Shown<'a> {
     pub(crate) time: u64,
     /// [How long](ticks_of) the call took, in ns; `None` if nothing says so.
     pub(crate) duration: Option<u64>,
-    /// What is written between the parentheses.
+    /// What was passed, in parentheses; nothing if that was not recorded.
     pub(crate) arguments: &'a [u8],
 }
 
@@ -303,13 +303,14 @@ impl Graph {
             }
         } else {
             append!(out, line, symbols.name(event.ip));
-            line.push(b'(');
-            if !shown.arguments.is_empty() {
+            if shown.arguments.is_empty() {
+                line.put(u64::from_le_bytes(*b"()      "), 2);
+            } else {
                 append!(out, line, shown.arguments);
             }
             let (end, length) = match event.what {
-                What::Call => (*b"); /*   ", 2),
-                _ => (*b") { /*  ", 3),
+                What::Call => (*b"; /*    ", 1),
+                _ => (*b" { /*   ", 2),
             };
             line.put(
                 u64::from_le_bytes(end),

@@ -128,6 +128,10 @@ impl Lines {
         if event.lost != 0 {
             render::write_lost(text, cpu, event.lost).map_err(no_memory)?;
         }
+        self.args.clear();
+        if let Some(args) = &extras.args {
+            render_beside::write_registers(&mut self.args, args).map_err(no_memory)?;
+        }
         if event.what != What::Function {
             let time = match self.graph.with_time() {
                 true => self.timeline.time(graph::time_of(event, extras)).0,
@@ -140,7 +144,7 @@ impl Lines {
                 extras,
                 time,
                 duration: ticks.and_then(|ticks| self.timeline.duration(ticks)),
-                arguments: b"",
+                arguments: self.args.as_bytes(),
             };
             let written = self.graph.write_event(text, &mut self.symbols, &shown);
             return written.map_err(no_memory);
@@ -149,10 +153,6 @@ impl Lines {
             Some(replay) => replay.enter(cpu, event)?,
             None => 0,
         };
-        self.args.clear();
-        if let Some(args) = &extras.args {
-            render_beside::write_registers(&mut self.args, args).map_err(no_memory)?;
-        }
         let shown = render::Shown {
             depth: self.shown.column.then_some(depth),
             indent: if self.shown.tree { depth } else { 0 },

@@ -22,7 +22,8 @@ defaults() {
 		echo >$dir/set_graph_function
 		echo >$dir/set_ftrace_filter
 	done
-	for option in retval retval-hex retaddr; do echo 0 >$R/options/funcgraph-$option; done
+	for option in retval retval-hex retaddr args; do echo 0 >$R/options/funcgraph-$option; done
+	echo 0 >$R/tracing_thresh
 }
 
 # set OPTION VALUE: in both.
@@ -212,6 +213,69 @@ values() {
 	fails grep -e '<-' $R/trace
 }
 
+# Registers as they are: what is in them is for BTF to say.
+arguments() {
+	defaults
+	echo "$OPENAT" >$R/filter
+	echo function_graph >$R/current_tracer
+	echo 1 >$R/options/funcgraph-args
+	cat /nonexistent 2>/dev/null || :
+	echo 0 >$R/tracing_on
+	echo 0 >$R/options/funcgraph-args
+	cat $R/trace
+	# (AT_FDCWD, as an int)
+	grep -qE "\|  $OPENAT\(0x(f{8})?ffffff9c(, 0x[0-9a-f]+){5}\);\$" $R/trace
+}
+
+ticks() { grep -qE '\|  +sched_tick\(\);$' $R/trace; }
+
+interrupts() {
+	defaults
+	echo sched_tick >$R/filter
+	echo function_graph >$R/current_tracer
+	background calls getppid 0
+	until_true 10 ticks
+	echo 0 >$R/options/funcgraph-irqs
+	echo >$R/trace
+	# (as many ticks as make no doubt)
+	busybox sleep 0.5
+	cat $R/trace
+	fails ticks
+	echo 1 >$R/options/funcgraph-irqs
+	until_true 10 ticks
+}
+
+# With a threshold: what called a slow call is there, with the time at which it was called; and nothing else.
+slow_calls() {
+	defaults
+	echo "$PIPES" '*nanosleep' 'common_nsleep*' >$R/filter
+	echo 50000 >$R/tracing_thresh
+	echo function_graph >$R/current_tracer
+	echo 1 >$R/options/funcgraph-abstime
+	calls files 10
+	busybox usleep 100000
+	calls files 10
+	echo 0 >$R/tracing_on
+	cat $R/trace >/tmp/trace
+	cat /tmp/trace
+	fails grep pipe /tmp/trace
+	# The time from its beginning to its end is what it took.
+	awk '
+		/^#/ { next }
+		{ match($0, /\|  +[^ |]*[a-z}]/); depth = split(substr($0, RSTART), words, "  ") }
+		/\{$/ { began[depth] = $1; entries++ }
+		/\}$/ {
+			if (!began[depth]) { print "no beginning: " $0; bad = 1 }
+			match($0, /[0-9]+\.[0-9]+ us/)
+			took = substr($0, RSTART) / 1000000
+			apart = $1 - began[depth] - took
+			if (apart < -0.000003 || apart > 0.000003) { print "not " $1 - began[depth] ": " $0; bad = 1 }
+			began[depth] = 0
+			ends++
+		}
+		END { print entries, ends; exit bad || entries < 1 || entries != ends }' /tmp/trace
+}
+
 # nested < TRACE: every call's duration has room for those of the calls in it, but for rounding.
 nested() {
 	awk '
@@ -338,6 +402,9 @@ t 'options by their names' options_by_name
 t 'all files show the same' files
 t 'trace_pipe gives out the same lines' pipe
 t 'return values and addresses' values
+t 'arguments' arguments
+t 'interrupts, and none' interrupts
+t 'slow calls, and what called them' slow_calls
 t 'typed: a mount, all below it' typed_mount
 t 'typed: what ls opens, with the task' typed_open
 t 'typed: a packet that is dropped' typed_packet

@@ -514,8 +514,8 @@ fn all_that_is_beside() {
         overrun: Some(4_294_967_295),
         ..Extras::default()
     };
-    screen.write(0, &entry(0, 1), &extras, "fd=0x3, buf=0x10");
-    screen.write(0, &leaf(1, 0x16, 1), &extras, "?");
+    screen.write(0, &entry(0, 1), &extras, "(fd=0x3, buf=0x10)");
+    screen.write(0, &leaf(1, 0x16, 1), &extras, "(?)");
     screen.write(0, &end(0, 1, 1), &extras, "");
     let mut unknown = leaf(0, 2, 1);
     unknown.parent_ip = 0;
@@ -558,7 +558,7 @@ fn longest() {
     let arguments = "=".repeat(1000);
     screen.write(u32::MAX, &event, &extras, &arguments);
     screen.shows(&format!(
-        "9223372036.854775 |   4294967295) sixteen-16777215 | $ 9223372036854775 us |  {}f7{}({}); \
+        "9223372036.854775 |   4294967295) sixteen-16777215 | $ 9223372036854775 us |  {}f7{}{}; \
          /* <-ff{}+0x12/0x34 ret=0x7fffffffffffffff */\n",
         " ".repeat(510),
         "_".repeat(300),
@@ -741,9 +741,12 @@ impl Reference {
         if !comment.is_empty() {
             comment = format!(" /*{comment} */");
         }
-        let arguments = std::str::from_utf8(shown.arguments).expect("text");
+        let arguments = match shown.arguments {
+            b"" => "()",
+            arguments => std::str::from_utf8(arguments).expect("text"),
+        };
         out += &match event.what {
-            What::Entry => format!("{name}({arguments}) {{{comment}\n"),
+            What::Entry => format!("{name}{arguments} {{{comment}\n"),
             What::Return => {
                 let named =
                     !matches || has(TraceOption::GraphTail) || has(TraceOption::GraphRetval);
@@ -752,7 +755,7 @@ impl Reference {
                     false => "}\n".to_owned(),
                 }
             }
-            _ => format!("{name}({arguments});{comment}\n"),
+            _ => format!("{name}{arguments};{comment}\n"),
         };
         if event.what == What::Return && has(TraceOption::GraphOverrun) {
             writeln!(out, " (Overruns: {})", extras.overrun.unwrap_or(0)).expect("a string");
