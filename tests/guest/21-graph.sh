@@ -123,18 +123,11 @@ columns() {
 	tries 5 once_columns
 }
 
-# What is written to trace_options is written to the files, and the other way round.
+# What is on at the start is what is on there; what is written to trace_options is written to the files.
 options_by_name() {
 	local option
 	defaults
-	for option in $DISPLAY irqs retval retval-hex retaddr args; do
-		echo "funcgraph-$option" >$R/trace_options
-		says $R/options/funcgraph-"$option" 1
-		echo "nofuncgraph-$option" >$R/trace_options
-		says $R/options/funcgraph-"$option" 0
-		grep -qx "nofuncgraph-$option" $R/trace_options
-	done
-	defaults
+	reload
 	echo "$PARENT" >$T/set_ftrace_filter
 	echo function_graph >$T/current_tracer
 	grep -E '^(no)?funcgraph' $T/trace_options >/tmp/options
@@ -143,6 +136,14 @@ options_by_name() {
 	grep -E '^(no)?funcgraph' $R/trace_options | grep -v -e retval -e retaddr >/tmp/our.options
 	cat /tmp/our.options
 	grep -v -e retval -e retaddr /tmp/options | cmp - /tmp/our.options
+	for option in $DISPLAY irqs retval retval-hex retaddr args; do
+		echo "funcgraph-$option" >$R/trace_options
+		says $R/options/funcgraph-"$option" 1
+		echo "nofuncgraph-$option" >$R/trace_options
+		says $R/options/funcgraph-"$option" 0
+		grep -qx "nofuncgraph-$option" $R/trace_options
+	done
+	defaults
 }
 
 # All files show the same lines.
@@ -381,15 +382,19 @@ open_calls() {
 }
 
 overwritten() {
+	local cpu
 	defaults
 	echo "$PIPES" >$R/filter
 	echo 64 >$R/buffer_size_kb
 	echo function_graph >$R/current_tracer
+	calls files 4000 0
 	calls files 4000 1
 	echo 0 >$R/tracing_on
+	[ "$(stat_of 0 overrun)" -gt 0 ]
 	[ "$(stat_of 1 overrun)" -gt 0 ]
 	cat $R/trace >/tmp/trace
 	head -n 8 /tmp/trace
+	for cpu in 0 1; do grep -q "^ $cpu)" /tmp/trace; done
 	# (as ftrace: it is not said that a CPU begins later, nor what the oldest event is that there is)
 	fails grep -e '^#####' -e '^CPU:' /tmp/trace
 	fails grep -E '[0-9]{8,} us' /tmp/trace
