@@ -15,6 +15,7 @@
  *
  * Prints a line for each event:
  *	CPU NS PID TGID COMM IP PARENT_IP on|off
+ * and for calls: " entry|call|return DEPTH DURATION" (in units of the stamp) behind that,
  * and "lost N" where events were lost. The last line of all is "end", "EAGAIN" or what failed; the exit
  * code is 0 at an end or EAGAIN behind a whole record.
  */
@@ -96,8 +97,9 @@ static uint64_t number(const uint8_t *from, int bytes)
 	return value;
 }
 
+/* An event, in a slot of that kind (0 for an entry of a function). */
 static void event(const uint8_t *header, uint64_t w0, uint64_t w1, uint64_t epoch, uint64_t parent,
-		  const struct task *task)
+		  const struct task *task, int kind, uint64_t duration)
 {
 	uint64_t stamp = epoch << 32 | w0 >> 32;
 	unsigned __int128 product = (unsigned __int128)stamp * number(header + 56, 4);
@@ -109,16 +111,21 @@ static void event(const uint8_t *header, uint64_t w0, uint64_t w1, uint64_t epoc
 	if (only_stamps)
 		printf("%" PRIu64 "\n", time);
 	else
-		printf("%u %" PRIu64 " %u %u %s %s %s %s\n", (unsigned)number(header + 8, 4), time,
+		printf("%u %" PRIu64 " %u %u %s %s %s %s", (unsigned)number(header + 8, 4), time,
 		       task->pid, task->tgid, task->comm,
 		       function((w0 & 0x7fffffff) | ONES, ip_room), function(parent, parent_room),
-		       w1 >> 41 & 1 ? "on" : "off");
+		       w1 >> (kind ? 17 : 41) & 1 ? "on" : "off");
+	if (!only_stamps && kind)
+		printf(" %s %u %" PRIu64, kind == 64 ? "entry" : kind == 65 ? "call" : "return",
+		       (unsigned)(w1 & 0xff), duration);
+	if (!only_stamps)
+		putchar('\n');
 }
 
 /* What is wrong with the record, or NULL. */
 static const char *record(const uint8_t *header, const uint8_t *slots)
 {
-	uint64_t count = number(header + 12, 4), epoch = number(header + 48, 4), i, wide = 0;
+	uint64_t count = number(header + 12, 4), epoch = number(header + 48, 4), i, wide = 0, longer = 0;
 	uint64_t events = 0;
 	struct task task = { .pid = number(header + 72, 4), .tgid = number(header + 76, 4) };
 
@@ -135,8 +142,8 @@ static const char *record(const uint8_t *header, const uint8_t *slots)
 		uint64_t w0 = number(slots, 8), w1 = number(slots + 8, 8);
 
 		if (w1 >> 31 & 1) {
-			event(header, w0, w1, epoch, wide ? wide : (w1 & 0x7fffffff) | ONES, &task);
-			wide = 0;
+			event(header, w0, w1, epoch, wide ? wide : (w1 & 0x7fffffff) | ONES, &task, 0, 0);
+			wide = longer = 0;
 			events++;
 			continue;
 		}
@@ -154,6 +161,21 @@ static const char *record(const uint8_t *header, const uint8_t *slots)
 		case 4:
 			memcpy(task.comm + 8, slots + 4, 4);
 			memcpy(task.comm + 12, slots + 12, 4);
+			break;
+		case 6:
+			longer = w1 & 0xffffffff00000000;
+			break;
+		case 64:
+			event(header, w0, w1, epoch, wide ? wide : (w1 >> 32 & 0x7fffffff) | ONES,
+			      &task, 64, 0);
+			wide = longer = 0;
+			events++;
+			break;
+		case 65:
+		case 66:
+			event(header, w0, w1, epoch, wide, &task, w1 >> 24 & 0x7f, longer | w1 >> 32);
+			wide = longer = 0;
+			events++;
 			break;
 		case 5:
 			wide = (w1 & 0xffffffff00000000) | w0 >> 32;
@@ -174,7 +196,7 @@ static size_t decode(const uint8_t *from, size_t length)
 		size_t bytes = header_bytes + number(header + 12, 4) * SLOT_BYTES;
 		const char *wrong;
 
-		if (memcmp(header, "RFTR", 4) || number(header + 4, 2) != 1 ||
+		if (memcmp(header, "RFTR", 4) || number(header + 4, 2) != 2 ||
 		    header_bytes < HEADER_BYTES) {
 			puts("no header");
 			exit(1);

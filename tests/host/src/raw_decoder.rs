@@ -21,7 +21,7 @@ pub(crate) struct Record {
     pub(crate) events: Vec<RawEvent>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RawEvent {
     pub(crate) time: u64,
     pub(crate) ip: u64,
@@ -30,7 +30,21 @@ pub(crate) struct RawEvent {
     pub(crate) pid: u32,
     pub(crate) tgid: u32,
     pub(crate) comm: [u8; 16],
+    /// 0 for a function's entry, else the kind.
+    pub(crate) kind: u32,
+    pub(crate) depth: u32,
+    /// In units of the stamp.
+    pub(crate) duration: u64,
+    pub(crate) retval: Option<u64>,
+    pub(crate) since: Option<u64>,
+    pub(crate) overrun: Option<u32>,
+    pub(crate) args: Option<[u64; 6]>,
+    /// The return addresses behind `parent_ip`; empty also for a stack that is not known.
+    pub(crate) stack: Option<Vec<u64>>,
 }
+
+/// Stacks by their places in the sub-buffer of that number.
+type Stacks = (u64, std::collections::HashMap<u32, (usize, Vec<u64>)>);
 
 fn bytes<const N: usize>(from: &[u8], at: usize) -> Result<[u8; N], Error> {
     let rest = from.get(at..).ok_or(Error::Truncated)?;
@@ -48,8 +62,9 @@ fn word(from: &[u8], at: usize) -> Result<u64, Error> {
 /// Decodes a stream of whole records.
 pub(crate) fn decode(mut stream: &[u8]) -> Result<Vec<Record>, Error> {
     let mut records = Vec::new();
+    let mut stacks = Stacks::default();
     while !stream.is_empty() {
-        let (record, length) = decode_record(stream)?;
+        let (record, length) = decode_record(stream, &mut stacks)?;
         records.push(record);
         stream = &stream[length..];
     }
@@ -57,11 +72,11 @@ pub(crate) fn decode(mut stream: &[u8]) -> Result<Vec<Record>, Error> {
 }
 
 /// Decodes a record; also returns its bytes.
-fn decode_record(from: &[u8]) -> Result<(Record, usize), Error> {
+fn decode_record(from: &[u8], stacks: &mut Stacks) -> Result<(Record, usize), Error> {
     if bytes(from, 0)? != *b"RFTR" {
         return Err(Error::NoRecord);
     }
-    if u16::from_le_bytes(bytes(from, 4)?) != 1 {
+    if u16::from_le_bytes(bytes(from, 4)?) != 2 {
         return Err(Error::OtherVersion);
     }
     let header = usize::from(u16::from_le_bytes(bytes(from, 6)?));
@@ -83,25 +98,86 @@ fn decode_record(from: &[u8]) -> Result<(Record, usize), Error> {
     let mut epoch = half(from, 48)?;
     let (mut pid, mut tgid) = (half(from, 72)?, half(from, 76)?);
     let mut comm: [u8; 16] = bytes(from, 80)?;
+    if stacks.0 != word(from, 16)? {
+        *stacks = (word(from, 16)?, Default::default());
+    }
     let mut wide = None;
+    // What is said of the next event, and where the stack of the next slots is.
+    let mut next = RawEvent::default();
+    let mut place = None;
+    let mut high_duration = 0;
     let mut events = Vec::new();
     for slot in slots.chunks_exact(16) {
         let (low0, high0) = (half(slot, 0)?, half(slot, 4)?);
         let (low1, high1) = (half(slot, 8)?, half(slot, 12)?);
         let text = |low: u32| 0xffff_ffff_8000_0000 | u64::from(low);
-        if low1 >> 31 != 0 {
+        let kind = low1 >> 24;
+        let is_entry = low1 >> 31 != 0;
+        if is_entry || (64..67).contains(&kind) {
+            let stack = place.take().map(|place| {
+                let (count, mut addresses) = stacks.1.get(&place).cloned().unwrap_or_default();
+                addresses.truncate(count);
+                addresses
+            });
             events.push(RawEvent {
                 time: convert((u64::from(epoch) << 32) | u64::from(high0)),
                 ip: text(low0),
-                parent_ip: wide.take().unwrap_or(text(low1)),
-                context: high1,
+                parent_ip: wide.take().unwrap_or(match kind {
+                    _ if is_entry => text(low1),
+                    64 => text(high1),
+                    _ => 0,
+                }),
+                context: if is_entry { high1 } else { low1 >> 8 & 0xffff },
                 pid,
                 tgid,
                 comm,
+                kind: if is_entry { 0 } else { kind },
+                depth: if is_entry { 0 } else { low1 & 0xff },
+                duration: match kind {
+                    65 | 66 if !is_entry => high_duration | u64::from(high1),
+                    _ => 0,
+                },
+                stack,
+                ..std::mem::take(&mut next)
             });
+            high_duration = 0;
             continue;
         }
-        match low1 >> 24 {
+        let halves = u64::from(high0) | (u64::from(high1) << 32);
+        match kind {
+            6 => high_duration = u64::from(high1) << 32,
+            7 => next.retval = Some(halves),
+            8 => next.since = Some(halves),
+            9 => next.overrun = Some(high1),
+            10 | 11 => place = Some(low1 >> 8 & 0x7fff),
+            16..19 => {
+                let args = next.args.get_or_insert_default();
+                let (low0, high0) = (u64::from(low0 & 0x7fff_ffff), u64::from(high0));
+                let (low1, high1) = (u64::from(low1 & 0xff_ffff), u64::from(high1));
+                let first = low0 | ((high1 & 0xfff_ffff) << 31);
+                let second = high0 | (low1 << 32) | ((high1 >> 28 & 7) << 56);
+                let extended = |value: u64| (value << 5) as i64 >> 5;
+                let at = (kind as usize - 16) * 2;
+                args[at] = extended(first) as u64;
+                args[at + 1] = extended(second) as u64;
+            }
+            19 => {
+                for (index, arg) in next.args.get_or_insert_default().iter_mut().enumerate() {
+                    let high = u64::from(high1) >> (5 * index) & 31;
+                    *arg = *arg << 5 >> 5 | high << 59;
+                }
+            }
+            _ => {}
+        }
+        if let (10 | 12, Some(place)) = (kind, place) {
+            if kind == 10 {
+                stacks.1.insert(place, (low1 as usize & 0xff, vec![]));
+            }
+            if let Some((_, addresses)) = stacks.1.get_mut(&place) {
+                addresses.extend([low0, high0, high1].map(text));
+            }
+        }
+        match kind {
             2 => epoch = high1,
             3 => {
                 (pid, tgid) = (low0 & 0xff_ffff, low1 & 0xff_ffff);
@@ -112,7 +188,7 @@ fn decode_record(from: &[u8]) -> Result<(Record, usize), Error> {
                 comm[8..12].copy_from_slice(&high0.to_le_bytes());
                 comm[12..16].copy_from_slice(&high1.to_le_bytes());
             }
-            5 => wide = Some(u64::from(high0) | (u64::from(high1) << 32)),
+            5 => wide = Some(halves),
             _ => {}
         }
     }

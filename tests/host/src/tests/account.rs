@@ -106,6 +106,7 @@ fn as_raw(event: &Event) -> RawEvent {
         pid: event.task.ids as u32,
         tgid: (event.task.ids >> 32) as u32,
         comm,
+        ..RawEvent::default()
     }
 }
 
@@ -135,7 +136,7 @@ fn take_chunk(
         (record.cpu, record.first_event, record.lost),
         (3, first, lost)
     );
-    assert!(record.events.iter().copied().eq(events.iter().map(as_raw)));
+    assert!(record.events.iter().cloned().eq(events.iter().map(as_raw)));
     for (index, event) in (first..).zip(&events) {
         let lost = std::mem::take(&mut lost);
         taken.event(cpu, index, &Event { lost, ..*event });

@@ -10,9 +10,11 @@ use proptest::prelude::*;
 use super::{cases, interrupted};
 use crate::engine::beside::{stack_at, StackRoom, StackSlots, ARGS, STACK_ENTRIES, STACK_SLOTS};
 use crate::engine::consumer::Consumer;
+use crate::engine::raw::{header, TimeFormat};
 use crate::engine::reader::{Cursor, Decoder, Group};
 use crate::engine::ring::{Outcome, Ring};
 use crate::engine::slot::{Kind, Words, PARITY};
+use crate::raw_decoder::decode;
 use crate::shim::{preempt, Word};
 use crate::support::{self, call, copy_space, task, Heap, Who};
 
@@ -224,6 +226,43 @@ fn taken_one_by_one() {
         count += 1;
     }
     assert!(count >= 20);
+}
+
+/// As the page on the raw format says.
+#[test]
+fn raw() {
+    let cpu = Cpu::new(8, 64);
+    for index in 0..60 {
+        cpu.write(&stack(index % 3, 7));
+    }
+    let time = TimeFormat {
+        clock: 0,
+        is_ns: true,
+        mult: 1,
+        shift: 0,
+        offset: 0,
+    };
+    let mut consumer = Consumer::new(copy_space(&cpu.ring));
+    let (mut slots, mut bytes) = (copy_space(&cpu.ring), vec![]);
+    // (in more than one record a sub-buffer)
+    while let Some(chunk) = consumer.take_chunk(&cpu.ring, 40, &mut slots) {
+        bytes.extend(header(&chunk, 0, &time));
+        for words in &slots[chunk.slots] {
+            bytes.extend(words.0.to_le_bytes());
+            bytes.extend(words.1.to_le_bytes());
+        }
+    }
+    let records = decode(&bytes).expect("records");
+    assert!(records.len() > cpu.ring.extent().newest as usize);
+    let events = records.into_iter().flat_map(|record| record.events);
+    let read: Vec<_> = events
+        .map(|event| Written {
+            time: event.time,
+            args: event.args,
+            stack: event.stack.expect("a stack"),
+        })
+        .collect();
+    assert_eq!(read, *cpu.written.borrow());
 }
 
 /// A hint can lead anywhere, also to a stack that an interrupted writer has not finished.

@@ -27,6 +27,7 @@ fn example_of_the_page() {
         pid: 121,
         tgid: 121,
         comm,
+        ..RawEvent::default()
     };
     let record = Record {
         cpu: 0,
@@ -49,7 +50,7 @@ fn no_records() {
     assert_eq!(decode(b"RFT"), Err(Error::Truncated));
     assert_eq!(decode(&example()[..159]), Err(Error::Truncated));
     assert_eq!(with(0, b'r'), Err(Error::NoRecord));
-    assert_eq!(with(4, 2), Err(Error::OtherVersion));
+    assert_eq!(with(4, 1), Err(Error::OtherVersion));
     assert_eq!(with(6, 95), Err(Error::NoRecord));
     assert_eq!(with(40, 2), Err(Error::WrongCount));
     assert_eq!(with(15, 1), Err(Error::Truncated));
