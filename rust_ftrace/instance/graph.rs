@@ -12,6 +12,7 @@ use crate::engine::options::{Options, TraceOption};
 use crate::engine::ring::OpenCall;
 use crate::machine::Machine;
 use crate::sys::fprobe::{Group, Probes};
+use crate::sys::sched_switch::Switches;
 use crate::tracer::function::{Gate, Recorder};
 use crate::tracer::graph::{Marked, Role, Want};
 use crate::tracer::Tracer;
@@ -21,6 +22,8 @@ pub(super) struct Calls {
     plain: Probes<Recorder, OpenCall>,
     marked: Probes<Recorder, Marked<3>>,
     long: Probes<Recorder, Marked<5>>,
+    /// Measures for how long tasks do not run.
+    switches: Switches<Recorder>,
     max_depth: Option<u32>,
     /// `tracing_thresh`, in ns.
     thresh: u64,
@@ -40,6 +43,7 @@ impl Calls {
             plain: Probes::new(),
             marked: Probes::new(),
             long: Probes::new(),
+            switches: Switches::new(),
             max_depth: None,
             thresh: 0,
         }
@@ -50,6 +54,7 @@ impl Calls {
         self.plain.clear();
         self.marked.clear();
         self.long.clear();
+        self.switches.clear();
     }
 
     /// The same, and nothing will be said any more of the calls that are open.
@@ -142,19 +147,20 @@ impl Lists {
             None => machine.with_catalog(Catalog::all)?,
         };
         let mut roots = FunctionSet::new();
-        let mut skip = FunctionSet::new();
-        if let Some(unwanted) = self.get(List::GraphNotrace) {
-            let rest = plain.difference(unwanted)?;
-            skip = plain.difference(&rest)?;
-            plain = rest;
-        }
         if let Some(wanted) = self.get(List::GraphFunction) {
             // (a root is traced also if the filter does not have it)
-            roots = wanted.difference(&skip)?;
-            if let Some(unwanted) = self.get(List::Notrace) {
-                roots = roots.difference(unwanted)?;
-            }
+            roots = match self.get(List::Notrace) {
+                Some(unwanted) => wanted.difference(unwanted)?,
+                None => wanted.duplicate()?,
+            };
             plain = plain.difference(&roots)?;
+        }
+        let mut skip = FunctionSet::new();
+        if let Some(unwanted) = self.get(List::GraphNotrace) {
+            let all = plain.union(&roots)?;
+            skip = all.difference(&all.difference(unwanted)?)?;
+            plain = plain.difference(&skip)?;
+            roots = roots.difference(&skip)?;
         }
         Ok(Roles { plain, roots, skip })
     }
@@ -179,15 +185,24 @@ impl Instance {
             ips: set.as_slice(),
         });
         let is_rooted = control.lists.get(List::GraphFunction).is_some();
-        let kept = if control.calls.thresh != 0 {
+        let sleep_counts = control.options.has(TraceOption::SleepTime);
+        let kept = if control.calls.thresh != 0 || !sleep_counts {
             Kept::Long
         } else if is_rooted || !roles.skip.is_empty() {
             Kept::Marked
         } else {
             Kept::Plain
         };
-        // SAFETY: The recorder lives as long as the instance, whose `control` goes before it.
-        unsafe { (control.calls).trace(kept, self.hook.handler(), &groups)? };
+        let recorder = self.hook.handler();
+        if !sleep_counts {
+            // SAFETY: The recorder lives as long as the instance, whose `control` goes before it.
+            unsafe { control.calls.switches.call(recorder)? };
+        }
+        // SAFETY: As above.
+        unsafe { control.calls.trace(kept, recorder, &groups)? };
+        if sleep_counts {
+            control.calls.switches.clear();
+        }
         Ok(groups.iter().map(|group| group.ips.len()).sum())
     }
 

@@ -285,8 +285,14 @@ impl Instance {
             TraceOption::FuncArgs => recorder.record_beside_all(What::Args, on),
             _ => {}
         }
-        control.options = control.options.with(option, on);
+        let before = control.options;
+        control.options = before.with(option, on);
         self.set_graph(&control);
+        if option == TraceOption::SleepTime && control.tracer == Tracer::FunctionGraph {
+            // (other hooks)
+            self.rearm(&mut control)
+                .inspect_err(|_| control.options = before)?;
+        }
         Ok(())
     }
 

@@ -17,6 +17,7 @@ pub(crate) mod modules;
 pub(crate) mod param;
 pub(crate) mod percpu;
 pub(crate) mod rcu;
+pub(crate) mod sched_switch;
 pub(crate) mod seq_reader;
 pub(crate) mod stream;
 pub(crate) mod symbols;

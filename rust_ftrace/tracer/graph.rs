@@ -10,6 +10,7 @@ use crate::engine::slot::{text_address, Task, Words};
 use crate::sys::context::{cycles, Current, PreemptOff};
 use crate::sys::fprobe::{CallHandler, Called, Returned};
 use crate::sys::ftrace::Site;
+use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
 use crate::tracer::function::{Gate, Recorder};
 
 /// What calls are recorded with, beside what every call has. Bits of [`GraphSettings::wants`].
@@ -448,6 +449,26 @@ impl<const N: usize> CallHandler<Marked<N>> for Recorder {
     #[inline(always)]
     fn returned(&self, mut call: Returned<'_, Marked<N>>) {
         self.returned_marked(&mut call);
+    }
+}
+
+impl SwitchHandler for Recorder {
+    /// Takes the time for which tasks do not run.
+    fn switched(&self, prev: ShadowStack<'_>, next: ShadowStack<'_>, token: PreemptOff<'_>) {
+        let secret = self.secret::<5>();
+        let prev = Shadow::new(prev.words, prev.base, secret).innermost();
+        let next = Shadow::new(next.words, next.base, secret).innermost();
+        if prev.is_none() && next.is_none() {
+            return;
+        }
+        if let Some(now) = self.now(token) {
+            if let Some(frame) = prev {
+                frame.sleeps(now);
+            }
+            if let Some(frame) = next {
+                frame.wakes(now);
+            }
+        }
     }
 }
 

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Callbacks when a CPU goes from one task to another.
+//!
+//! C headers: [`include/linux/tracepoint.h`](srctree/include/linux/tracepoint.h),
+//! `include/trace/events/sched.h`
+
+use core::mem::offset_of;
+use core::ptr::NonNull;
+
+use kernel::bindings;
+use kernel::error::to_result;
+use kernel::prelude::*;
+
+use super::context::PreemptOff;
+use super::rcu;
+use crate::shim::Word;
+
+/// Called when tasks change.
+pub(crate) trait SwitchHandler: Send + Sync + 'static {
+    /// `prev` stops running and `next` goes on, whose shadow stacks are these. Interrupts are off.
+    fn switched(&self, prev: ShadowStack<'_>, next: ShadowStack<'_>, token: PreemptOff<'_>);
+}
+
+/// The words of a task's shadow stack that are in use, and the address of the first.
+#[derive(Clone, Copy)]
+pub(crate) struct ShadowStack<'a> {
+    pub(crate) words: &'a [Word],
+    pub(crate) base: u64,
+}
+
+impl<'a> ShadowStack<'a> {
+    /// That of `task`.
+    ///
+    /// # Safety
+    ///
+    /// `task` is valid for `'a`, and does not use the stack meanwhile but by what interrupts the caller.
+    unsafe fn of(task: *const bindings::task_struct) -> Self {
+        let task = task.cast::<u8>();
+        // SAFETY: The caller promises that the task is valid.
+        let field = unsafe { task.add(offset_of!(bindings::task_struct, ret_stack)) };
+        // SAFETY: A pointer, which fgraph writes once.
+        let base = unsafe { field.cast::<*const Word>().read_volatile() };
+        // SAFETY: The caller promises that the task is valid.
+        let field = unsafe { task.add(offset_of!(bindings::task_struct, curr_ret_stack)) };
+        // SAFETY: An int.
+        let used = unsafe { field.cast::<c_int>().read_volatile() };
+        let used = usize::try_from(used).unwrap_or(0);
+        if base.is_null() {
+            return Self {
+                words: &[],
+                base: 0,
+            };
+        }
+        Self {
+            // SAFETY: fgraph has so many words in use, which stay as long as the task is there.
+            words: unsafe { core::slice::from_raw_parts(base, used) },
+            base: base as u64,
+        }
+    }
+}
+
+/// A handler that is called, or not.
+///
+/// # Invariants
+///
+/// `registered` has the tracepoint and the handler that it was registered for, which is valid.
+pub(crate) struct Switches<T: SwitchHandler> {
+    registered: Option<(NonNull<bindings::tracepoint>, *const T)>,
+}
+
+// SAFETY: It is only changed under exclusive access, and `T` may be shared.
+unsafe impl<T: SwitchHandler> Send for Switches<T> {}
+
+impl<T: SwitchHandler> Switches<T> {
+    /// Nothing is called.
+    pub(crate) const fn new() -> Self {
+        Self { registered: None }
+    }
+
+    /// Has `handler` called from now on.
+    ///
+    /// # Errors
+    ///
+    /// - `ENODEV` if the kernel has no such tracepoint.
+    /// - `ENOMEM` if there is no memory.
+    ///
+    /// # Safety
+    ///
+    /// `handler` stays valid until [`Switches::clear`].
+    pub(crate) unsafe fn call(&mut self, handler: *const T) -> Result {
+        if self.registered.is_some() {
+            return Ok(());
+        }
+        let tracepoint = find(c"sched_switch").ok_or(ENODEV)?;
+        // SAFETY: A tracepoint of the kernel, whose probes are called as `probe` is declared. The caller
+        // promises that the handler stays.
+        to_result(unsafe {
+            bindings::tracepoint_probe_register(
+                tracepoint.as_ptr(),
+                probe::<T> as *mut c_void,
+                handler.cast_mut().cast(),
+            )
+        })?;
+        // INVARIANT: It was just registered.
+        self.registered = Some((tracepoint, handler));
+        Ok(())
+    }
+
+    /// Returns once the handler is not called any more.
+    pub(crate) fn clear(&mut self) {
+        let Some((tracepoint, handler)) = self.registered.take() else {
+            return;
+        };
+        // SAFETY: By the type's invariant it was registered so.
+        let result = to_result(unsafe {
+            bindings::tracepoint_probe_unregister(
+                tracepoint.as_ptr(),
+                probe::<T> as *mut c_void,
+                handler.cast_mut().cast(),
+            )
+        });
+        if let Err(error) = result {
+            pr_err!("cannot unregister from sched_switch: {error:?}\n");
+        }
+        // The scheduler calls it with interrupts off.
+        rcu::synchronize_preempt_off();
+    }
+}
+
+impl<T: SwitchHandler> Drop for Switches<T> {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// The kernel's tracepoint of that name.
+fn find(name: &'static CStr) -> Option<NonNull<bindings::tracepoint>> {
+    struct Search {
+        name: &'static CStr,
+        found: Option<NonNull<bindings::tracepoint>>,
+    }
+    /// # Safety
+    ///
+    /// `tracepoint` is one, and `search` points to a `Search`.
+    unsafe extern "C" fn look(tracepoint: *mut bindings::tracepoint, search: *mut c_void) {
+        // SAFETY: The caller promises it.
+        let search = unsafe { &mut *search.cast::<Search>() };
+        // SAFETY: The caller promises it.
+        let name = unsafe { (*tracepoint).name };
+        // SAFETY: A tracepoint's name is a string that stays.
+        if unsafe { CStr::from_char_ptr(name) } == search.name {
+            search.found = NonNull::new(tracepoint);
+        }
+    }
+    let mut search = Search { name, found: None };
+    let pointer: *mut Search = &mut search;
+    // SAFETY: `look` gets each tracepoint and the pointer, which is valid until the end of the call.
+    unsafe { bindings::for_each_kernel_tracepoint(Some(look), pointer.cast()) };
+    search.found
+}
+
+/// What the scheduler calls.
+///
+/// # Safety
+///
+/// `handler` points to a `T`, `prev` and `next` to tasks, of which `prev` runs and `next` does not. Interrupts
+/// are off.
+unsafe extern "C" fn probe<T: SwitchHandler>(
+    handler: *mut c_void,
+    _preempt: bool,
+    prev: *mut bindings::task_struct,
+    next: *mut bindings::task_struct,
+    _prev_state: c_uint,
+) {
+    // SAFETY: The caller promises it; who unregisters waits until it has ended.
+    let handler = unsafe { &*handler.cast_const().cast::<T>() };
+    // SAFETY: The caller promises it; it is the current task.
+    let prev = unsafe { ShadowStack::of(prev) };
+    // SAFETY: The caller promises it; it does not run.
+    let next = unsafe { ShadowStack::of(next) };
+    // SAFETY: Interrupts are off, so nothing is preempted.
+    let token = unsafe { PreemptOff::assume() };
+    handler.switched(prev, next, token);
+}
