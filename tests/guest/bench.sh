@@ -156,6 +156,21 @@ bytes_switching() {
 	bytes "$1"
 }
 
+# bytes_of_calls DIRECTORY: per call, of all functions, of a buffer that is full of them.
+bytes_of_calls() {
+	local calls
+	size "$1" 256
+	echo >"$1/trace"
+	echo function_graph >"$1/current_tracer"
+	bench calls 4000 1 >/dev/null
+	echo 0 >"$1/tracing_on"
+	calls=$(grep -c '()\( {\|;\)$' "$1/per_cpu/cpu0/trace")
+	echo 1 >"$1/tracing_on"
+	echo $(($(cat "$1/buffer_size_kb") * 102400 / (calls > 0 ? calls : 1)))
+	size "$1" 1408
+	echo nop >"$1/current_tracer"
+}
+
 # --- all measurements, into /tmp/rows
 
 measure_ours() {
@@ -165,6 +180,12 @@ measure_ours() {
 	ours_one=$(extra)
 	echo calltrace >$R/current_tracer
 	ours_calltrace=$(extra)
+	echo function >$R/current_tracer
+	echo function_graph >$R/current_tracer
+	ours_graph=$(extra)
+	ours_graph_text=$(text_cost $R)
+	ours_graph_bytes=$(bytes_at_rest $R)
+	size $R 1408
 	echo function >$R/current_tracer
 	echo 0 >$R/tracing_on
 	ours_off_armed=$(extra)
@@ -183,6 +204,10 @@ measure_ours() {
 	echo function >$R/current_tracer
 	ours_all=$(extra)
 	ours_off
+	echo function_graph >$R/current_tracer
+	ours_graph_all=$(extra)
+	ours_off
+	ours_calls_bytes=$(bytes_of_calls $R)
 }
 
 measure_ftrace() {
@@ -219,6 +244,24 @@ measure_ftrace() {
 	echo function >$T/current_tracer
 	row function_all "$ours_all" cost "$(extra)" "$name"
 	stock_off
+}
+
+measure_graph() {
+	now "ftrace function_graph"
+	local name="ftrace function_graph"
+	stock_on function_graph
+	peer=$(extra)
+	row function_one_graph "$ours_one" cost "$peer" "$name"
+	row graph_one "$ours_graph" cost "$peer" "$name"
+	row graph_line "$ours_graph_text" cost "$(text_cost $T)" "$name"
+	# (there, a call is two events)
+	row bytes_graph "$ours_graph_bytes" bytes $((2 * $(bytes_at_rest $T))) "$name"
+	size $T 1408
+	stock_off
+	echo function_graph >$T/current_tracer
+	row graph_all "$ours_graph_all" cost "$(extra)" "$name"
+	stock_off
+	row bytes_graph_all "$ours_calls_bytes" bytes "$(bytes_of_calls $T)" "$name"
 }
 
 # event KIND LETTER: a dynamic event of that letter.
@@ -266,11 +309,8 @@ measure() {
 	measure_ours
 	measure_ftrace "$1"
 	rmmod rust_ftrace
+	measure_graph
 	if [ "$1" = full ]; then
-		now "ftrace function_graph"
-		stock_on function_graph
-		row function_one_graph "$ours_one" cost "$(extra)" "ftrace function_graph"
-		stock_off
 		measure_event "kprobe event" p
 		measure_event "fprobe event" f
 		if [ -x /usr/bin/bpftrace ]; then
