@@ -124,7 +124,11 @@ unload() {
 reload() {
 	unload
 	load "$@"
+	if [ -z "$DEFAULT_OPTIONS" ]; then
+		DEFAULT_OPTIONS=$(cat $R/trace_options)
+	fi
 }
+DEFAULT_OPTIONS=
 
 # status KEY: its value.
 status() {
@@ -146,13 +150,13 @@ reset() {
 	echo >$R/filter
 	echo >$R/notrace
 	echo >$R/pid
+	echo >$R/graph_function
+	echo >$R/graph_notrace
+	echo 0 >$R/max_depth
+	echo 0 >$R/tracing_thresh
+	for value in $DEFAULT_OPTIONS; do echo "$value" >$R/trace_options; done
 	read -r value <$R/trace_clock
 	case $value in *'[local]'*) ;; *) echo local >$R/trace_clock ;; esac
-	echo 0 >$R/options/func-depth
-	echo 0 >$R/options/func_stack_trace
-	echo 0 >$R/options/func-args
-	echo 1 >$R/options/overwrite
-	echo 0 >$R/options/disable_on_free
 	echo 0 >$R/snapshot
 	echo 50 >$R/buffer_percent
 	read -r value <$R/buffer_subbuf_size_kb

@@ -28,6 +28,7 @@ mod render;
 mod replay;
 mod ring;
 mod sets;
+mod shadow;
 mod slot;
 
 /// So many cases of a property; those that fail are shown, not stored in the tree.

@@ -1,0 +1,337 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# Which calls function_graph traces, and what becomes of those that are open.
+. /tests/ktap.sh
+
+reload
+SLEEP=$(pick do_nanosleep)
+MOUNT=$(pick path_mount)
+
+# calls_in FILE: the lines of calls.
+calls_in() {
+	cat "$1" >/tmp/calls.trace
+	grep -E '\) .*\|  ' /tmp/calls.trace | grep -v '^#' || :
+}
+# shapes FILE: "depth text" of each line, without CPU and duration.
+shapes() {
+	calls_in "$1" | sed -E 's/^[^|]*\|  //' |
+		awk '{ match($0, /^ */); print RLENGTH / 2, substr($0, RLENGTH + 1) }'
+}
+# durations FILE: in us.
+durations() {
+	calls_in "$1" | sed -nE 's/^ *[0-9]+\) [^0-9]*([0-9.]+) us .*/\1/p'
+}
+graph() {
+	echo function_graph >$R/current_tracer
+	says $R/current_tracer function_graph
+}
+mount_once() {
+	mount -t tmpfs none /mnt
+	umount /mnt
+}
+asleep() {
+	usleep "$1" &
+	workers="$workers $!"
+}
+has_open() {
+	shapes $R/trace | grep -qxF "0 $SLEEP() {"
+}
+
+below_a_root() {
+	echo "$MOUNT" >$R/graph_function
+	says $R/graph_function "$MOUNT"
+	says $R/set_graph_function "$MOUNT"
+	graph
+	mount_once
+	calls files 20
+	echo 0 >$R/tracing_on
+	shapes $R/trace >/tmp/shapes
+	# One tree, all of it.
+	is "first line" "$(head -n 1 /tmp/shapes)" "0 $MOUNT() {"
+	is "last line" "$(tail -n 1 /tmp/shapes)" "0 }"
+	is "roots" "$(grep -c '^0 ' /tmp/shapes)" 2
+	[ "$(wc -l </tmp/shapes)" -gt 100 ]
+	awk '
+		/\{$/ { if ($1 != depth) bad = 1; depth++ }
+		/\(\);$/ { if ($1 != depth) bad = 1; leaves++ }
+		/^[0-9]+ }/ { depth--; if ($1 != depth) bad = 1 }
+		END { exit bad || depth || leaves < 50 }' /tmp/shapes
+	is "returns missed" "$(status 'missed returns')" 0
+	echo >$R/graph_function
+	says $R/graph_function '#### all functions enabled ####'
+}
+
+# The kernel's own tracer, at the same time, of the same calls.
+same_tree() {
+	echo "$MOUNT" >$R/graph_function
+	echo "$MOUNT" >$T/set_graph_function
+	echo 0 >$R/options/funcgraph-irqs
+	echo 0 >$T/options/funcgraph-irqs
+	echo function_graph >$T/current_tracer
+	graph
+	mount_once
+	echo 0 >$R/tracing_on
+	echo 0 >$T/tracing_on
+	shapes $R/trace >/tmp/ours
+	shapes $T/trace >/tmp/theirs
+	echo nop >$T/current_tracer
+	echo >$T/set_graph_function
+	echo 1 >$T/options/funcgraph-irqs
+	stock_off
+	[ "$(wc -l </tmp/ours)" -gt 100 ]
+	diff /tmp/theirs /tmp/ours | head -n 20 >&2
+	cmp /tmp/theirs /tmp/ours
+}
+
+not_below() {
+	echo "$MOUNT" >$R/graph_function
+	graph
+	mount_once
+	echo 0 >$R/tracing_on
+	# Something that calls others.
+	shapes $R/trace | awk '/\{$/ && $1 == 1 { sub(/\(.*/, "", $2); print $2; exit }' >/tmp/child
+	read -r child </tmp/child
+	shapes $R/trace | awk -v child="$child() {" '$1 == 1 && $2 " " $3 == child { on = 1; next }
+		$1 == 1 { on = 0 } on { print }' | grep -c . >/tmp/below
+	[ "$(cat /tmp/below)" -gt 0 ]
+	says $R/graph_notrace '#### no functions disabled ####'
+	echo "$child" >$R/graph_notrace
+	says $R/graph_notrace "$child"
+	echo >$R/trace
+	echo 1 >$R/tracing_on
+	mount_once
+	echo 0 >$R/tracing_on
+	shapes $R/trace >/tmp/shapes
+	is "first line" "$(head -n 1 /tmp/shapes)" "0 $MOUNT() {"
+	fails grep -qF " $child()" /tmp/shapes
+	# Its siblings are there.
+	[ "$(grep -c '^1 ' /tmp/shapes)" -gt 3 ]
+	echo >$R/graph_notrace
+}
+
+depth_limit() {
+	says $R/max_depth 0
+	echo "$MOUNT" >$R/graph_function
+	echo 2 >$R/max_depth
+	says $R/max_graph_depth 2
+	graph
+	mount_once
+	echo 0 >$R/tracing_on
+	shapes $R/trace >/tmp/shapes
+	is "first line" "$(head -n 1 /tmp/shapes)" "0 $MOUNT() {"
+	is "depths" "$(awk '{ print $1 }' /tmp/shapes | sort -u | tr '\n' ' ')" "0 1 "
+	gets 'write EINVAL' $R/max_depth x
+	gets 'write EINVAL' $R/max_depth -1
+	says $R/max_depth 2
+	echo 0 >$R/max_depth
+}
+
+# Slow calls with what they were called from, and nothing else.
+threshold() {
+	says $R/tracing_thresh 0
+	echo hrtimer_nanosleep >$R/graph_function
+	echo 20000 >$R/tracing_thresh
+	says $R/tracing_thresh 20000
+	graph
+	usleep 50000
+	usleep 1000
+	echo 0 >$R/tracing_on
+	cat $R/trace
+	shapes $R/trace >/tmp/shapes
+	is "first line" "$(head -n 1 /tmp/shapes)" "0 hrtimer_nanosleep() {"
+	grep -qF "1 $SLEEP() {" /tmp/shapes
+	durations $R/trace >/tmp/durations
+	[ "$(wc -l </tmp/durations)" -ge 2 ]
+	awk '$1 < 20000 || $1 > 60000000 { exit 1 }' /tmp/durations
+	# All that was called of it took less.
+	awk '/\{$/ { depth++ } /^[0-9]+ }/ { depth-- } END { exit depth }' /tmp/shapes
+	gets 'write EINVAL' $R/tracing_thresh x
+	says $R/tracing_thresh 20000
+	echo 0 >$R/tracing_thresh
+}
+
+# A call that has not returned is there, and becomes one line when it has.
+open_calls() {
+	echo "$SLEEP" >$R/filter
+	graph
+	asleep 100000000
+	until_true 10 has_open
+	is "lines" "$(shapes $R/trace | grep -c .)" 1
+	end_background
+	is "lines" "$(shapes $R/trace | tr '\n' ' ')" "0 $SLEEP(); "
+}
+
+# The entry was before the trace.
+returns_alone() {
+	echo "$SLEEP" >$R/filter
+	graph
+	asleep 100000000
+	until_true 10 has_open
+	echo >$R/trace
+	end_background
+	is "lines" "$(shapes $R/trace | tr '\n' ' ')" "0 } /* $SLEEP */ "
+}
+
+# What is asleep when a filter changes is not lost.
+edits_keep_open_calls() {
+	echo "$SLEEP" >$R/filter
+	graph
+	asleep 100000000
+	until_true 10 has_open
+	echo "$PARENT" >>$R/filter
+	end_background
+	shapes $R/trace | grep -qxF "0 $SLEEP();"
+}
+
+# Times of one clock are not taken for those of another.
+clock_changes() {
+	local clock
+	echo "$SLEEP" >$R/filter
+	graph
+	for clock in counter mono x86-tsc local; do
+		asleep 100000000
+		until_true 10 has_open
+		echo $clock >$R/trace_clock
+		end_background
+		usleep 1000
+		shapes $R/trace >/tmp/shapes
+		cat /tmp/shapes
+		is "lines with $clock" "$(tr '\n' ' ' </tmp/shapes)" "0 $SLEEP(); "
+		case $clock in
+		mono | local) durations $R/trace | awk '$1 > 60000000 { exit 1 }' ;;
+		esac
+	done
+}
+
+# A task that never comes back from a root leaves nothing behind.
+exits_inside() {
+	echo 'do_exit' >$R/graph_function
+	graph
+	for i in $(seq "$(some 40)"); do calls getppid 1; done
+	echo 0 >$R/tracing_on
+	shapes $R/trace >/tmp/shapes
+	grep -qxF '0 do_exit() {' /tmp/shapes
+	is "calls outside" "$(grep -cF "$PARENT" /tmp/shapes)" 0
+	is "outermost calls" "$(sed -n 's/^0 \([^}]\)/\1/p' /tmp/shapes | sort -u | tr '\n' ' ')" 'do_exit() { '
+}
+
+sleeping_does_not_count() {
+	echo "$SLEEP" >$R/filter
+	graph
+	usleep 300000
+	durations $R/trace | tail -n 1 | awk '$1 < 300000 { exit 1 }'
+	echo 0 >$R/options/sleep-time
+	echo >$R/trace
+	usleep 300000
+	durations $R/trace | tail -n 1 >/tmp/took
+	cat /tmp/took
+	awk '$1 <= 0 || $1 > 200000 { exit 1 }' /tmp/took
+	echo 1 >$R/options/sleep-time
+	echo >$R/trace
+	usleep 300000
+	durations $R/trace | tail -n 1 | awk '$1 < 300000 { exit 1 }'
+}
+
+return_values() {
+	echo "$PARENT" >$R/filter
+	echo 1 >$R/options/funcgraph-retval
+	graph
+	calls getppid 1
+	calls_in $R/trace >/tmp/lines
+	cat /tmp/lines
+	# (one of the program, whose parent is this shell; others can be of shells)
+	printf -v want 'ret=0x%x ' $$ 2>/dev/null || want="ret=0x$(printf %x $$) "
+	grep -qF "$want" /tmp/lines
+}
+
+return_addresses() {
+	echo "$SLEEP" >$R/filter
+	echo 1 >$R/options/funcgraph-retaddr
+	graph
+	usleep 1000
+	calls_in $R/trace | grep -qE "$SLEEP\\(\\); /\\* <-hrtimer_nanosleep"
+}
+
+by_pid() {
+	echo "$SLEEP" >$R/filter
+	echo $$ >$R/pid
+	graph
+	usleep 1000
+	is "lines of others" "$(shapes $R/trace | grep -c .)" 0
+	echo >$R/pid
+	usleep 1000
+	is "lines of all" "$(shapes $R/trace | grep -c .)" 1
+}
+
+pipe_has_calls() {
+	echo "$SLEEP" >$R/filter
+	graph
+	timeout 60 cat $R/trace_pipe >/tmp/piped &
+	workers="$workers $!"
+	asleep 100000000
+	# The entry comes at once, and the return when it is there.
+	entered() { grep -qF "$SLEEP() {" /tmp/piped; }
+	returned() { grep -qE '\|  }' /tmp/piped; }
+	until_true 20 entered
+	fails returned
+	kill %2 2>/dev/null || kill "${workers##* }"
+	until_true 20 returned
+}
+
+# Everything at once, on both CPUs, while it is read, resized, cleared and switched.
+under_load() {
+	graph
+	background churn 0
+	background churn 1
+	for i in 1 2; do
+		cat $R/trace >/tmp/load.trace
+		[ "$(grep -c ' us ' /tmp/load.trace)" -gt 10 ]
+		# No call can have taken longer than all of this.
+		sed -nE 's/^ *[0-9]+\) [^0-9]*([0-9.]+) us .*/\1/p' /tmp/load.trace |
+			awk '$1 > 600000000 { print; bad = 1 } END { exit bad }'
+		echo $((SIZE_KB + i * 64)) >$R/buffer_size_kb
+		echo 1 >$R/snapshot
+		if [ $i = 1 ]; then
+			# (hooking all takes long)
+			echo 100 >$R/tracing_thresh
+			echo 0 >$R/tracing_thresh
+			echo function >$R/current_tracer
+			echo function_graph >$R/current_tracer
+		fi
+	done
+	echo 0 >$R/tracing_on
+	accounts_agree
+	is "overruns" "$(status 'lost to commit overruns')" 0
+	end_background
+}
+
+# Removed while a task sleeps inside a traced call.
+removed_meanwhile() {
+	echo "$SLEEP" >$R/filter
+	graph
+	usleep 3000000 &
+	sleeper=$!
+	until_true 10 has_open
+	rmmod rust_ftrace
+	wait $sleeper
+	load
+}
+
+t 'all calls below graph_function, and no others' below_a_root
+t 'the same tree as function_graph has of the same calls' same_tree
+t 'no calls below graph_notrace' not_below
+t 'max_depth' depth_limit
+t 'tracing_thresh shows slow calls and what they were called from' threshold
+t 'a call that is open' open_calls
+t 'a return whose entry was before the trace' returns_alone
+t 'open calls outlast an edit of the filter' edits_keep_open_calls
+t 'another clock, while calls are open' clock_changes
+t 'tasks that exit inside a root' exits_inside
+t 'options/sleep-time' sleeping_does_not_count
+t 'options/funcgraph-retval' return_values
+t 'options/funcgraph-retaddr' return_addresses
+t 'pid' by_pid
+t 'trace_pipe has entries at once' pipe_has_calls
+t 'all functions under load' under_load
+t 'the module is removed while a call is open' removed_meanwhile
+finish

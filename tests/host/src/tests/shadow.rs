@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0
+
+use proptest::prelude::*;
+
+use crate::engine::shadow::{flags_of, mark, secret, Shadow, IN_IRQ, SHOWN, SKIP};
+use crate::shim::Word;
+
+const BASE: u64 = 0xffff_8881_0000_1000;
+const OWNER: u64 = 0xffff_8881_2345_6780;
+
+fn words(values: &[u64]) -> Vec<Word> {
+    values.iter().map(|value| Word::new(*value)).collect()
+}
+
+/// The mark of word `index`.
+fn mark_at(index: usize, secret: u64, flags: u64) -> u64 {
+    mark(BASE + 8 * index as u64, secret, flags)
+}
+
+#[test]
+fn nothing() {
+    let shadow = Shadow::new(&[], BASE, secret(OWNER, 0, 3));
+    assert!(shadow.innermost().is_none());
+    assert_eq!(shadow.frames().count(), 0);
+}
+
+#[test]
+fn flags_are_those_of_the_mark() {
+    let secret = secret(OWNER, 0, 3);
+    let words = words(&[mark_at(0, secret, SKIP), 5, 6]);
+    let frame = Shadow::new(&words, BASE, secret)
+        .innermost()
+        .expect("a call");
+    assert_eq!(frame.flags(), SKIP);
+    frame.set(SHOWN);
+    assert_eq!(frame.flags(), SKIP | SHOWN);
+    assert_eq!((frame.word(1), frame.word(2), frame.word(9)), (5, 6, 0));
+}
+
+#[test]
+fn marks_of_others_are_none() {
+    let own = secret(OWNER, 0, 3);
+    for other in [
+        secret(OWNER + 8, 0, 3),
+        secret(OWNER, 1, 3),
+        secret(OWNER, 0, 5),
+    ] {
+        assert_ne!(own, other);
+        let words = words(&[mark_at(0, other, 0)]);
+        assert!(Shadow::new(&words, BASE, own).innermost().is_none());
+    }
+    // Nor one that was copied to another place.
+    let words = words(&[0, mark_at(0, own, 0)]);
+    assert!(Shadow::new(&words, BASE, own).innermost().is_none());
+}
+
+#[test]
+fn time_asleep() {
+    let secret = secret(OWNER, 0, 5);
+    let words = words(&[mark_at(0, secret, 0), 0, 0, 0, 0]);
+    let frame = Shadow::new(&words, BASE, secret)
+        .innermost()
+        .expect("a call");
+    // Whoever comes in the middle has not seen it stop.
+    frame.wakes(1000);
+    assert_eq!(frame.word(4), 0);
+    frame.sleeps(1000);
+    frame.wakes(1300);
+    frame.sleeps(u64::MAX >> 1);
+    frame.wakes((u64::MAX >> 1) + 7);
+    frame.add_sleep(20);
+    assert_eq!(frame.word(4), 327);
+    frame.sleeps(5000);
+    frame.sleeps(6000);
+    frame.wakes(7000);
+    assert_eq!(frame.word(4), 2327);
+}
+
+proptest! {
+    /// Calls of any length among the words of others.
+    #[test]
+    fn exactly_the_calls_that_are_open(
+        parts in prop::collection::vec((0..4usize, 0..8u64, any::<[u64; 4]>()), 0..12),
+        session: u8,
+    ) {
+        let secret = secret(OWNER, session.into(), 3);
+        let mut values = Vec::new();
+        let mut marked = Vec::new();
+        for (others, flags, data) in parts {
+            values.extend_from_slice(&data[..others]);
+            marked.push((values.len(), flags));
+            values.extend([mark_at(values.len(), secret, flags), data[0], data[1]]);
+        }
+        // (words that are marks by chance are so few that none is met here)
+        let words = words(&values);
+        let shadow = Shadow::new(&words, BASE, secret);
+        let found: Vec<_> = shadow.frames().map(|frame| (frame.word(1), frame.flags())).collect();
+        let wanted: Vec<_> = (marked.iter()).map(|&(at, flags)| (values[at + 1], flags)).collect();
+        prop_assert_eq!(found, wanted.clone());
+        let innermost = shadow.innermost().map(|frame| (frame.word(1), frame.flags()));
+        prop_assert_eq!(innermost, wanted.last().copied());
+    }
+
+    #[test]
+    fn marks_say_their_flags(address: u64, owner: u64, session: u16, flags in 0..8u64) {
+        let address = address & !7;
+        let secret = secret(owner, session.into(), 5);
+        prop_assert_eq!(flags_of(mark(address, secret, flags), address, secret), Some(flags));
+        prop_assert_eq!(flags_of(mark(address, secret, flags) ^ 8, address, secret), None);
+    }
+}
+
+const _: () = assert!(SKIP | IN_IRQ | SHOWN == 7);
