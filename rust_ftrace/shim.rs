@@ -96,6 +96,22 @@ impl Word {
         true
     }
 
+    /// Turns the bits `BITS`, of the lower half, after all stores before it. Nobody else writes the word.
+    #[inline(always)]
+    pub(crate) fn toggle_release<const BITS: u64>(&self) {
+        const { assert!(BITS <= u32::MAX as u64) };
+        // SAFETY: The lower half of a valid word comes first in memory; a store like others, which x86 does
+        // not reorder with what comes before it.
+        unsafe {
+            asm!(
+                "xor dword ptr [{word}], {bits}",
+                word = in(reg) self.0.get(),
+                bits = const BITS as u32 as i32,
+                options(nostack),
+            );
+        }
+    }
+
     /// Adds, atomic towards interrupts of this CPU only.
     #[inline(always)]
     pub(crate) fn local_add(&self, value: u64) {

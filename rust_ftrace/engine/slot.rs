@@ -248,9 +248,14 @@ impl Words {
     /// Word 1 of an event of the `function_graph` tracer; `high` is the duration, or the `parent_ip`.
     #[inline(always)]
     pub(crate) const fn second_of_call(kind: Kind, depth: u32, context: u32, high: u32) -> u64 {
+        Self::small_of_call(kind, depth, context) as u64 | ((high as u64) << 32)
+    }
+
+    /// Bits 0-31 of it.
+    #[inline(always)]
+    pub(crate) const fn small_of_call(kind: Kind, depth: u32, context: u32) -> u32 {
         let depth = if depth > 0xff { 0xff } else { depth };
-        let small = depth | ((context & 0xffff) << FLAGS_SHIFT) | ((kind as u32) << KIND_SHIFT);
-        small as u64 | ((high as u64) << 32)
+        depth | ((context & 0xffff) << FLAGS_SHIFT) | ((kind as u32) << KIND_SHIFT)
     }
 
     /// An event of the `function_graph` tracer, but for its parity.

@@ -9,7 +9,7 @@ use crate::engine::shadow::{self, Shadow};
 use crate::engine::slot::{text_address, Task, Words};
 use crate::sys::context::{cycles, Current, PreemptOff};
 use crate::sys::fprobe::{CallHandler, Called, Returned};
-use crate::sys::ftrace::Site;
+use crate::sys::ftrace::{Registers, Site};
 use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
 use crate::tracer::function::{Gate, Recorder};
 
@@ -149,13 +149,28 @@ impl Recorder {
         site: Site<'_>,
         extra: &[Words],
         clock: C,
-    ) -> Option<OpenCall> {
-        let depth = token.current().call_depth();
+        open: &mut OpenCall,
+    ) -> bool {
+        let depth = || token.current().call_depth();
         let caller = InCall { token, clock };
         let ring = self.this_ring(token);
         // SAFETY: The ring is this CPU's, and preemption is off; whoever interrupts runs to its end
         // before this goes on.
-        unsafe { ring.enter_call(site.call, depth, extra, caller) }
+        unsafe { ring.enter_call(site.call, depth, extra, caller, open) }
+    }
+
+    #[inline(always)]
+    fn leave_leaf<C: Fn() -> u64 + Copy>(
+        &self,
+        token: PreemptOff<'_>,
+        open: OpenCall,
+        clock: C,
+    ) -> bool {
+        let caller = InCall { token, clock };
+        // (the same CPU's clock, if it is pending)
+        let duration = |now: u64| now.wrapping_sub(open.start);
+        // SAFETY: As in `enter`.
+        unsafe { self.this_ring(token).leave_leaf(open, caller, duration) }
     }
 
     #[inline(always)]
@@ -173,7 +188,13 @@ impl Recorder {
         let duration = |now: u64| now.saturating_sub(open.start);
         let ring = self.this_ring(token);
         // SAFETY: As in `enter`. If the event could not be written, that is counted.
-        let _ = unsafe { ring.leave_call(ip, open, depth, extra, caller, duration) };
+        let _ = unsafe { ring.leave_call(ip, depth, extra, caller, duration) };
+    }
+
+    /// The return of a call that is no leaf: in a function of its own, so that those of leaves need less.
+    #[inline(never)]
+    fn leave_other(&self, open: &OpenCall, ip: u64, token: PreemptOff<'_>) {
+        self.leave(token, ip, *open, &[], cycles);
     }
 
     /// Whether depth and context are such that a call is recorded.
@@ -184,7 +205,7 @@ impl Recorder {
     }
 
     /// Records an entry with all that is wanted.
-    fn enter_announced(&self, site: Site<'_>, token: PreemptOff<'_>) -> Option<OpenCall> {
+    fn enter_announced(&self, site: Site<'_>, token: PreemptOff<'_>, open: &mut OpenCall) -> bool {
         let settings = self.graph();
         let mut announced = Announced::none();
         if settings.wants(Want::Retaddr) {
@@ -195,26 +216,34 @@ impl Recorder {
             args.slots().iter().for_each(|slot| announced.push(*slot));
         }
         let extra = announced.slots();
-        let open = if self.has_gate(Gate::Clock) {
-            let reading = self.clock().enter(token)?;
-            self.enter(token, site, extra, || reading.now())
+        let written = if self.has_gate(Gate::Clock) {
+            match self.clock().enter(token) {
+                Some(reading) => self.enter(token, site, extra, || reading.now(), open),
+                None => false,
+            }
         } else {
-            self.enter(token, site, extra, cycles)
+            self.enter(token, site, extra, cycles, open)
         };
         if self.has_gate(Gate::Wake) {
             self.complete_entry(token);
             self.this_ring(token).storage().written();
         }
-        open
+        written
     }
 
     /// Records a return with all that is wanted; `slept` ticks of the time do not count.
-    fn leave_announced<D>(&self, call: &Returned<'_, D>, open: OpenCall, slept: u64) {
-        let token = call.token;
+    fn leave_announced(
+        &self,
+        ip: u64,
+        registers: Registers<'_>,
+        token: PreemptOff<'_>,
+        open: OpenCall,
+        slept: u64,
+    ) {
         let settings = self.graph();
         let mut announced = Announced::none();
         if settings.wants(Want::Retval) {
-            announced.push(Words::retval_slot(call.registers.return_value()));
+            announced.push(Words::retval_slot(registers.return_value()));
         }
         if settings.wants(Want::Overrun) {
             announced.push(Words::overrun_slot(token.current().call_overrun()));
@@ -224,12 +253,17 @@ impl Recorder {
             start: open.start.wrapping_add(slept),
             ..open
         };
+        let leave = |clock: &dyn Fn() -> u64| {
+            if !extra.is_empty() || !self.leave_leaf(token, open, clock) {
+                self.leave(token, ip, open, extra, clock);
+            }
+        };
         if self.has_gate(Gate::Clock) {
             if let Some(reading) = self.clock().enter(token) {
-                self.leave(token, call.ip, open, extra, || reading.now());
+                leave(&|| reading.now());
             }
         } else {
-            self.leave(token, call.ip, open, extra, cycles);
+            leave(&cycles);
         }
         if self.has_gate(Gate::Wake) {
             self.this_ring(token).storage().written();
@@ -239,19 +273,24 @@ impl Recorder {
     /// An entry of which more is wanted than usual.
     #[cold]
     #[inline(never)]
-    fn called_slow(&self, site: Site<'_>, token: PreemptOff<'_>) -> Option<OpenCall> {
-        match self.lets_through(token) && self.admits(token, false) {
-            true => self.enter_announced(site, token),
-            false => None,
-        }
+    fn called_slow(&self, site: Site<'_>, token: PreemptOff<'_>, open: &mut OpenCall) -> bool {
+        self.lets_through(token)
+            && self.admits(token, false)
+            && self.enter_announced(site, token, open)
     }
 
     /// A return of which more is wanted than usual.
     #[cold]
     #[inline(never)]
-    fn returned_slow(&self, call: &Returned<'_, OpenCall>) {
+    fn returned_slow(
+        &self,
+        open: &OpenCall,
+        ip: u64,
+        registers: Registers<'_>,
+        token: PreemptOff<'_>,
+    ) {
         if !self.has_gate(Gate::Off) && !self.has_gate(Gate::Pause) {
-            self.leave_announced(call, *call.data, 0);
+            self.leave_announced(ip, registers, token, *open, 0);
         }
     }
 
@@ -306,19 +345,20 @@ impl Recorder {
         if !self.admits(token, flags != 0) {
             return false;
         }
-        let open = if self.graph().thresh() == 0 {
-            self.enter_announced(site, token)
+        let mut open = OpenCall::default();
+        let is_open = if self.graph().thresh() == 0 {
+            self.enter_announced(site, token, &mut open)
+        } else if let Some(now) = self.now(token) {
+            let context = current.state_word::<RAISED>() & 0xffff;
+            open.start = now;
+            open.token = u64::from(current.call_depth().min(0xff) | (context << 8));
+            true
         } else {
-            let info =
-                current.call_depth().min(0xff) | ((current.state_word::<RAISED>() & 0xffff) << 8);
-            self.now(token).map(|start| OpenCall {
-                start,
-                token: u64::from(info),
-            })
+            false
         };
-        let Some(open) = open else {
+        if !is_open {
             return false;
-        };
+        }
         let Call { ip, parent_ip } = site.call;
         data.set(1, open.start);
         data.set(2, open.token);
@@ -378,7 +418,7 @@ impl Recorder {
             }
             open.token = 0;
         }
-        self.leave_announced(call, open, slept);
+        self.leave_announced(call.ip, call.registers, token, open, slept);
     }
 
     /// Records the entry of a call that began earlier, from its words.
@@ -416,24 +456,19 @@ impl CallHandler<OpenCall> for Recorder {
 
     #[inline(always)]
     fn called(&self, _role: Role, call: Called<'_, OpenCall>) -> bool {
-        let open = match self.gate() {
-            0 => self.enter(call.token, call.site, &[], cycles),
-            _ => self.called_slow(call.site, call.token),
-        };
-        match open {
-            Some(open) => {
-                *call.data = open;
-                true
-            }
-            None => false,
+        match self.gate() {
+            0 => self.enter(call.token, call.site, &[], cycles, call.data),
+            _ => self.called_slow(call.site, call.token, call.data),
         }
     }
 
     #[inline(always)]
     fn returned(&self, call: Returned<'_, OpenCall>) {
-        match self.gate() {
-            0 => self.leave(call.token, call.ip, *call.data, &[], cycles),
-            _ => self.returned_slow(&call),
+        if self.gate() != 0 {
+            return self.returned_slow(call.data, call.ip, call.registers, call.token);
+        }
+        if !self.leave_leaf(call.token, *call.data, cycles) {
+            self.leave_other(call.data, call.ip, call.token);
         }
     }
 }

@@ -72,8 +72,7 @@ impl<S: Storage> Ring<S> {
         let token = self.cold.pending.load_relaxed();
         if token != 0 && self.cold.pending.local_exchange(token, 0) {
             // SAFETY: Only tokens of this ring become pending.
-            let slot = unsafe { self.slot_of(token) };
-            slot.0.store_release(slot.0.load_relaxed() ^ PARITY);
+            unsafe { self.slot_of(token) }.0.toggle_release::<PARITY>();
         }
     }
 
@@ -82,9 +81,10 @@ impl<S: Storage> Ring<S> {
         self.cold.pending.load_relaxed() != 0
     }
 
-    /// Writes the entry of a call at `depth`; `extra` are its announcements.
+    /// Writes the entry of a call at a `depth`; `extra` are its announcements. `open` gets what is to be known
+    /// at its return.
     ///
-    /// Returns `None` if it could not be written, which is counted.
+    /// Returns whether it could be written; if not, that is counted.
     ///
     /// # Safety
     ///
@@ -93,10 +93,11 @@ impl<S: Storage> Ring<S> {
     pub(crate) unsafe fn enter_call(
         &self,
         call: Call,
-        depth: u32,
+        depth: impl Fn() -> u32,
         extra: &[Words],
         caller: impl Caller,
-    ) -> Option<OpenCall> {
+        open: &mut OpenCall,
+    ) -> bool {
         // SAFETY: The caller's obligations are the same.
         unsafe { self.complete_pending() };
         let head = self.head();
@@ -108,30 +109,34 @@ impl<S: Storage> Ring<S> {
         let reserved = simple && unsafe { self.reserve(head, now, &caller) };
         if !reserved {
             // SAFETY: The caller's obligations are the same.
-            return unsafe { Self::enter_cold(call, self, depth, extra, caller) };
+            return unsafe { Self::enter_cold(call, self, depth(), extra, caller, open) };
         }
+        // In this order few values are needed at a time.
         let token = self.token(head);
+        *open = OpenCall { start: now, token };
         // SAFETY: A token of this ring.
         let slot = unsafe { self.slot_of(token) };
-        let high = call.parent_ip as u32;
-        slot.1.store_relaxed(Words::second_of_call(
+        slot.0
+            .store_relaxed(Words::first_of_entry(call.ip, ip_mask, now) ^ PARITY);
+        slot.1.store_high(call.parent_ip as u32);
+        slot.1.store_low(Words::small_of_call(
             Kind::CallEntry,
-            depth,
+            depth(),
             caller.flags(),
-            high,
         ));
-        let first = Words::first_of_entry(call.ip, ip_mask, now);
-        slot.0.store_relaxed(first ^ PARITY);
-        self.set_pending(token, slot);
-        Some(OpenCall { start: now, token })
+        self.set_pending(token, slot, head.0.wrapping_add(STEP));
+        true
     }
 
-    /// Makes the entry in `slot` the pending one. If an interrupt has left one, whose return was missed, that
-    /// stays, and this one is completed.
+    /// Makes the entry in `slot` the pending one, if nothing was written since, up to `head`. If an interrupt
+    /// has left one, whose return was missed, that stays, and this one is completed.
     #[inline(always)]
-    fn set_pending(&self, token: u64, slot: &Slot) {
+    fn set_pending(&self, token: u64, slot: &Slot, head: u64) {
         if !self.cold.pending.local_exchange(0, token) {
-            slot.0.store_release(slot.0.load_relaxed() ^ PARITY);
+            slot.0.toggle_release::<PARITY>();
+        } else if self.head.load_relaxed() != head && self.cold.pending.local_exchange(token, 0) {
+            // Who interrupted this before it was pending has not completed it.
+            slot.0.toggle_release::<PARITY>();
         }
     }
 
@@ -161,7 +166,8 @@ impl<S: Storage> Ring<S> {
         depth: u32,
         extra: &[Words],
         caller: C,
-    ) -> Option<OpenCall> {
+        open: &mut OpenCall,
+    ) -> bool {
         let mut room = [Words::default(); super::MAX_CALL_EXTRA + 1];
         let extra = match is_text_address(call.parent_ip) {
             true => extra,
@@ -171,16 +177,49 @@ impl<S: Storage> Ring<S> {
         let high = call.parent_ip as u32;
         let event = |now| Words::call(Kind::CallEntry, call.ip, now, depth, context, high);
         // SAFETY: The caller's obligations are the same.
-        let (head, start) = unsafe { ring.write_group(&caller, extra, event, true) }.ok()?;
+        let Ok((head, start)) = (unsafe { ring.write_group(&caller, extra, event, true) }) else {
+            return false;
+        };
         let token = ring.token(head);
         // SAFETY: A token of this ring.
-        ring.set_pending(token, unsafe { ring.slot_of(token) });
-        Some(OpenCall { start, token })
+        let slot = unsafe { ring.slot_of(token) };
+        ring.set_pending(token, slot, head.0.wrapping_add(STEP));
+        *open = OpenCall { start, token };
+        true
     }
 
-    /// Writes the return from call `open` of the function at `ip`; `extra` are its announcements, and
-    /// `duration` makes of the time now how long it took. Whether it could be written; if not, that is
-    /// counted.
+    /// Ends call `open`, if it is pending, which then is a whole call; `duration` makes of the time now how
+    /// long it took. Whether it was.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Ring::write`].
+    #[inline(always)]
+    pub(crate) unsafe fn leave_leaf(
+        &self,
+        open: OpenCall,
+        caller: impl Caller,
+        duration: impl Fn(u64) -> u64,
+    ) -> bool {
+        let duration = duration(caller.now());
+        // If it is pending, nothing was written since.
+        if duration >> 32 != 0 || !self.cold.pending.local_exchange(open.token, 0) {
+            return false;
+        }
+        // SAFETY: It was pending, so it is a token of this ring.
+        let slot = unsafe { self.slot_of(open.token) };
+        slot.1.store_high(duration as u32);
+        // The bits of the kind that the two differ in.
+        const MORE: u64 = (Kind::Call as u64 ^ Kind::CallEntry as u64) << KIND_SHIFT;
+        slot.1.toggle_release::<MORE>();
+        slot.0.toggle_release::<PARITY>();
+        true
+    }
+
+    /// Writes the return from a call of the function at `ip` in which something else was recorded, or of which
+    /// more is to be said: `extra` are its announcements, and `duration` is as for [`Ring::leave_leaf`].
+    ///
+    /// Returns whether it could be written; if not, that is counted.
     ///
     /// # Safety
     ///
@@ -189,7 +228,6 @@ impl<S: Storage> Ring<S> {
     pub(crate) unsafe fn leave_call(
         &self,
         ip: u64,
-        open: OpenCall,
         depth: u32,
         extra: &[Words],
         caller: impl Caller,
@@ -200,20 +238,6 @@ impl<S: Storage> Ring<S> {
         let ip_mask = self.ip_mask.load_relaxed();
         let duration = duration(now);
         let simple = extra.is_empty() && duration >> 32 == 0;
-        if simple
-            && self.cold.pending.load_relaxed() == open.token
-            && self.token(head) == open.token.wrapping_add(STEP)
-            && self.cold.pending.local_exchange(open.token, 0)
-        {
-            // SAFETY: It was pending, so it is a token of this ring.
-            let slot = unsafe { self.slot_of(open.token) };
-            // The bits of the kind that the two differ in.
-            const MORE: u64 = (Kind::Call as u64 ^ Kind::CallEntry as u64) << KIND_SHIFT;
-            let small = slot.1.load_relaxed() & 0xffff_ffff | MORE;
-            slot.1.store_relaxed(small | (duration << 32));
-            slot.0.store_release(slot.0.load_relaxed() ^ PARITY);
-            return true;
-        }
         // SAFETY: The caller's obligations are the same.
         unsafe { self.complete_pending() };
         // SAFETY: The caller's obligations are the same.

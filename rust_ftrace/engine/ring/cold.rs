@@ -261,7 +261,9 @@ impl<S: Storage> Ring<S> {
         self.task[1].store_relaxed(task.comm[0]);
         self.task[2].store_relaxed(task.comm[1]);
         group.remember_stack();
-        Head(start.0.wrapping_add((group.length() as u64 - 1) * STEP))
+        let others = group.length() as u64 - 1;
+        let at = start.0.wrapping_add(others.wrapping_mul(STEP));
+        Head(at.wrapping_add(others << OTHERS_SHIFT))
     }
 
     /// Moves the head to the next boundary and fills what is left before it.

@@ -77,6 +77,13 @@ impl Word {
             .is_ok()
     }
 
+    /// Turns the bits `BITS`, of the lower half, after all stores before it. Nobody else writes the word.
+    pub(crate) fn toggle_release<const BITS: u64>(&self) {
+        preempt::point();
+        let value = self.0.load(Ordering::Relaxed) ^ BITS;
+        self.0.store(value, Ordering::Release);
+    }
+
     /// Adds, atomic towards interrupts of this CPU only.
     pub(crate) fn local_add(&self, value: u64) {
         preempt::point();

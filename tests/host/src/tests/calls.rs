@@ -70,8 +70,10 @@ impl Cpu {
             task: self.task.get(),
             clock: &clock,
         };
+        let mut open = OpenCall::default();
         // SAFETY: The thread is this CPU, and what interrupts it does so by function calls.
-        let open = unsafe { self.ring.enter_call(call, depth, extra, who) };
+        let written = unsafe { (self.ring).enter_call(call, || depth, extra, who, &mut open) };
+        let open = written.then_some(open);
         match open {
             Some(open) => {
                 assert_eq!(open.start, time.get());
@@ -105,8 +107,10 @@ impl Cpu {
                 duration.get()
             };
             // SAFETY: As in `enter`.
-            let written =
-                unsafe { (self.ring).leave_call(called.ip, open, depth, extra, who, took) };
+            let is_leaf = extra.is_empty() && unsafe { self.ring.leave_leaf(open, who, took) };
+            // SAFETY: As in `enter`.
+            let call = || unsafe { self.ring.leave_call(called.ip, depth, extra, who, took) };
+            let written = is_leaf || call();
             if written {
                 self.log.borrow_mut().push(Step {
                     time: time.get(),
