@@ -55,7 +55,9 @@ pub(crate) const ENTRY: u64 = 1 << 31;
 
 /// Says that a slot that is no function entry is an event all the same, in word 1.
 const OTHER_EVENT: u64 = 1 << 30;
-const DEPTH_MASK: u64 = 0xff;
+/// The greatest depth that a call is said to have.
+pub(crate) const MAX_DEPTH: u32 = 0xff;
+const DEPTH_MASK: u64 = MAX_DEPTH as u64;
 const FLAGS_SHIFT: u32 = 8;
 
 /// Where the kernel's text begins.
@@ -194,6 +196,13 @@ impl Words {
         (time << TIME_SHIFT) | (ip ^ ip_mask)
     }
 
+    /// The same of the entry of a call, not complete.
+    #[inline(always)]
+    pub(crate) const fn first_of_open(ip: u64, ip_mask: u64, time: u64) -> u64 {
+        let low = ip as u32 ^ ip_mask as u32 ^ PARITY as u32;
+        (time << TIME_SHIFT) | low as u64
+    }
+
     /// Packs a function entry, but for its parity.
     pub(crate) const fn entry(ip: u64, parent_ip: u64, context: u32, time: u64) -> Self {
         Self(
@@ -254,7 +263,7 @@ impl Words {
     /// Bits 0-31 of it.
     #[inline(always)]
     pub(crate) const fn small_of_call(kind: Kind, depth: u32, context: u32) -> u32 {
-        let depth = if depth > 0xff { 0xff } else { depth };
+        let depth = if depth > MAX_DEPTH { MAX_DEPTH } else { depth };
         depth | ((context & 0xffff) << FLAGS_SHIFT) | ((kind as u32) << KIND_SHIFT)
     }
 

@@ -361,11 +361,15 @@ impl Current<'_> {
         unsafe { word.cast::<u32>().read_volatile() }
     }
 
-    /// How many calls of the task, beside this one, fgraph watches: the depth of this one.
+    /// How many calls of the task, beside this one, fgraph watches: the depth of this one, while fgraph
+    /// calls us for it.
     #[inline(always)]
     pub(crate) fn call_depth(&self) -> u32 {
         // SAFETY: The field is an int.
-        unsafe { self.field::<u32>(offset_of!(bindings::task_struct, curr_ret_depth)) }
+        let depth = unsafe { self.field::<u32>(offset_of!(bindings::task_struct, curr_ret_depth)) };
+        // SAFETY: A frame has four words at least, and there is no room for more.
+        unsafe { core::hint::assert_unchecked(depth < (SHADOW_STACK_SIZE / 32) as u32) };
+        depth
     }
 
     /// The words of its shadow stack below `end`, and the address of the first: fgraph's frames of the calls

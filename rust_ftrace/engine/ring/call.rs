@@ -77,6 +77,7 @@ impl<S: Storage> Ring<S> {
     }
 
     /// Whether an entry is pending; a hint for all but the writer.
+    #[inline(always)]
     pub(crate) fn has_pending(&self) -> bool {
         self.cold.pending.load_relaxed() != 0
     }
@@ -98,8 +99,11 @@ impl<S: Storage> Ring<S> {
         caller: impl Caller,
         open: &mut OpenCall,
     ) -> bool {
-        // SAFETY: The caller's obligations are the same.
-        unsafe { self.complete_pending() };
+        // (looked at once more there: so the usual way needs no register for it)
+        if self.has_pending() {
+            // SAFETY: The caller's obligations are the same.
+            unsafe { self.complete_pending() };
+        }
         let head = self.head();
         let now = caller.now();
         // Right for this head, if the exchange finds that it is the head still.
@@ -114,10 +118,10 @@ impl<S: Storage> Ring<S> {
         // In this order few values are needed at a time.
         let token = self.token(head);
         *open = OpenCall { start: now, token };
-        // SAFETY: A token of this ring.
-        let slot = unsafe { self.slot_of(token) };
+        // SAFETY: The exchange moved the head over this slot.
+        let slot = unsafe { self.slot(head.offset()) };
         slot.0
-            .store_relaxed(Words::first_of_entry(call.ip, ip_mask, now) ^ PARITY);
+            .store_relaxed(Words::first_of_open(call.ip, ip_mask, now));
         slot.1.store_high(call.parent_ip as u32);
         slot.1.store_low(Words::small_of_call(
             Kind::CallEntry,
