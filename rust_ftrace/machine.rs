@@ -6,14 +6,16 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use kernel::prelude::*;
-use kernel::sync::{new_mutex, Mutex};
+use kernel::sync::{new_mutex, Arc, Mutex};
 
 use crate::catalog::Catalog;
+use crate::engine::btf::Btf;
 use crate::engine::clock::{ClockKind, Conversion};
 use crate::engine::raw::TimeFormat;
 use crate::engine::render::TimeUnit;
 use crate::sys::clock;
 use crate::sys::context::cycles;
+use crate::sys::seq_reader::read_btf;
 use crate::sys::symbols;
 
 /// How far two calibrations may differ, in ns beyond their own errors, for the time stamp counter
@@ -101,6 +103,9 @@ pub(crate) struct Machine {
     /// Where the code lies that interrupts come in by, once it was asked for.
     #[pin]
     irq_text: Mutex<Option<Range<u64>>>,
+    /// Read when it is first asked for.
+    #[pin]
+    btf: Mutex<Option<Option<Arc<KernelBtf>>>>,
 }
 
 impl Machine {
@@ -112,6 +117,7 @@ impl Machine {
             local_is_counter: Self::look_at_clocks(),
             conversion <- new_mutex!(None),
             irq_text <- new_mutex!(None),
+            btf <- new_mutex!(None),
         }? Error)
     }
 
@@ -213,6 +219,23 @@ impl Machine {
         found.clone()
     }
 
+    /// The types of the kernel; `None` if it does not say, or there is no memory.
+    pub(crate) fn btf(&self) -> Option<Arc<KernelBtf>> {
+        let mut kept = self.btf.lock();
+        let found = kept.get_or_insert_with(|| {
+            let btf = Btf::new(Bytes(read_btf().ok()?)).ok()??;
+            Arc::new(btf, GFP_KERNEL).ok()
+        });
+        found.clone()
+    }
+
+    /// Bytes of memory that they take.
+    pub(crate) fn btf_bytes(&self) -> usize {
+        let kept = self.btf.lock();
+        let found = kept.as_ref().and_then(Option::as_ref);
+        found.map_or(0, |btf| btf.bytes())
+    }
+
     /// Where the kernel's own text lies, without that of modules; empty if that is not known.
     pub(crate) fn core_text(&self) -> Range<u64> {
         let address_of = |name: &[u8]| symbols::address_of(name).unwrap_or(0);
@@ -253,3 +276,15 @@ impl Machine {
         self.catalog.lock().as_ref().map_or(0, Catalog::bytes)
     }
 }
+
+/// Bytes of a file.
+pub(crate) struct Bytes(KVVec<u8>);
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// The kernel's types.
+pub(crate) type KernelBtf = Btf<Bytes>;

@@ -14,6 +14,7 @@
 
 pub(crate) mod account;
 pub(crate) mod beside;
+pub(crate) mod btf;
 pub(crate) mod clock;
 pub(crate) mod consumer;
 pub(crate) mod context;

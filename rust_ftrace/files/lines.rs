@@ -3,8 +3,10 @@
 //! Events as lines: with times, names and depths as they are when somebody reads them.
 
 use kernel::prelude::*;
+use kernel::sync::Arc;
 
 use super::small::no_memory;
+use crate::engine::beside::ARGS;
 use crate::engine::graph::{self, Graph};
 use crate::engine::names::Names;
 use crate::engine::options::TraceOption;
@@ -13,7 +15,7 @@ use crate::engine::render::{self, Symbols};
 use crate::engine::render_beside;
 use crate::engine::replay::Replay;
 use crate::instance::Instance;
-use crate::machine::Timeline;
+use crate::machine::{KernelBtf, Machine, Timeline};
 use crate::sys::cpu;
 use crate::sys::symbols::SymbolText;
 use crate::sys::text::Text;
@@ -28,6 +30,9 @@ pub(super) struct Lines {
     shown: Shown,
     /// The arguments of an event.
     args: Text,
+    machine: Arc<Machine>,
+    /// What names and types they have, once there was an event with arguments.
+    btf: Option<Option<Arc<KernelBtf>>>,
     /// If the depth is shown.
     replay: Option<Replay>,
     /// For events of `function_graph`.
@@ -70,6 +75,8 @@ impl Lines {
             modules_loaded: instance.machine().modules_loaded(),
             shown,
             args: Text::new(),
+            machine: instance.machine().clone(),
+            btf: None,
             replay: shown.replay(),
             graph: Graph::new(
                 instance.options(),
@@ -111,6 +118,22 @@ impl Lines {
         self.graph.take_back();
     }
 
+    /// Makes the text of the arguments of a call.
+    fn write_args(&mut self, ip: u64, args: &[u64; ARGS]) -> Result {
+        let machine = &self.machine;
+        let btf = self.btf.get_or_insert_with(|| machine.btf());
+        let name = self.symbols.name(ip);
+        let text = &mut self.args;
+        let known = match btf {
+            Some(btf) => btf.write_args(text, name, args).map_err(no_memory)?,
+            None => false,
+        };
+        match known {
+            true => Ok(()),
+            false => render_beside::write_registers(text, args).map_err(no_memory),
+        }
+    }
+
     /// Appends an event's line, one before it if events were lost there, and its stack if it has one: behind
     /// its `parent_ip` come `callers`.
     ///
@@ -130,7 +153,7 @@ impl Lines {
         }
         self.args.clear();
         if let Some(args) = &extras.args {
-            render_beside::write_registers(&mut self.args, args).map_err(no_memory)?;
+            self.write_args(event.ip, args)?;
         }
         if event.what != What::Function {
             let time = match self.graph.with_time() {

@@ -52,7 +52,8 @@ impl Small for Status {
         };
         let skipped = count_skipped(context, &patterns)?;
         let (pids, pid_bytes) = instance.with_pids(|pids| (pids.len(), pids.bytes()));
-        let memory = stats.bytes + instance.machine().catalog_bytes() + pid_bytes;
+        let lists = instance.machine().catalog_bytes() + instance.machine().btf_bytes();
+        let memory = stats.bytes + lists + pid_bytes;
         let mut write = || {
             writeln!(text, "version: {}", crate::VERSION)?;
             text.write_str("kernel: ")?;

@@ -105,7 +105,7 @@ impl Instance {
     }
 
     /// The machine it runs on.
-    pub(crate) fn machine(&self) -> &Machine {
+    pub(crate) fn machine(&self) -> &Arc<Machine> {
         &self.machine
     }
 

@@ -39,18 +39,15 @@ impl Drop for Mount {
     }
 }
 
-/// An open file that is a `seq_file`.
+/// A file that is open for reading.
 ///
 /// # Invariants
 ///
-/// `file` is an open file, and its private data a `seq_file`.
-struct SeqFile(NonNull<bindings::file>);
+/// It is, and nobody else has it.
+struct OpenFile(NonNull<bindings::file>);
 
-impl SeqFile {
-    /// # Safety
-    ///
-    /// File `name` of the file system is opened by `seq_open` or one of its kin.
-    unsafe fn open(mount: &Mount, name: &CStr) -> Result<Self> {
+impl OpenFile {
+    fn open(mount: &Mount, name: &CStr) -> Result<Self> {
         let path = bindings::path {
             mnt: mount.0.as_ptr(),
             // SAFETY: The mount is live, and its root does not change.
@@ -60,10 +57,32 @@ impl SeqFile {
         let file = unsafe {
             bindings::file_open_root(&path, name.as_char_ptr(), bindings::O_RDONLY as c_int, 0)
         };
-        let file = NonNull::new(from_err_ptr(file)?).ok_or(ENODEV)?;
-        let file = Self(file);
+        // INVARIANT: Just opened.
+        Ok(Self(NonNull::new(from_err_ptr(file)?).ok_or(ENODEV)?))
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        // SAFETY: By the type's invariant. Closed at once, so that the mount is not busy afterwards.
+        unsafe { bindings::__fput_sync(self.0.as_ptr()) };
+    }
+}
+
+/// An open file that is a `seq_file`.
+///
+/// # Invariants
+///
+/// Its private data is a `seq_file`.
+struct SeqFile(OpenFile);
+
+impl SeqFile {
+    /// # Safety
+    ///
+    /// File `name` of the file system is opened by `seq_open` or one of its kin.
+    unsafe fn open(mount: &Mount, name: &CStr) -> Result<Self> {
         // INVARIANT: The callers' promise.
-        Ok(file)
+        Ok(Self(OpenFile::open(mount, name)?))
     }
 
     /// Reads from `position` on; 0 at the end.
@@ -78,7 +97,7 @@ impl SeqFile {
             bindings::iov_iter_kvec(&mut iterator, bindings::ITER_DEST, &vector, 1, buffer.len());
         }
         let mut control = bindings::kiocb {
-            ki_filp: self.0.as_ptr(),
+            ki_filp: self.0 .0.as_ptr(),
             ki_pos: *position,
             ..Default::default()
         };
@@ -87,14 +106,6 @@ impl SeqFile {
         let length = usize::try_from(length).map_err(|_| Error::from_errno(length as c_int))?;
         *position = control.ki_pos;
         Ok(length)
-    }
-}
-
-impl Drop for SeqFile {
-    fn drop(&mut self) {
-        // SAFETY: By the type's invariant; nobody else has the file. Closed at once, so that the
-        // mount is not busy afterwards.
-        unsafe { bindings::__fput_sync(self.0.as_ptr()) };
     }
 }
 
@@ -121,6 +132,37 @@ pub(crate) fn has(list: List) -> bool {
     let (kind, _) = list.place();
     // SAFETY: The name is a string. What is built in has no reference to be put back.
     !unsafe { bindings::get_fs_type(kind.as_char_ptr()) }.is_null()
+}
+
+/// The kernel's description of its own types, `/sys/kernel/btf/vmlinux`.
+///
+/// # Errors
+///
+/// - `ENODEV` if the kernel does not have the file system, `ENOENT` if not the file.
+/// - `ENOMEM` if there is no memory.
+pub(crate) fn read_btf() -> Result<KVVec<u8>> {
+    const AT_A_TIME: usize = 1 << 16;
+    let mount = Mount::new(c"sysfs")?;
+    let file = OpenFile::open(&mount, c"kernel/btf/vmlinux")?;
+    let mut bytes = KVVec::new();
+    let mut room = KVVec::from_elem(0u8, AT_A_TIME, GFP_KERNEL)?;
+    let mut position: bindings::loff_t = 0;
+    loop {
+        // SAFETY: The file is open for reading, and the room has so many bytes.
+        let length = unsafe {
+            bindings::kernel_read(
+                file.0.as_ptr(),
+                room.as_mut_ptr().cast(),
+                room.len(),
+                &mut position,
+            )
+        };
+        let length = usize::try_from(length).map_err(|_| Error::from_errno(length as c_int))?;
+        if length == 0 {
+            return Ok(bytes);
+        }
+        bytes.extend_from_slice(room.get(..length).ok_or(EIO)?, GFP_KERNEL)?;
+    }
 }
 
 /// Gives `line` every line of a list, without its end.

@@ -127,7 +127,11 @@ fn decode_record(from: &[u8], stacks: &mut Stacks) -> Result<(Record, usize), Er
                     64 => text(high1),
                     _ => 0,
                 }),
-                context: if is_entry { high1 } else { low1 >> 8 & 0xffff },
+                context: if is_entry {
+                    high1
+                } else {
+                    (low1 >> 8) & 0xffff
+                },
                 pid,
                 tgid,
                 comm,
@@ -149,22 +153,22 @@ fn decode_record(from: &[u8], stacks: &mut Stacks) -> Result<(Record, usize), Er
             7 => next.retval = Some(halves),
             8 => next.since = Some(halves),
             9 => next.overrun = Some(high1),
-            10 | 11 => place = Some(low1 >> 8 & 0x7fff),
+            10 | 11 => place = Some((low1 >> 8) & 0x7fff),
             16..19 => {
                 let args = next.args.get_or_insert_default();
                 let (low0, high0) = (u64::from(low0 & 0x7fff_ffff), u64::from(high0));
                 let (low1, high1) = (u64::from(low1 & 0xff_ffff), u64::from(high1));
                 let first = low0 | ((high1 & 0xfff_ffff) << 31);
-                let second = high0 | (low1 << 32) | ((high1 >> 28 & 7) << 56);
-                let extended = |value: u64| (value << 5) as i64 >> 5;
+                let second = high0 | (low1 << 32) | (((high1 >> 28) & 7) << 56);
+                let extended = |value: u64| ((value << 5) as i64) >> 5;
                 let at = (kind as usize - 16) * 2;
                 args[at] = extended(first) as u64;
                 args[at + 1] = extended(second) as u64;
             }
             19 => {
                 for (index, arg) in next.args.get_or_insert_default().iter_mut().enumerate() {
-                    let high = u64::from(high1) >> (5 * index) & 31;
-                    *arg = *arg << 5 >> 5 | high << 59;
+                    let high = (u64::from(high1) >> (5 * index)) & 31;
+                    *arg = (*arg << 5 >> 5) | (high << 59);
                 }
             }
             _ => {}

@@ -11,6 +11,7 @@ use crate::shim::preempt;
 
 mod account;
 mod beside;
+mod btf;
 mod calls;
 mod clock;
 mod context;

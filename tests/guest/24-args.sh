@@ -1,0 +1,100 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# Arguments of calls (options/func-args), with the kernel's own tracer as oracle.
+. /tests/ktap.sh
+
+reload
+
+# calls_with FILE PID: the calls of a thread with their arguments.
+calls_with() {
+	grep -E -- "-$2 +\\[" "$1" | sed 's/^[^:]*: //'
+}
+
+# compare FILTER COMMAND...: both tracers on the calls of a program. Of functions that the kernel knows no
+# types of, its tracer shows nothing, ours the registers.
+compare() {
+	local filter=$1 pid f
+	shift
+	stock_off
+	echo 16384 >$T/buffer_size_kb
+	echo 16384 >$R/buffer_size_kb
+	echo "$filter" >$T/set_ftrace_filter
+	echo "$filter" >$R/filter
+	echo 1 >$T/options/func-args
+	echo 1 >$R/options/func-args
+	echo function >$T/current_tracer
+	echo function >$R/current_tracer
+	"$@" &
+	pid=$!
+	wait $pid
+	echo 0 >$R/tracing_on
+	echo 0 >$T/tracing_on
+	cat $T/trace >/tmp/stock.trace
+	cat $R/trace >/tmp/our.trace
+	stock_off
+	is 'overwritten' "$(status 'events overwritten')" 0
+	for f in stock our; do calls_with /tmp/$f.trace $pid >/tmp/$f.args; done
+	paste -d '|' /tmp/stock.args /tmp/our.args | awk -F '|' '
+		$1 == $2 { if ($1 ~ /[a-z0-9_]=/) same++; next }
+		{
+			theirs = $1
+			hex = "0x[0-9a-f]+"
+			all = hex ", " hex ", " hex ", " hex ", " hex ", " hex
+			ours = $2
+			if (sub(/\(\)/, "", theirs) && sub("\\(" all "\\)", "", ours) && theirs == ours) { registers++; next }
+			print $0
+			other++
+		}
+		END {
+			print same + 0 " the same, " registers + 0 " without types, " other + 0 " others"
+			exit !(same >= 20 && other == 0)
+		}'
+}
+
+mounting() {
+	mkdir -p /tmp/m
+	compare 'path_* vfs_* do_mount* *_sys_mount kmem_cache_free kfree' mount -t tmpfs none /tmp/m
+	umount /tmp/m
+	grep -qE '^path_mount\(dev_name=0x[0-9a-f]+, path=0x[0-9a-f]+, type_page=0x[0-9a-f]+, flags=0x[0-9a-f]+, data_page=0x[0-9a-f]+\) <-__x64_sys_mount$' \
+		/tmp/our.args
+}
+
+file_operations() {
+	compare 'vfs_* do_sys_openat2 ksys_* *_file_*' calls files 20
+}
+
+signals() {
+	compare '*signal* do_setitimer' calls signals $((3000 / SLOWER))
+}
+
+# As people type it, and with stacks, too.
+typed() {
+	mkdir -p /tmp/m
+	echo path_mount >$R/filter
+	echo 1 >$R/options/func-args
+	echo 1 >$R/options/func_stack_trace
+	mount -t tmpfs none /tmp/m
+	umount /tmp/m
+	echo nofunc-args >$R/trace_options
+	echo nofunc_stack_trace >$R/trace_options
+	mount -t tmpfs none /tmp/m
+	umount /tmp/m
+	echo 0 >$R/tracing_on
+	cat $R/trace
+	is 'with' "$(grep -cE ': path_mount\(.*flags=0x8000.*\) <-__x64_sys_mount$' $R/trace)" 1
+	is 'without' "$(grep -c ': path_mount <-__x64_sys_mount$' $R/trace)" 1
+	is 'stacks' "$(grep -c '^ => path_mount$' $R/trace)" 1
+	grep -v '^#' $R/trace >/tmp/typed.trace
+	cat $R/trace_pipe >/tmp/typed.pipe
+	cmp /tmp/typed.trace /tmp/typed.pipe
+}
+
+if [ -e $T/options/func-args ] && [ -e /sys/kernel/btf/vmlinux ]; then
+	t 'a mount: the same as the kernel shows' mounting
+	t 'file operations: the same' file_operations
+	t 'signals: the same' signals
+	t 'as people type it' typed
+else
+	skip 'the same as the kernel shows' 'the kernel does not show arguments'
+fi
+finish
