@@ -228,7 +228,7 @@ stock_off() {
 	echo >$T/set_ftrace_filter
 	echo >$T/set_ftrace_notrace
 	echo 0 >$T/options/func_stack_trace 2>/dev/null
-	echo 0 >$T/options/func-args 2>/dev/null
+	if [ -e $T/options/func-args ]; then echo 0 >$T/options/func-args; fi
 	echo $SIZE_KB >$T/buffer_size_kb
 	echo 1 >$T/tracing_on
 	echo >$T/trace
