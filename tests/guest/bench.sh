@@ -187,6 +187,12 @@ measure_ours() {
 	ours_graph_bytes=$(bytes_at_rest $R)
 	size $R 1408
 	echo function >$R/current_tracer
+	echo 1 >$R/options/func_stack_trace
+	ours_stack=$(extra)
+	echo 0 >$R/options/func_stack_trace
+	echo 1 >$R/options/func-args
+	ours_args=$(extra)
+	echo 0 >$R/options/func-args
 	echo 0 >$R/tracing_on
 	ours_off_armed=$(extra)
 	echo 1 >$R/tracing_on
@@ -227,6 +233,15 @@ measure_ftrace() {
 	fi
 	echo >$T/set_ftrace_pid
 	row calltrace_one "$ours_calltrace" cost "$ours_one" "function of ours"
+	echo 1 >$T/options/func_stack_trace
+	row stack_one "$ours_stack" cost "$(extra)" "$name, func_stack_trace"
+	echo 0 >$T/options/func_stack_trace
+	if echo 1 2>/dev/null >$T/options/func-args; then
+		row args_one "$ours_args" cost "$(extra)" "$name, func-args"
+		echo 0 >$T/options/func-args
+	else
+		missing args_one "the kernel's own tracer does not record arguments"
+	fi
 	row idle "$ours_idle" cost - -
 	row text_line "$ours_text" cost "$(text_cost $T)" "$name"
 	if [ -e $R/per_cpu/cpu0/raw ]; then

@@ -11,6 +11,11 @@ good() {
 	printf '%s\t' row off_armed 60.00 cost 200.00; echo 'ftrace function'
 	printf '%s\t' row pid_out 60.00 cost 44.00; echo 'ftrace function'
 	printf '%s\t' row calltrace_one 105.00 cost 100.00; echo 'function of ours'
+	printf '%s\t' row stack_one 4000.00 cost 5000.00; echo 'ftrace function'
+	printf '%s\t' row graph_one 720.00 cost 1600.00; echo 'ftrace function_graph'
+	printf '%s\t' row graph_all 5000.00 cost 10000.00; echo 'ftrace function_graph'
+	printf '%s\t' row bytes_graph 24.00 bytes 72.00; echo 'ftrace function_graph'
+	printf '%s\t' row bytes_graph_all 24.00 bytes 72.00; echo 'ftrace function_graph'
 	printf '%s\t' row idle 0.00 cost -; echo -
 	printf '%s\t' row text_line 2400.00 cost 8000.00; echo 'ftrace function'
 	printf '%s\t' row drain_event 24.00 cost 40.00; echo 'ftrace function'
@@ -41,13 +46,18 @@ becomes() {
 	fi
 }
 
-expect pass "all promises kept" '' "11 passed, 0 failed, 0 skipped"
+expect pass "all promises kept" '' "16 passed, 0 failed, 0 skipped"
 becomes function_one 2 100.01 "instructions is 100.01"
 becomes function_one 4 500.00 "ratio is 0.2,"
 becomes function_all 2 801.00 "ratio is 0.20025"
 becomes pid_out 2 60.01 "instructions is 60.01"
 becomes off_armed 2 61.00 "instructions is 61"
 becomes calltrace_one 2 105.01 "ratio is 1.0501"
+becomes stack_one 2 4000.01 "ratio is 0.800002"
+becomes graph_one 2 720.01 "ratio is 0.450006"
+becomes graph_all 2 5000.10 "ratio is 0.50001"
+becomes bytes_graph 2 24.01 "bytes is 24.01"
+becomes bytes_graph_all 2 24.01 "bytes is 24.01"
 becomes idle 2 0.01 "instructions is 0.01"
 becomes text_line 2 2401.00 "ratio"
 becomes drain_event 4 39.00 "ratio"
@@ -58,13 +68,13 @@ expect fail "a peer is not there" 's/^(row\ttext_line.*cost\t)[^\t]*/\1-/' "FAIL
 expect fail "the guest did not come to its end" '/^kernel/d' "did not come to its end"
 expect fail "not a number" 's/60\.00\tcost\t200/cost\t200/' "not a number"
 expect pass "what the guest does not have is skipped" \
-	's/^row\tdrain_event.*/missing\tdrain_event\tno file/' "10 passed, 0 failed, 1 skipped"
+	's/^row\tdrain_event.*/missing\tdrain_event\tno file/' "15 passed, 0 failed, 1 skipped"
 expect pass "instructions are not judged where ns are counted" \
-	's/^(row\tpid_out\t)[^\t]*/\1999.00/' "7 passed, 0 failed" ns
+	's/^(row\tpid_out\t)[^\t]*/\1999.00/' "12 passed, 0 failed" ns
 expect fail "ratios are" 's/^(row\tfunction_all\t)[^\t]*/\1999.00/' "FAIL: function_all: ratio" ns
 
 good | "$report" --json "$dir/json" instructions >"$dir/table"
-if [[ $(grep -c '{"name": ' "$dir/json") == 11 ]] &&
+if [[ $(grep -c '{"name": ' "$dir/json") == 16 ]] &&
 	grep -qF '{"name": "function_one", "ours": 100, "peer": 600, "peer_name": "ftrace function", "unit": "instructions", "ratio": 0.167}' "$dir/json" &&
 	grep -qF '{"name": "idle", "ours": 0, "peer": null, "peer_name": null, "unit": "instructions", "ratio": null}' "$dir/json" &&
 	head -n 1 "$dir/json" | grep -qF '{"kernel": "7.2.12-test", '; then
