@@ -103,7 +103,7 @@ typed() {
 	umount /tmp/m
 	cat $R/trace | tee /tmp/typed
 	is 'events' "$(grep -c ': path_mount <-__x64_sys_mount$' /tmp/typed)" 2
-	is 'stacks' "$(grep -cE '^ +mount-[0-9]+ +\[[0-9]{3}\] \.{5} +[0-9.]+: <stack trace>$' /tmp/typed)" 1
+	is 'stacks' "$(grep -cE '^ +mount-[0-9]+ +\[[0-9]{3}\] [^ ]{5} +[0-9.]+: <stack trace>$' /tmp/typed)" 1
 	is 'stack' "$(grep '^ => ' /tmp/typed | head -n 3 | tr '\n' '|')" \
 		' => path_mount| => __x64_sys_mount| => do_syscall_64|'
 	# trace_pipe gives the same.
@@ -172,9 +172,11 @@ of_some() {
 }
 
 # All functions, the unwinder's own, interrupts of interrupts; options come and go meanwhile.
+# (some on a debug kernel, which would not get anywhere with all)
 everything() {
 	echo 4096 >$R/buffer_size_kb
 	echo 1 >$R/options/func_stack_trace
+	[ $SLOWER -eq 1 ] || echo 'vfs_* *_file_* *_mutex* __rcu_* *_timer*' >$R/filter
 	echo function >$R/current_tracer
 	calls files 3
 	echo 1 >$R/options/func-args
@@ -187,7 +189,7 @@ everything() {
 	echo 0 >$R/tracing_on
 	accounts_agree
 	is 'lost' "$(status 'events lost')" 0
-	[ "$(status 'left out while a stack was unwound')" -gt 0 ]
+	[ $SLOWER -ne 1 ] || [ "$(status 'left out while a stack was unwound')" -gt 0 ]
 	[ "$(grep -c '<stack trace>' $R/trace)" -gt 1000 ]
 }
 
