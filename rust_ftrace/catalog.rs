@@ -41,7 +41,7 @@ pub(crate) struct Catalog {
 }
 
 /// An `endbr64` may lie between a function's symbol and its ftrace location.
-const MAX_LOCATION_OFFSET: usize = 4;
+pub(crate) const MAX_LOCATION_OFFSET: usize = 4;
 
 impl Catalog {
     /// Reads the list from tracefs.

@@ -15,11 +15,13 @@
 pub(crate) mod account;
 pub(crate) mod beside;
 pub(crate) mod btf;
+pub(crate) mod call_sites;
 pub(crate) mod clock;
 pub(crate) mod consumer;
 pub(crate) mod context;
 pub(crate) mod duration;
 pub(crate) mod filter;
+mod frames;
 pub(crate) mod function_set;
 pub(crate) mod glob;
 pub(crate) mod graph;

@@ -10,6 +10,7 @@ use super::context::{
 };
 use super::line::{append, Line, Output};
 use super::reader::Event;
+use super::slot::Task;
 
 /// Gives addresses their names.
 pub(crate) trait Symbols {
@@ -78,6 +79,20 @@ pub(crate) fn write_header(
 /// Writes that `lost` events of `cpu` were overwritten before they could be read.
 pub(crate) fn write_lost(out: &mut dyn Write, cpu: u32, lost: u64) -> Result {
     writeln!(out, "CPU:{cpu} [LOST {lost} EVENTS]")
+}
+
+/// Writes that `task` was in `function` already when its events begin here.
+pub(crate) fn write_rootless(out: &mut dyn Output, task: &Task, function: &[u8]) -> Result {
+    let mut name = [0; 16];
+    let pid = task.pid();
+    out.write_str("##### ")?;
+    match pid {
+        0 => out.write_str("<idle>")?,
+        _ => out.write_bytes(task.name(&mut name))?,
+    }
+    write!(out, "-{pid}: the entry of ")?;
+    out.write_bytes(function)?;
+    out.write_str(" is not in this trace ####\n")
 }
 
 /// Writes that the events of `cpu` begin here, later than those of others.

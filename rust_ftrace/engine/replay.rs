@@ -1,147 +1,394 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Call depth from entries alone: each task's stack is played back from the stack offsets.
+//! Call depth from entries alone: each task's stacks are played back. docs/depth.md tells what follows
+//! for certain and what is a guess.
 //!
-//! An entry at the same stack address as an earlier one, or above it, means that the earlier call
-//! has returned: its return address lay where the new one is. What is left below are the callers.
-//! Softirqs, hardirqs and NMIs are levels of their own, whose depth begins at 0 again.
+//! An entry tells where its return address lies on the stack and what that is. Where the return
+//! address is in a function whose own call is open, that is the caller, and what lies deeper has
+//! returned. Otherwise the caller is not traced, and calls whose return addresses lay where the new
+//! one is, or deeper, have returned.
 //!
-//! That alone is not enough where a kernel lets every system call begin at another, random height
-//! (CONFIG_RANDOMIZE_KSTACK_OFFSET): the next one may lie deeper than what the last one left. So
-//! all calls of a task have returned, too, when the [entry tag](super::context::Context::entry_tag) changes, or when
-//! the outermost call's call site is met again.
-//!
-//! Only traced functions are known. Where a filter hides the functions between, a call that has
-//! returned can still seem open until one of these signs comes.
+//! Interrupts, softirqs and NMIs have stacks of their own, and their depth begins at 0 again: they
+//! are no calls of what they interrupt. What is *called* on another stack goes on below its caller.
 
-use super::context::{is_deeper, Level};
+use super::call_sites::{CallSites, Code, Role};
+use super::context::{Context, Level, IRQS_ON, SOFTIRQ, STACK_BITS};
+use super::frames::{Caller, Frame, Frames};
 use super::reader::Event;
 use crate::shim::{AllocError, Vec};
 
-/// An open call.
-struct Frame {
-    /// Where its return address lies.
-    offset: u16,
-    /// See [`Context::entry_tag`](super::context::Context::entry_tag).
-    entry_tag: u8,
-    parent_ip: u64,
+/// Most tasks that are remembered. Beyond, the one that was seen longest ago is forgotten: if it is not
+/// gone, it begins anew.
+pub(crate) const MAX_TASKS: usize = 1024;
+
+/// The stacks that a task's entries may be on, each on top of those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+enum Stack {
+    Task,
+    /// The begin and the end of an interrupt of the task, which the kernel counts as the task.
+    TaskEdge,
+    Softirq,
+    SoftirqEdge,
+    Hardirq,
+    Nmi,
 }
 
-/// The open calls of one stack, outermost first.
-struct Frames(Vec<Frame>);
+const STACKS: usize = Stack::Nmi as usize + 1;
 
-impl Frames {
-    const fn new() -> Self {
-        Self(Vec::new())
-    }
-
-    /// Enters the call of `event`; its depth, 0 for the outermost.
-    fn enter(&mut self, event: &Event) -> Result<usize, AllocError> {
-        let frame = Frame {
-            offset: event.context.stack_offset(),
-            entry_tag: event.context.entry_tag(),
-            parent_ip: event.parent_ip,
-        };
-        let begins_anew = self.0.first().is_some_and(|outermost| {
-            outermost.entry_tag != frame.entry_tag || outermost.parent_ip == frame.parent_ip
-        });
-        if begins_anew {
-            self.0.clear();
-        }
-        let returned = |open: &Frame| !is_deeper(frame.offset, open.offset);
-        while self.0.last().is_some_and(returned) {
-            self.0.pop();
-        }
-        let depth = self.0.len();
-        self.0.push(frame)?;
-        Ok(depth)
-    }
+/// The stack that an entry is on, and its caller there.
+struct Place {
+    stack: Stack,
+    caller: Caller,
 }
 
+/// A task's open calls, and of whatever interrupted it.
 struct TaskFrames {
-    key: u64,
-    frames: Frames,
-}
-
-struct CpuFrames {
+    stacks: [Frames; STACKS],
+    /// Where it ran last.
     cpu: u32,
-    /// Softirq, hardirq, NMI.
-    levels: [Frames; 3],
+    /// Which part of the window its own stack is in, if it is known.
+    slot: Option<u16>,
+    /// [`Replay::gaps`] when it was last seen,
+    gaps: u64,
+    /// and [`Replay::events`].
+    seen: u64,
+    /// Time of its first event on its own stack.
+    first: Option<u64>,
 }
 
-/// The stacks of all tasks and CPUs, as far as the events tell.
+impl TaskFrames {
+    const fn new(cpu: u32) -> Self {
+        Self {
+            stacks: [
+                Frames::new(true),
+                Frames::new(false),
+                Frames::new(false),
+                Frames::new(false),
+                Frames::new(false),
+                Frames::new(false),
+            ],
+            cpu,
+            slot: None,
+            gaps: 0,
+            seen: 0,
+            first: None,
+        }
+    }
+
+    /// Forgets the calls on stacks on top of `first`, or from there on.
+    fn clear_from(&mut self, first: usize) {
+        for frames in self.stacks.iter_mut().skip(first) {
+            frames.clear();
+        }
+    }
+
+    fn forget(&mut self) {
+        self.clear_from(0);
+        self.first = None;
+        self.slot = None;
+    }
+
+    fn frames(&mut self, stack: Stack) -> Option<&mut Frames> {
+        self.stacks.get_mut(stack as usize)
+    }
+
+    fn find_above(&self, stack: Stack, caller: &Code, context: Context) -> Option<(usize, u16)> {
+        let frames = self.stacks.get(stack as usize)?;
+        frames.find_above(caller.start, context.stack_offset())
+    }
+
+    fn is_empty(&self, stack: Stack) -> bool {
+        self.stacks.get(stack as usize).is_none_or(Frames::is_empty)
+    }
+
+    fn find(&self, stack: Stack, caller: &Code) -> Option<usize> {
+        self.stacks.get(stack as usize)?.find(caller.start)
+    }
+
+    /// Where an entry belongs to.
+    fn place(
+        &self,
+        event: &Event,
+        caller: &Code,
+        callee: Role,
+        slot: u16,
+        sites: &mut impl CallSites,
+    ) -> Place {
+        if callee == Role::InterruptEdge {
+            // (whether the kernel counts them as parts of the interrupt or not)
+            return Place {
+                stack: match event.context.has(SOFTIRQ) {
+                    true => Stack::SoftirqEdge,
+                    false => Stack::TaskEdge,
+                },
+                caller: Caller::Nothing,
+            };
+        }
+        let level = event.context.level();
+        let (own, edge) = match level {
+            Level::Task => (Stack::Task, Some(Stack::TaskEdge)),
+            Level::Softirq => (Stack::Softirq, Some(Stack::SoftirqEdge)),
+            Level::Hardirq => (Stack::Hardirq, None),
+            Level::Nmi => (Stack::Nmi, None),
+        };
+        let on_own = self.find_above(own, caller, event.context);
+        // Interrupts are off then, and stacks are switched only then.
+        if let Some(edge) = edge.filter(|_| !event.context.has(IRQS_ON)) {
+            let is_foreign = level == Level::Task && self.slot.is_some_and(|own| own != slot);
+            if let Some(caller) = self.caller_on_edge(edge, event, caller, |distance| {
+                // (of two that could be it, the nearer one)
+                is_foreign || on_own.is_none_or(|(_, own)| distance < own)
+            }) {
+                return Place {
+                    stack: edge,
+                    caller,
+                };
+            }
+            let by_next = level == Level::Task && caller.role == Role::TaskSwitch;
+            let found = match by_next {
+                true => {
+                    (self.stacks.get(own as usize)).and_then(|frames| frames.find_scheduling(sites))
+                }
+                false => self.find(own, caller),
+            };
+            match found {
+                Some(index) if by_next || is_foreign || on_own.is_none() => {
+                    return Place {
+                        stack: own,
+                        caller: Caller::Elsewhere(index),
+                    };
+                }
+                None if is_foreign => {
+                    return Place {
+                        stack: edge,
+                        caller: Caller::Hidden,
+                    };
+                }
+                _ => {}
+            }
+        }
+        Place {
+            stack: own,
+            caller: match (on_own, caller.role, level) {
+                (Some((index, _)), _, _) => Caller::Open(index),
+                (None, Role::TaskEntry, Level::Task) => Caller::Nothing,
+                (None, Role::InterruptEntry, Level::Hardirq | Level::Nmi) => Caller::Nothing,
+                _ => Caller::Hidden,
+            },
+        }
+    }
+
+    /// The caller of an entry at the edge of an interrupt, if it is one; an open call is it only if it
+    /// `is_near`.
+    fn caller_on_edge(
+        &self,
+        edge: Stack,
+        event: &Event,
+        caller: &Code,
+        is_near: impl Fn(u16) -> bool,
+    ) -> Option<Caller> {
+        let found = self.find_above(edge, caller, event.context);
+        match found.filter(|(_, distance)| is_near(*distance)) {
+            Some((index, _)) => Some(Caller::Open(index)),
+            None if caller.role != Role::InterruptEdge => None,
+            // The calls there are of an interrupt before this one.
+            None if !self.is_empty(Stack::Hardirq) => Some(Caller::Nothing),
+            None => Some(Caller::Hidden),
+        }
+    }
+
+    /// Depth of `call` on `stack`, if its caller is on a stack below that.
+    fn depth_below(&self, stack: Stack, call: &Frame, sites: &mut impl CallSites) -> Option<usize> {
+        let below = self.stacks.get(..stack as usize)?;
+        let frames = below.iter().rev().find(|frames| !frames.is_empty())?;
+        match frames.find(call.caller) {
+            Some(index) => Some(frames.depth(index).wrapping_add(1)),
+            None => frames.depth_after_jump(call, sites),
+        }
+    }
+}
+
+/// What the replay says of an entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entered {
+    /// Its depth, 0 for the outermost.
+    pub(crate) depth: usize,
+    /// Where the function begins that called it, if its entry should be there and is not; 0 if not. Said of
+    /// the first entry that is known of a task.
+    pub(crate) missing: u64,
+}
+
+/// The stacks of all tasks, as far as the events tell.
 pub(crate) struct Replay {
+    /// In no order.
     tasks: Vec<TaskFrames>,
-    cpus: Vec<CpuFrames>,
+    /// Which is whose, in the order of keys.
+    keys: Vec<(u64, usize)>,
+    /// How far offsets are shifted to tell stacks apart: one stack lies within one such part of the window.
+    slot_shift: u32,
+    /// Number of events so far.
+    events: u64,
+    /// Number of times that events are missing.
+    gaps: u64,
+    /// CPUs whose events are missing, and which gap their last one was.
+    gaps_of_cpus: Vec<(u32, u64)>,
 }
 
 impl Replay {
-    /// Nothing is known.
-    pub(crate) const fn new() -> Self {
+    /// Nothing is known. A task's stack has `stack_bytes`, a power of two, and is aligned to that.
+    pub(crate) const fn new(stack_bytes: u32) -> Self {
         Self {
             tasks: Vec::new(),
-            cpus: Vec::new(),
+            keys: Vec::new(),
+            // (units of 8 bytes)
+            slot_shift: (stack_bytes / 8).trailing_zeros(),
+            events: 0,
+            gaps: 0,
+            gaps_of_cpus: Vec::new(),
         }
     }
 
-    /// Plays `event` of `cpu` and returns its depth on its own level, 0 for the outermost.
+    /// Notes that events of `cpu` are missing between those that came and those to come.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub(crate) fn skip(&mut self, cpu: u32) -> Result<(), AllocError> {
+        self.gaps = self.gaps.wrapping_add(1);
+        let found = self.gaps_of_cpus.iter_mut().find(|known| known.0 == cpu);
+        match found {
+            Some(known) => known.1 = self.gaps,
+            None => self.gaps_of_cpus.push((cpu, self.gaps))?,
+        }
+        Ok(())
+    }
+
+    /// The last gap of `cpu`.
+    fn gap_of(&self, cpu: u32) -> u64 {
+        let mut all = self.gaps_of_cpus.iter();
+        all.find(|known| known.0 == cpu).map_or(0, |known| known.1)
+    }
+
+    /// Plays `event` of `cpu`. The same event may come twice in a row.
     ///
     /// Events must come in the order of time.
     ///
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory for another frame.
-    pub(crate) fn enter(&mut self, cpu: u32, event: &Event) -> Result<usize, AllocError> {
-        let level = event.context.level();
-        let levels = self.levels(cpu)?;
-        // What ran above this level has ended.
-        for frames in levels.iter_mut().skip(level as usize) {
-            frames.0.clear();
+    pub(crate) fn enter(
+        &mut self,
+        cpu: u32,
+        event: &Event,
+        sites: &mut impl CallSites,
+    ) -> Result<Entered, AllocError> {
+        // A call that does not return is followed by other code: the last byte of the call is its own.
+        let mut caller = sites.code(event.parent_ip.wrapping_sub(1));
+        let behind = sites.code(event.parent_ip);
+        if behind.role == Role::ReturnHook {
+            caller = behind;
         }
-        match (level as usize)
-            .checked_sub(1)
-            .and_then(|index| levels.get_mut(index))
-        {
-            Some(frames) => frames.enter(event),
-            None => self.task(cpu, event.task.pid())?.enter(event),
-        }
-    }
-
-    fn levels(&mut self, cpu: u32) -> Result<&mut [Frames; 3], AllocError> {
-        let index = match self.cpus.binary_search_by_key(&cpu, |cpu| cpu.cpu) {
-            Ok(index) => index,
-            Err(index) => {
-                let levels = [Frames::new(), Frames::new(), Frames::new()];
-                self.cpus.insert(index, CpuFrames { cpu, levels })?;
-                index
-            }
+        let callee = match event.context.has(IRQS_ON) {
+            true => Role::Plain,
+            false => sites.code(event.ip).role,
         };
-        self.cpus
-            .get_mut(index)
-            .map(|cpu| &mut cpu.levels)
-            .ok_or(AllocError)
+        let slot = event.context.stack_offset() >> self.slot_shift;
+        let gaps = self.gaps;
+        let gap = self.gap_of(cpu);
+        let index = self.task(cpu, event.task.pid())?;
+        let gap_before = self
+            .tasks
+            .get(index)
+            .map_or(0, |task| self.gap_of(task.cpu));
+        let task = self.tasks.get_mut(index).ok_or(AllocError)?;
+        if gap.max(gap_before) > task.gaps {
+            task.forget();
+        }
+        task.gaps = gaps;
+        if task.cpu != cpu {
+            // It was not in an interrupt when it left.
+            task.cpu = cpu;
+            task.clear_from(Stack::TaskEdge as usize);
+        }
+        if event.context.level() == Level::Task && event.context.has(IRQS_ON) {
+            if task.slot.is_some_and(|known| known != slot) {
+                // Another task with the same pid.
+                task.forget();
+            }
+            task.slot = Some(slot);
+        }
+
+        let mut place = task.place(event, &caller, callee, slot, sites);
+        task.clear_from(place.stack as usize + 1);
+        let call = Frame::new(event, &caller);
+        let mut base = 0;
+        if place.stack != Stack::Task
+            && !matches!(place.caller, Caller::Open(_) | Caller::Elsewhere(_))
+        {
+            if let Some(depth) = task.depth_below(place.stack, &call, sites) {
+                base = depth;
+                place.caller = Caller::Nothing;
+            }
+        }
+        let frames = task.frames(place.stack).ok_or(AllocError)?;
+        let depth = frames.enter(call, place.caller, base, sites)?;
+
+        let mut missing = 0;
+        if place.stack == Stack::Task && task.first.is_none_or(|first| first == event.time) {
+            task.first = Some(event.time);
+            if caller.start != 0 && sites.is_traced(caller.start) {
+                missing = caller.start;
+            }
+        }
+        Ok(Entered { depth, missing })
     }
 
-    fn task(&mut self, cpu: u32, pid: i32) -> Result<&mut Frames, AllocError> {
+    /// The place of a task, which is made if it is not there.
+    fn task(&mut self, cpu: u32, pid: i32) -> Result<usize, AllocError> {
         // Every CPU has an idle task of its own, all with pid 0.
         let key = match pid {
             0 => (1 << 32) | u64::from(cpu),
             pid => u64::from(pid as u32),
         };
-        let index = match self.tasks.binary_search_by_key(&key, |task| task.key) {
-            Ok(index) => index,
-            Err(index) => {
-                let frames = Frames::new();
-                self.tasks.insert(index, TaskFrames { key, frames })?;
+        self.events = self.events.wrapping_add(1);
+        let index = match self.keys.binary_search_by_key(&key, |known| known.0) {
+            Ok(at) => self.keys.get(at).ok_or(AllocError)?.1,
+            Err(_) => self.add(key, cpu)?,
+        };
+        if let Some(task) = self.tasks.get_mut(index) {
+            task.seen = self.events;
+        }
+        Ok(index)
+    }
+
+    fn add(&mut self, key: u64, cpu: u32) -> Result<usize, AllocError> {
+        let index = match self.tasks.len() {
+            MAX_TASKS.. => {
+                let oldest = self
+                    .tasks
+                    .iter()
+                    .enumerate()
+                    .min_by_key(|(_, task)| task.seen);
+                let index = oldest.ok_or(AllocError)?.0;
+                self.keys.retain(|known| known.1 != index);
                 index
             }
+            length => {
+                self.tasks.push(TaskFrames::new(cpu))?;
+                length
+            }
         };
-        self.tasks
-            .get_mut(index)
-            .map(|task| &mut task.frames)
-            .ok_or(AllocError)
+        let task = self.tasks.get_mut(index).ok_or(AllocError)?;
+        task.forget();
+        task.cpu = cpu;
+        // A gap before it came is none of it.
+        task.gaps = self.gaps;
+        let at = self.keys.partition_point(|known| known.0 < key);
+        self.keys.insert(at, (key, index))?;
+        Ok(index)
     }
 }
 
-// `skip(level)` above leaves out exactly the levels up to the event's own.
-const _: () = assert!(Level::Task as usize == 0 && Level::Nmi as usize == 3);
+// Offsets are differences of the window's width.
+const _: () = assert!(STACK_BITS <= 16);

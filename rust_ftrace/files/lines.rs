@@ -5,6 +5,7 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use super::sites::KernelSites;
 use super::small::no_memory;
 use crate::engine::beside::ARGS;
 use crate::engine::graph::{self, Graph};
@@ -16,6 +17,7 @@ use crate::engine::render_beside;
 use crate::engine::replay::Replay;
 use crate::instance::Instance;
 use crate::machine::{KernelBtf, Machine, Timeline};
+use crate::sys::context::THREAD_SIZE;
 use crate::sys::cpu;
 use crate::sys::symbols::SymbolText;
 use crate::sys::text::Text;
@@ -35,6 +37,7 @@ pub(super) struct Lines {
     btf: Option<Option<Arc<KernelBtf>>>,
     /// If the depth is shown.
     replay: Option<Replay>,
+    sites: KernelSites,
     /// For events of `function_graph`.
     graph: Graph,
 }
@@ -57,7 +60,8 @@ impl Shown {
     }
 
     fn replay(self) -> Option<Replay> {
-        (self.column || self.tree).then(Replay::new)
+        let new = || Replay::new(THREAD_SIZE as u32);
+        (self.column || self.tree).then(new)
     }
 }
 
@@ -67,7 +71,7 @@ impl Lines {
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    pub(super) fn new(instance: &Instance) -> Result<Self> {
+    pub(super) fn new(instance: &Arc<Instance>) -> Result<Self> {
         let shown = Shown::by(instance);
         Ok(Self {
             timeline: instance.timeline(),
@@ -78,6 +82,7 @@ impl Lines {
             machine: instance.machine().clone(),
             btf: None,
             replay: shown.replay(),
+            sites: KernelSites::new(instance)?,
             graph: Graph::new(
                 instance.options(),
                 cpu::end(),
@@ -90,6 +95,7 @@ impl Lines {
     pub(super) fn refresh(&mut self, instance: &Instance) {
         self.timeline = instance.timeline();
         self.symbols.forget_passing();
+        self.sites.forget_passing();
         self.graph.set_options(instance.options());
         let shown = Shown::by(instance);
         if self.shown != shown {
@@ -105,7 +111,36 @@ impl Lines {
         if self.modules_loaded != modules_loaded {
             self.modules_loaded = modules_loaded;
             self.symbols.forget_passing();
+            self.sites.forget_passing();
         }
+    }
+
+    /// Notes that events of `cpu` are missing before the next one.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(super) fn skip(&mut self, cpu: u32) -> Result {
+        if let Some(replay) = &mut self.replay {
+            replay.skip(cpu)?;
+        }
+        Ok(())
+    }
+
+    /// The depth of an entry, if it is shown. In a tree that has lost its root a line says so.
+    fn depth(&mut self, text: &mut Text, cpu: u32, event: &Event) -> Result<usize> {
+        let Some(replay) = &mut self.replay else {
+            return Ok(0);
+        };
+        if event.lost != 0 {
+            replay.skip(cpu)?;
+        }
+        let entered = replay.enter(cpu, event, &mut self.sites)?;
+        if self.shown.tree && entered.missing != 0 {
+            let name = self.symbols.name(entered.missing);
+            render::write_rootless(text, &event.task, name).map_err(no_memory)?;
+        }
+        Ok(entered.depth)
     }
 
     /// Whether lines have a column with the depth.
@@ -172,10 +207,7 @@ impl Lines {
             let written = self.graph.write_event(text, &mut self.symbols, &shown);
             return written.map_err(no_memory);
         }
-        let depth = match &mut self.replay {
-            Some(replay) => replay.enter(cpu, event)?,
-            None => 0,
-        };
+        let depth = self.depth(text, cpu, event)?;
         let shown = render::Shown {
             depth: self.shown.column.then_some(depth),
             indent: if self.shown.tree { depth } else { 0 },

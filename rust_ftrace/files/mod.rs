@@ -10,6 +10,7 @@ mod options;
 mod pid;
 mod pipe;
 mod raw;
+mod sites;
 mod sizes;
 mod small;
 mod snapshot;

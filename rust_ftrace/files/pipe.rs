@@ -61,6 +61,8 @@ struct State {
     sent: usize,
     /// Whether the user was given anything.
     has_read: bool,
+    /// CPUs, and the index of the last event that was looked at and of the one behind it.
+    next: KVec<(u32, u64, u64)>,
 }
 
 /// What comes next on a CPU.
@@ -101,6 +103,22 @@ impl Head {
 }
 
 impl State {
+    /// Notes which event of `cpu` comes now. Others may be missing before it: they were cleared, or another
+    /// reader has them.
+    fn follow(&mut self, cpu: u32, index: u64, count: u64) -> Result {
+        let now = (cpu, index, index.wrapping_add(count));
+        match self.next.iter_mut().find(|known| known.0 == cpu) {
+            Some(known) => {
+                let (_, last, next) = core::mem::replace(known, now);
+                if index != last && index != next {
+                    self.lines.skip(cpu)?;
+                }
+            }
+            None => self.next.push(now, GFP_KERNEL)?,
+        }
+        Ok(())
+    }
+
     /// Takes events out, in the order of time over all CPUs, until their lines make about `wanted`
     /// bytes.
     fn fill(&mut self, context: &Context, wanted: usize) -> Result {
@@ -120,6 +138,7 @@ impl State {
         let key = |(_, head): &(usize, &Head)| (head.event.time, head.cpu);
         while let Some((place, head)) = heads.iter().enumerate().min_by_key(key) {
             let length = self.text.as_bytes().len();
+            self.follow(head.cpu, head.index, head.event.count())?;
             self.lines.follow_modules(&context.instance);
             let (event, extras) = (&head.event, &head.extras);
             let callers = &mut head.callers.iter().copied();
@@ -181,6 +200,7 @@ impl Stream for PipeFile {
             text: Text::new(),
             sent: 0,
             has_read: false,
+            next: KVec::new(),
         };
         KBox::pin_init(
             pin_init!(Self {

@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 
 use super::Instance;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, MAX_LOCATION_OFFSET};
 use crate::engine::filter::{words, Refusal, Selector, StackCommand};
 use crate::engine::function_set::FunctionSet;
 use crate::machine::Machine;
@@ -206,7 +206,34 @@ pub(super) fn choose(
     })
 }
 
+impl Lists {
+    /// Whether the function at symbol address `start` is to be traced.
+    fn want(&self, machine: &Machine, start: u64) -> bool {
+        let start = start as usize;
+        let has = |set: &FunctionSet| {
+            let from = set.as_slice().partition_point(|&ip| ip < start);
+            let ip = set.as_slice().get(from);
+            ip.is_some_and(|ip| ip - start <= MAX_LOCATION_OFFSET)
+        };
+        if self.get(List::Notrace).is_some_and(has) {
+            return false;
+        }
+        match self.get(List::Filter) {
+            Some(filter) => has(filter),
+            None => machine
+                .with_catalog(|catalog| Ok(catalog.at_symbol(start).is_some()))
+                .unwrap_or(false),
+        }
+    }
+}
+
 impl Instance {
+    /// Whether entries of the function at symbol address `start` are recorded now.
+    pub(crate) fn is_traced(&self, start: u64) -> bool {
+        let control = self.control.lock();
+        control.tracer != Tracer::Nop && control.lists.want(&self.machine, start)
+    }
+
     /// Edits a list by what was written to its file. With `replace` the old list goes; if no words
     /// come then, all of it.
     ///

@@ -20,6 +20,10 @@ const SOFTIRQ_OFFSET: u32 = 1 << 8;
 const SOFTIRQ_DISABLE_MASK: u32 = 0xfe << 8;
 const HARDIRQ_MASK: u32 = 0xf << 16;
 const NMI_MASK: u32 = 0xf << 20;
+/// How large a task's stack is, and how it is aligned, in bytes: include/asm/page_64_types.h of arch/x86.
+pub(crate) const THREAD_SIZE: usize = kernel::page::PAGE_SIZE << THREAD_ORDER;
+const THREAD_ORDER: u32 = if cfg!(CONFIG_KASAN) { 3 } else { 2 };
+
 /// Inverted: clear if rescheduling is needed.
 const PREEMPT_NEED_RESCHED: u32 = 1 << 31;
 
@@ -347,9 +351,7 @@ impl Current<'_> {
     /// number of the system call. A kernel thread has something there that does not change.
     #[inline(always)]
     fn entry_word(&self) -> u32 {
-        // include/asm/page_64_types.h and thread_info.h of arch/x86.
-        const ORDER: u32 = if cfg!(CONFIG_KASAN) { 3 } else { 2 };
-        const THREAD_SIZE: usize = kernel::page::PAGE_SIZE << ORDER;
+        // include/asm/thread_info.h of arch/x86.
         const PADDING: usize = if cfg!(CONFIG_X86_FRED) { 16 } else { 0 };
         const REGS: usize = THREAD_SIZE - PADDING - core::mem::size_of::<bindings::pt_regs>();
         const ORIG_AX: usize = REGS + offset_of!(bindings::pt_regs, orig_ax);

@@ -3,6 +3,7 @@
 //! Safe wrappers over what the `kernel` crate lacks, one thing a file.
 
 pub(crate) mod clock;
+pub(crate) mod code;
 pub(crate) mod context;
 pub(crate) mod cpu;
 pub(crate) mod debugfs;

@@ -26,12 +26,6 @@ wrong_values() {
 	says $R/options/func-depth 0
 }
 
-# nesting < TRACE of function_graph: "depth function" of every call
-graph_nesting() {
-	grep -v '^#' | sed -nE 's/^[^|]*\|  ( *)([a-zA-Z_][^ (]*)\(\).*/\1 \2/p' |
-		awk '{ match($0, /^ */); print (RLENGTH - 1) / 2, $1 }'
-}
-
 # All that is called below one root: then no function between is hidden.
 # (what else the machine does can come between, in one run and not in the other)
 against_graph() {
@@ -80,7 +74,7 @@ one_against_graph() {
 	# What the two runs did may differ in a call or two (allocation, scheduling); the nesting of the
 	# calls that both have may not.
 	diff /tmp/graph /tmp/ours >/tmp/diff || :
-	differ=$(grep -c '^[<>]' /tmp/diff) || :
+	differ=$(grep -c '^[-+][0-9]' /tmp/diff) || :
 	lines=$(wc -l </tmp/graph)
 	echo "$differ of $lines differ"
 	sed -n 1,20p /tmp/diff

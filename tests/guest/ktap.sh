@@ -234,6 +234,12 @@ stock_off() {
 	echo >$T/trace
 }
 
+# graph_nesting <TRACE: depth and function of every call that function_graph shows.
+graph_nesting() {
+	grep -v '^#' | sed -nE 's/^[^|]*\|  ( *)([a-zA-Z_][^ (]*)\(\).*/\1 \2/p' |
+		awk '{ match($0, /^ */); print (RLENGTH - 1) / 2, $1 }'
+}
+
 # --- functions to trace: which there are depends on the compiler
 
 # The list is long: it is read once for all files of tests.

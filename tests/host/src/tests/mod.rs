@@ -12,6 +12,8 @@ use crate::shim::preempt;
 mod account;
 mod beside;
 mod btf;
+mod call_sites;
+mod call_trees;
 mod calls;
 mod clock;
 mod context;

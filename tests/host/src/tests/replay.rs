@@ -1,9 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0
 
-use crate::engine::context::{Context, HARDIRQ, NMI, SOFTIRQ};
+use crate::engine::call_sites::{CallSites, Code};
+use crate::engine::context::{Context, HARDIRQ, IRQS_ON, NMI, SOFTIRQ};
 use crate::engine::reader::Event;
-use crate::engine::replay::Replay;
+use crate::engine::replay::{Replay, MAX_TASKS};
 use crate::support::task;
+
+/// Bytes of a task's stack.
+const STACK: u32 = 1 << 14;
+
+/// Nothing is known of any code.
+struct NoCode;
+
+impl CallSites for NoCode {
+    fn code(&mut self, _address: u64) -> Code {
+        Code::default()
+    }
+
+    fn target(&mut self, _parent_ip: u64) -> Option<u64> {
+        None
+    }
+
+    fn jumps(&mut self, _from: u64, _to: u64) -> bool {
+        false
+    }
+
+    fn calls(&mut self, _from: u64, _to: u64) -> bool {
+        false
+    }
+
+    fn is_traced(&mut self, _start: u64) -> bool {
+        true
+    }
+}
 
 /// Bytes of the stack window.
 const WINDOW: u64 = 1 << 16;
@@ -12,7 +41,7 @@ const WINDOW: u64 = 1 << 16;
 type Step = (u32, u32, u32, u64, usize);
 
 fn play(steps: &[Step]) {
-    let mut replay = Replay::new();
+    let mut replay = Replay::new(STACK);
     for (index, &(cpu, pid, level, sp, wanted)) in steps.iter().enumerate() {
         // No call site comes twice: that is a sign of its own.
         let event = Event {
@@ -21,7 +50,10 @@ fn play(steps: &[Step]) {
             task: task(pid, pid, "task"),
             ..Event::default()
         };
-        let depth = replay.enter(cpu, &event).expect("memory");
+        let depth = replay
+            .enter(cpu, &event, &mut NoCode)
+            .expect("memory")
+            .depth;
         assert_eq!(depth, wanted, "step {index}");
     }
 }
@@ -146,7 +178,7 @@ fn deepest_stack() {
 
 /// System calls that each begin at another height, as (number, parent_ip, stack pointer, depth).
 fn play_calls(steps: &[(u32, u64, u64, usize)]) {
-    let mut replay = Replay::new();
+    let mut replay = Replay::new(STACK);
     for (index, &(number, parent_ip, sp, wanted)) in steps.iter().enumerate() {
         let event = Event {
             parent_ip,
@@ -154,7 +186,7 @@ fn play_calls(steps: &[(u32, u64, u64, usize)]) {
             task: task(1, 1, "task"),
             ..Event::default()
         };
-        let depth = replay.enter(0, &event).expect("memory");
+        let depth = replay.enter(0, &event, &mut NoCode).expect("memory").depth;
         assert_eq!(depth, wanted, "step {index}");
     }
 }
@@ -186,4 +218,84 @@ fn recursion() {
         (0, 0x200, 0x7e00, 2),
         (0, 0x200, 0x7d00, 3),
     ]);
+}
+
+#[test]
+fn another_task_with_the_same_pid() {
+    // Each with its own stack, which is known from what runs with interrupts on.
+    play(&[
+        (0, 1, IRQS_ON, 0x4000 - 0x100, 0),
+        (0, 1, IRQS_ON, 0x4000 - 0x200, 1),
+        (0, 1, IRQS_ON, 0x8000 - 0x300, 0),
+        (0, 1, IRQS_ON, 0x8000 - 0x400, 1),
+    ]);
+}
+
+#[test]
+fn other_stacks() {
+    play(&[
+        (0, 1, IRQS_ON, 0x4000 - 0x100, 0),
+        (0, 1, IRQS_ON, 0x4000 - 0x200, 1),
+        // On the stack of interrupts, though not yet in one.
+        (0, 1, 0, 0xfff0, 0),
+        (0, 1, 0, 0xff00, 1),
+        (0, 1, IRQS_ON, 0x4000 - 0x300, 2),
+        // Nothing is left of it.
+        (0, 1, 0, 0xfe00, 0),
+        // With interrupts off, and still on its own.
+        (0, 1, 0, 0x4000 - 0x400, 3),
+    ]);
+}
+
+#[test]
+fn tasks_that_are_gone() {
+    let mut replay = Replay::new(STACK);
+    let mut enter = |pid: u32, sp: u64| {
+        let event = Event {
+            parent_ip: sp,
+            context: Context(Context::place(sp, 0) | IRQS_ON),
+            task: task(pid, pid, "task"),
+            ..Event::default()
+        };
+        let entered = replay.enter(0, &event, &mut NoCode);
+        entered.expect("memory").depth
+    };
+    let pids = MAX_TASKS as u32;
+    for round in 0..3u32 {
+        for pid in 1..=pids {
+            let sp = 0x3f00 - 8 * u64::from(round);
+            assert_eq!(enter(pid, sp), round as usize);
+        }
+    }
+    // One more than there is room for: the one that was not seen for the longest time goes.
+    assert_eq!(enter(1, 0x3e00), 3);
+    assert_eq!(enter(pids + 1, 0x3f00), 0);
+    assert_eq!(enter(1, 0x3d00), 4);
+    assert_eq!(enter(3, 0x3e00), 3);
+    assert_eq!(enter(2, 0x3e00), 0);
+}
+
+#[test]
+fn missing_events() {
+    let mut replay = Replay::new(STACK);
+    let enter = |replay: &mut Replay, cpu: u32, pid: u32, sp: u64| {
+        let event = Event {
+            parent_ip: sp,
+            context: Context(Context::place(sp, 0) | IRQS_ON),
+            task: task(pid, pid, "task"),
+            ..Event::default()
+        };
+        let entered = replay.enter(cpu, &event, &mut NoCode);
+        entered.expect("memory").depth
+    };
+    for pid in 1..=3 {
+        assert_eq!(enter(&mut replay, pid, pid, 0x3f00), 0);
+        assert_eq!(enter(&mut replay, pid, pid, 0x3e00), 1);
+    }
+    replay.skip(1).expect("memory");
+    // What was open on that CPU is not known to be any more, nor is that of who comes there.
+    assert_eq!(enter(&mut replay, 1, 1, 0x3d00), 0);
+    assert_eq!(enter(&mut replay, 1, 1, 0x3c00), 1);
+    assert_eq!(enter(&mut replay, 2, 2, 0x3d00), 2);
+    assert_eq!(enter(&mut replay, 1, 3, 0x3d00), 0);
 }

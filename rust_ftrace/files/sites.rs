@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the kernel's code says of calls, as it is now.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use crate::engine::call_sites::{
+    call_target, has_call, has_jump, CallSites, Code, Role, CALL_BYTES, JUMP_BYTES,
+};
+use crate::engine::names::Names;
+use crate::instance::functions::List;
+use crate::instance::Instance;
+use crate::sys::code;
+use crate::sys::symbols::SymbolText;
+
+/// How much of a function is read at a time.
+const CHUNK: usize = 256;
+
+/// The most of a function that is looked at.
+const MAX_FUNCTION: u64 = 1 << 16;
+
+/// The call sites of the running kernel.
+///
+/// What was found is kept, with addresses of modules apart, whose meaning can change.
+pub(super) struct KernelSites {
+    instance: Arc<Instance>,
+    /// No filter hides functions.
+    all: bool,
+    text: SymbolText,
+    /// [`Code`] by address, as [`packed`].
+    lasting: Names,
+    passing: Names,
+    /// Whether one function jumps to another, as one byte, by a hash of both.
+    jumps: Names,
+    /// Whether it jumps there or calls it.
+    calls: Names,
+}
+
+impl KernelSites {
+    /// Nothing was looked at yet.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(super) fn new(instance: &Arc<Instance>) -> Result<Self> {
+        Ok(Self {
+            all: instance.with_lists(|lists| lists.get(List::Filter).is_none()),
+            instance: instance.clone(),
+            text: SymbolText::new()?,
+            lasting: Names::new(),
+            passing: Names::new(),
+            jumps: Names::new(),
+            calls: Names::new(),
+        })
+    }
+
+    /// Forgets what may be another's.
+    pub(super) fn forget_passing(&mut self) {
+        self.all = (self.instance).with_lists(|lists| lists.get(List::Filter).is_none());
+        self.passing.clear();
+        self.jumps.clear();
+        self.calls.clear();
+    }
+
+    /// The function around `address`: where it begins, its end, and its name.
+    fn function(&mut self, address: u64) -> Option<(u64, u64, &[u8])> {
+        let place = Place::parse(self.text.look_up_place(address))?;
+        let start = address.wrapping_sub(place.offset);
+        Some((start, start.wrapping_add(place.size), place.name))
+    }
+
+    /// Whether the function at `from` has a jump to `to`, or a call if `also_calls`.
+    fn look_for(&mut self, from: u64, to: u64, also_calls: bool) -> Option<bool> {
+        let (start, end, _) = self.function(from)?;
+        let end = end.min(start.wrapping_add(MAX_FUNCTION));
+        let mut bytes = [0; CHUNK];
+        let mut at = start;
+        while at < end {
+            let length = end.wrapping_sub(at).min(CHUNK as u64) as usize;
+            let chunk = bytes.get_mut(..length)?;
+            if !code::read(at, chunk) {
+                return None;
+            }
+            if has_jump(chunk, at, to) || (also_calls && has_call(chunk, at, to)) {
+                return Some(true);
+            }
+            // (one may lie across the end)
+            const STEP: u64 = (CHUNK - JUMP_BYTES) as u64;
+            at = at.wrapping_add(STEP);
+        }
+        Some(false)
+    }
+}
+
+/// `name+0x12/0x34` and perhaps ` [module]`, as `sprint_symbol()` has it.
+struct Place<'a> {
+    name: &'a [u8],
+    offset: u64,
+    size: u64,
+}
+
+impl<'a> Place<'a> {
+    fn parse(text: &'a [u8]) -> Option<Self> {
+        let plus = text.iter().position(|byte| *byte == b'+')?;
+        let (name, rest) = text.split_at_checked(plus)?;
+        let slash = rest.iter().position(|byte| *byte == b'/')?;
+        let (offset, size) = rest.split_at_checked(slash)?;
+        let size = size.split(|byte| *byte == b' ').next()?;
+        let number = |text: &[u8], before: &str| {
+            let text = core::str::from_utf8(text).ok()?;
+            u64::from_str_radix(text.strip_prefix(before)?, 16).ok()
+        };
+        Some(Self {
+            name,
+            offset: number(offset, "+0x")?,
+            size: number(size, "/0x")?,
+        })
+    }
+}
+
+const PACKED: usize = 9;
+
+fn packed(code: Code) -> [u8; PACKED] {
+    let [a, b, c, d, e, f, g, h] = code.start.to_le_bytes();
+    [a, b, c, d, e, f, g, h, code.role as u8]
+}
+
+fn unpacked(bytes: &[u8]) -> Option<Code> {
+    let (start, role) = bytes.split_first_chunk()?;
+    let role = role.first().copied()?;
+    Some(Code {
+        start: u64::from_le_bytes(*start),
+        role: Role::ALL.into_iter().find(|known| *known as u8 == role)?,
+    })
+}
+
+impl CallSites for KernelSites {
+    fn code(&mut self, address: u64) -> Code {
+        for known in [&self.lasting, &self.passing] {
+            if let Some(found) = known.find(address) {
+                return unpacked(known.text(found)).unwrap_or_default();
+            }
+        }
+        let text = self.text.look_up_place(address);
+        let is_lasting = !text.ends_with(b"]") && !text.starts_with(b"0x");
+        let code = Place::parse(text).map_or(Code::default(), |place| Code {
+            start: address.wrapping_sub(place.offset),
+            role: match is_lasting {
+                true => Role::of(place.name),
+                false => Role::Plain,
+            },
+        });
+        let kept = match is_lasting {
+            true => &mut self.lasting,
+            false => &mut self.passing,
+        };
+        // Without memory it is looked up again the next time.
+        let _ = kept.keep(address, &packed(code));
+        code
+    }
+
+    fn target(&mut self, parent_ip: u64) -> Option<u64> {
+        let at = parent_ip.wrapping_sub(CALL_BYTES as u64);
+        // (not of what is no code)
+        if self.code(at).start == 0 {
+            return None;
+        }
+        let mut bytes = [0; CALL_BYTES];
+        code::read(at, &mut bytes)
+            .then(|| call_target(bytes, parent_ip))
+            .flatten()
+    }
+
+    fn jumps(&mut self, from: u64, to: u64) -> bool {
+        // (two pairs of the same key are as good as impossible)
+        let key = from.rotate_left(32) ^ to;
+        if let Some(found) = self.jumps.find(key) {
+            return self.jumps.text(found) == [1];
+        }
+        let found = self.look_for(from, to, false).unwrap_or(false);
+        let _ = self.jumps.keep(key, &[u8::from(found)]);
+        found
+    }
+
+    fn calls(&mut self, from: u64, to: u64) -> bool {
+        if !self.all {
+            return false;
+        }
+        let key = from.rotate_left(32) ^ to;
+        if let Some(found) = self.calls.find(key) {
+            return self.calls.text(found) == [1];
+        }
+        let found = self.look_for(from, to, true).unwrap_or(false);
+        let _ = self.calls.keep(key, &[u8::from(found)]);
+        found
+    }
+
+    fn is_traced(&mut self, start: u64) -> bool {
+        self.instance.is_traced(start)
+    }
+}
