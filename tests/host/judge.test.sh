@@ -124,5 +124,46 @@ result_becomes "a file that hung" "02-trace.sh: 0 the file took longer than 120 
 result_becomes "a splat that only dmesg has" "complained 2 times" 's/^\(# end: 02.*splats=\)0/\12/'
 result_becomes "an end cut off" "did not come to their end" '/^# all done/d'
 
+# --- stale-breakpoint: only for what it is for
+
+# died OOPS CODE: in the second file.
+died() {
+	clean_console | sed '$d' >"$dir/console"
+	cat >>"$dir/console" <<-EOF
+		[    2.500000] $1
+		[    2.500001] RIP: 0010:some_function+0x5/0x1b0
+		[    2.500002] Code: 90 90 $2 00 00
+		[    2.500003] Kernel panic - not syncing: Fatal exception in interrupt
+	EOF
+	clean_result | sed '/^ok 1 traces/,$d' >"$dir/result"
+}
+# stale NAME WANTED: what it says, nothing for an exit code of 1.
+stale() {
+	local got
+	got=$("${judge%/*}/stale-breakpoint" "$dir/console" "$dir/result") || got=
+	if [[ $got == "$2" ]]; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		printf '%s\n' "FAIL: $1: wanted '$2', got '$got'"
+	fi
+}
+int3='Oops: int3: 0000 [#1] SMP NOPTI'
+died "$int3" '0f <1f> 44'
+stale 'a breakpoint that is not there' '02-trace.sh 5'
+sed -i '4i [    2.4] WARNING: before it' "$dir/console"
+stale 'a complaint before it' ''
+died "$int3" 'cc <1f> 44'
+stale 'a breakpoint that is there' ''
+died "$int3" '0f 1f 44'
+stale 'no place is marked' ''
+died 'Oops: general protection fault: 0000 [#1] SMP' '0f <1f> 44'
+stale 'another oops' ''
+died "$int3" '0f <1f> 44'
+echo '# end: 02-trace.sh exit=0 splats=0 seconds=7' >>"$dir/result"
+stale 'between two files' ''
+fresh
+stale 'no oops' ''
+
 echo "$passed passed, $failed failed"
 ((failed == 0))
