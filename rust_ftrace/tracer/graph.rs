@@ -169,7 +169,7 @@ impl Recorder {
         let caller = InCall { token, clock };
         // (the same CPU's clock, if it is pending)
         let duration = |now: u64| now.wrapping_sub(open.start);
-        // SAFETY: As in `enter`.
+        // SAFETY: As in `enter`; calls without a token of a ring do not come here.
         unsafe { self.this_ring(token).leave_leaf(open, caller, duration) }
     }
 
@@ -253,8 +253,10 @@ impl Recorder {
             start: open.start.wrapping_add(slept),
             ..open
         };
+        // (a call whose entry came late was never pending)
+        let is_late = open.token == 0;
         let leave = |clock: &dyn Fn() -> u64| {
-            if !extra.is_empty() || !self.leave_leaf(token, open, clock) {
+            if is_late || !extra.is_empty() || !self.leave_leaf(token, open, clock) {
                 self.leave(token, ip, open, extra, clock);
             }
         };

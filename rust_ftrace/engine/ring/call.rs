@@ -197,7 +197,8 @@ impl<S: Storage> Ring<S> {
     ///
     /// # Safety
     ///
-    /// As for [`Ring::write`].
+    /// As for [`Ring::write`]; and `open` was made by [`Ring::enter_call`], of whatever ring: a token of 0
+    /// would be that of no pending entry.
     #[inline(always)]
     pub(crate) unsafe fn leave_leaf(
         &self,
