@@ -42,11 +42,13 @@ pub(super) struct Frame {
 impl Frame {
     /// The call that `event` is the entry of, made from `caller`.
     pub(super) fn new(event: &Event, caller: &Code) -> Self {
+        let is_jump = caller.role == Role::ReturnHook;
         Self {
             ip: event.ip,
             parent_ip: event.parent_ip,
-            caller: caller.start,
-            is_jump: caller.role == Role::ReturnHook,
+            // (all that were jumped to have the hook in common)
+            caller: if is_jump { 0 } else { caller.start },
+            is_jump,
             offset: event.context.stack_offset(),
             entry_tag: event.context.entry_tag(),
             is_elsewhere: false,

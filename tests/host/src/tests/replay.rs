@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-use crate::engine::call_sites::{CallSites, Code};
+use crate::engine::call_sites::{CallSites, Code, Role};
 use crate::engine::context::{Context, HARDIRQ, IRQS_ON, NMI, SOFTIRQ};
 use crate::engine::reader::Event;
 use crate::engine::replay::{Replay, MAX_TASKS};
@@ -218,6 +218,95 @@ fn recursion() {
         (0, 0x200, 0x7e00, 2),
         (0, 0x200, 0x7d00, 3),
     ]);
+}
+
+/// Functions of 256 bytes, of which the first is where hooked returns go.
+struct Hooked;
+
+const HOOK: u64 = 0x1000;
+
+impl CallSites for Hooked {
+    fn code(&mut self, address: u64) -> Code {
+        Code {
+            start: address & !0xff,
+            role: match address & !0xff {
+                HOOK => Role::ReturnHook,
+                _ => Role::Plain,
+            },
+        }
+    }
+
+    fn target(&mut self, _parent_ip: u64) -> Option<u64> {
+        None
+    }
+
+    fn jumps(&mut self, _from: u64, _to: u64) -> bool {
+        false
+    }
+
+    fn calls(&mut self, _from: u64, _to: u64) -> bool {
+        false
+    }
+
+    fn is_traced(&mut self, start: u64) -> bool {
+        start == 0x2000
+    }
+}
+
+#[test]
+fn jumps_where_returns_are_hooked() {
+    let mut replay = Replay::new(STACK);
+    for (index, (ip, parent_ip, sp, wanted)) in [
+        (0x2000, 0x9050, 0x3f00, 0),
+        // Called, and then jumps are seen by the hook of who jumps.
+        (0x2100, 0x2050, 0x3e00, 1),
+        (0x2200, HOOK, 0x3e00, 2),
+        // What that calls is near, and jumps, too.
+        (0x2300, 0x2210, 0x3de0, 3),
+        (0x2400, HOOK, 0x3de0, 4),
+        (0x2500, HOOK, 0x3de0, 5),
+        // All but the outermost have returned.
+        (0x2100, 0x2060, 0x3e00, 1),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let event = Event {
+            time: index as u64,
+            ip,
+            parent_ip,
+            context: Context(Context::place(sp, 0) | IRQS_ON),
+            task: task(1, 1, "task"),
+            ..Event::default()
+        };
+        let entered = replay.enter(0, &event, &mut Hooked).expect("memory");
+        assert_eq!(entered.depth, wanted, "step {index}");
+        assert_eq!(entered.missing, 0, "step {index}");
+    }
+}
+
+#[test]
+fn a_root_that_is_missing() {
+    let mut replay = Replay::new(STACK);
+    let mut enter = |time: u64, pid: u32, parent_ip: u64, sp: u64| {
+        let event = Event {
+            time,
+            ip: 0x3000,
+            parent_ip,
+            context: Context(Context::place(sp, 0) | IRQS_ON),
+            task: task(pid, pid, "task"),
+            ..Event::default()
+        };
+        let entered = replay.enter(0, &event, &mut Hooked).expect("memory");
+        (entered.depth, entered.missing)
+    };
+    // Once for each task, and again if the same event comes again.
+    assert_eq!(enter(1, 1, 0x2050, 0x3f00), (0, 0x2000));
+    assert_eq!(enter(1, 1, 0x2050, 0x3f00), (0, 0x2000));
+    assert_eq!(enter(2, 1, 0x2050, 0x3f08), (0, 0));
+    assert_eq!(enter(3, 2, 0x2050, 0x3f00), (0, 0x2000));
+    // Its caller is not traced.
+    assert_eq!(enter(4, 3, 0x9050, 0x3f00), (0, 0));
 }
 
 #[test]
