@@ -154,7 +154,7 @@ good_values() {
 	grep -qE '(^| )\[local\]( |$)' $R/trace_clock
 	echo 64 >$R/buffer_size_kb
 	says $R/buffer_size_kb 64
-	is tracers "$(tr ' ' '\n' <$R/available_tracers | sort | tr '\n' ' ')" 'calltrace function nop '
+	is tracers "$(tr ' ' '\n' <$R/available_tracers | sort | tr '\n' ' ')" 'calltrace function function_graph nop '
 }
 
 # Each file in turn, and all at once, keep the module; what was written keeps working.
