@@ -114,7 +114,12 @@ impl State {
                     self.lines.skip(cpu)?;
                 }
             }
-            None => self.next.push(now, GFP_KERNEL)?,
+            None => {
+                if index != 0 {
+                    self.lines.skip(cpu)?;
+                }
+                self.next.push(now, GFP_KERNEL)?;
+            }
         }
         Ok(())
     }

@@ -130,6 +130,8 @@ impl Reading {
             if !started.contains(&cpu) {
                 if !started.is_empty() {
                     render::write_cpu_started(text, cpu).map_err(no_memory)?;
+                    // What it has lost is between what others have and this.
+                    self.lines.skip(cpu)?;
                 }
                 started.push(cpu, GFP_KERNEL)?;
             }
