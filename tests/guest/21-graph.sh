@@ -15,6 +15,7 @@ PIPES='*pipe*'
 ROOT=$(pick do_pipe2 __do_sys_pipe2 __x64_sys_pipe2)
 OPENAT=$(pick do_sys_openat2 do_sys_open)
 MOUNT=$(pick path_mount do_mount)
+DROP=$(pick kfree_skb sk_skb_reason_drop kfree_skb_reason) 2>/dev/null || :
 
 DISPLAY='abstime cpu proc overhead duration tail overrun'
 
@@ -37,13 +38,6 @@ set_both() {
 	echo "$2" >$R/options/funcgraph-"$1"
 }
 
-# all_functions DIRECTORY: but on a debug kernel its ticks would then take all of its time.
-all_functions() {
-	case $KERNEL in
-	debug) echo 'vfs_*' 'path_*' 'do_*' 'alloc_*' '*inode*' '*pipe*' '*file*' >"$1/set_ftrace_filter" ;;
-	esac
-}
-
 # both [ROOT]: both trace what two tasks do with pipes on CPU 1, or what one does below ROOT.
 both() {
 	local dir
@@ -55,7 +49,6 @@ both() {
 		if [ $# -eq 0 ]; then
 			echo "$PIPES" >$dir/set_ftrace_filter
 		else
-			all_functions $dir
 			echo "$1" >$dir/set_graph_function
 		fi
 		# (an interrupt can come between the two tracers)
@@ -93,7 +86,7 @@ compare() {
 	local dir
 	blot <$T/per_cpu/cpu1/trace >/tmp/graph
 	blot <$R/per_cpu/cpu1/trace >/tmp/graph.our
-	[ "$(wc -l </tmp/graph)" -ge 30 ]
+	[ "$(wc -l </tmp/graph)" -ge 200 ]
 	head -n 8 /tmp/graph.our
 	diff /tmp/graph /tmp/graph.our >/tmp/diff || { head -n 20 /tmp/diff; return 1; }
 }
@@ -194,7 +187,7 @@ pipe() {
 	wait $!
 	echo 0 >$R/tracing_on
 	grep -v '^#' $R/trace >/tmp/lines
-	[ "$(grep -c '=>' /tmp/lines)" -ge 2 ]
+	grep -q '=>' /tmp/lines
 	fails fileio drain $R/trace_pipe 100 4096 33 >/tmp/pipe
 	cmp /tmp/lines /tmp/pipe
 }
@@ -335,7 +328,6 @@ once_typed_mount() {
 	echo nop >$R/current_tracer
 	echo 1 >$R/tracing_on
 	defaults
-	all_functions $R
 	cd $R
 	echo $MOUNT > graph_function; echo function_graph > current_tracer
 	mount -t tmpfs none /mnt
@@ -357,7 +349,6 @@ once_typed_open() {
 	echo nop >$R/current_tracer
 	echo 1 >$R/tracing_on
 	defaults
-	all_functions $R
 	cd $R
 	echo $OPENAT > set_graph_function
 	echo function_graph > current_tracer
@@ -375,22 +366,20 @@ once_typed_open() {
 }
 
 typed_packet() {
-	local drop
 	defaults
-	drop=$(pick kfree_skb sk_skb_reason_drop kfree_skb_reason)
 	ifconfig lo up 127.0.0.1
 	cd $R
-	echo $MOUNT "$drop" 'skb_*' 'kfree*' 'kmem*' > set_ftrace_filter
+	echo $MOUNT "$DROP" 'skb_*' 'kfree*' 'kmem*' > set_ftrace_filter
 	echo "!$MOUNT" >> set_ftrace_filter
 	fails grep -qx $MOUNT set_ftrace_filter
-	echo $drop > set_graph_function
+	echo $DROP > set_graph_function
 	echo function_graph > current_tracer
 	# (a packet to a port that nobody listens at)
 	timeout 5 nslookup x 127.0.0.1 >/dev/null 2>&1 || :
 	echo 0 > tracing_on
 	cat trace >/tmp/trace
 	head -n 20 /tmp/trace
-	grep -qE "^ [01]\) .*\|  $drop\(\)( \{|;)\$" /tmp/trace
+	grep -qE "^ [01]\) .*\|  $DROP\(\)( \{|;)\$" /tmp/trace
 	grep -qE '^ [01]\) [-+!#*@$ ] [0-9.]+ us +\|    +[a-z0-9_.]+\(\);$' /tmp/trace
 }
 
@@ -445,7 +434,11 @@ t 'interrupts, and none' interrupts
 t 'slow calls, and what called them' slow_calls
 t 'typed: a mount, all below it' typed_mount
 t 'typed: what ls opens, with the task' typed_open
-t 'typed: a packet that is dropped' typed_packet
+if [ -n "$DROP" ]; then
+	t 'typed: a packet that is dropped' typed_packet
+else
+	skip 'typed: a packet that is dropped' 'the kernel has no network'
+fi
 t 'calls that are open' open_calls
 t 'overwritten history' overwritten
 defaults
