@@ -44,17 +44,18 @@ pub(crate) struct Catalog {
 pub(crate) const MAX_LOCATION_OFFSET: usize = 4;
 
 impl Catalog {
-    /// Reads the list from tracefs.
+    /// Reads the list from tracefs, without the functions whose ftrace location `is_left_out`.
     ///
     /// # Errors
     ///
     /// Those of [`read_lines`], `EINVAL` if the list is not of the known form.
-    pub(crate) fn read() -> Result<Self> {
+    pub(crate) fn read(is_left_out: impl Fn(usize) -> bool) -> Result<Self> {
         let mut catalog = Self {
             entries: KVVec::new(),
             names: KVVec::new(),
         };
         read_lines(List::FilterFunctions, |line| catalog.add(line))?;
+        catalog.entries.retain(|entry| !is_left_out(entry.ip));
         catalog.entries.shrink_to(0, GFP_KERNEL)?;
         catalog.names.shrink_to(0, GFP_KERNEL)?;
         // Modules are listed in the order in which they were loaded.

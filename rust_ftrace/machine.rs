@@ -93,6 +93,9 @@ pub(crate) struct Machine {
     /// Read when first needed, and again after a module came or went.
     #[pin]
     catalog: Mutex<Option<Catalog>>,
+    /// Where the functions of modules lie that were going when last heard of. ftrace lists those for some time yet.
+    #[pin]
+    leaving: Mutex<KVec<Range<usize>>>,
     /// How many modules were loaded.
     modules_loaded: AtomicU64,
     /// The kernel's `local` clock is made of the time stamp counter.
@@ -113,6 +116,7 @@ impl Machine {
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             catalog <- new_mutex!(None),
+            leaving <- new_mutex!(KVec::new()),
             modules_loaded: AtomicU64::new(0),
             local_is_counter: Self::look_at_clocks(),
             conversion <- new_mutex!(None),
@@ -250,7 +254,9 @@ impl Machine {
     pub(crate) fn with_catalog<R>(&self, user: impl FnOnce(&Catalog) -> Result<R>) -> Result<R> {
         let mut slot = self.catalog.lock();
         if slot.is_none() {
-            *slot = Some(Catalog::read()?);
+            let leaving = self.leaving.lock();
+            let is_leaving = |ip| leaving.iter().any(|range| range.contains(&ip));
+            *slot = Some(Catalog::read(is_leaving)?);
         }
         user(slot.as_ref().ok_or(ENODEV)?)
     }
@@ -261,8 +267,24 @@ impl Machine {
         drop(old);
     }
 
-    /// Notes that a module is being loaded, before any of its functions runs.
-    pub(crate) fn module_loads(&self) {
+    /// The functions at addresses `text` are no longer to be traced: their module goes.
+    pub(crate) fn module_leaves(&self, text: &[Range<usize>]) {
+        let mut leaving = self.leaving.lock();
+        for range in text.iter().filter(|range| !range.is_empty()) {
+            if leaving.push(range.clone(), GFP_KERNEL).is_err() {
+                pr_warn!("functions of a removed module are listed, for want of memory\n");
+            }
+        }
+        drop(leaving);
+        self.forget_catalog();
+    }
+
+    /// Notes that a module is being loaded at addresses `text`, before any of its functions runs.
+    pub(crate) fn module_loads(&self, text: &[Range<usize>]) {
+        let overlaps = |a: &Range<usize>, b: &Range<usize>| a.start < b.end && b.start < a.end;
+        let mut leaving = self.leaving.lock();
+        leaving.retain(|old| !text.iter().any(|new| overlaps(old, new)));
+        drop(leaving);
         self.modules_loaded.fetch_add(1, Ordering::Release);
     }
 

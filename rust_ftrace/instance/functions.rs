@@ -116,7 +116,7 @@ impl Lists {
         Ok(Some(wanted))
     }
 
-    /// Whether functions that come later must be added by hand to what `tracer` hooks.
+    /// Whether functions that come and go must be hooked and unhooked by hand, though no list names them.
     pub(crate) fn needs_news(&self, tracer: Tracer) -> bool {
         let all = self.get(List::Filter).is_none();
         match tracer {

@@ -13,6 +13,7 @@ mod probes;
 mod snapshot;
 pub(crate) mod waiting;
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use kernel::cpu::CpuId;
@@ -436,8 +437,8 @@ impl Prepare for Instance {
 }
 
 impl Watch for Instance {
-    fn loads(&self) {
-        self.machine.module_loads();
+    fn loads(&self, text: &[Range<usize>]) {
+        self.machine.module_loads(text);
     }
 
     fn coming(&self) {
@@ -451,9 +452,11 @@ impl Watch for Instance {
         }
     }
 
-    fn going(&self, text: &[core::ops::Range<usize>]) {
+    fn going(&self, text: &[Range<usize>]) {
+        // (before the lock is taken: who hooks functions from here on does not see them)
+        self.machine.module_leaves(text);
         let mut control = self.control.lock();
-        let mut found = false;
+        let mut found = control.lists.needs_news(control.tracer);
         for range in text {
             found |= control.lists.forget(range);
             found |= self.forget_probes(&mut control, range);
@@ -464,6 +467,5 @@ impl Watch for Instance {
                 pr_warn!("functions of a removed module are still in the filter: {error:?}\n");
             }
         }
-        self.machine.forget_catalog();
     }
 }

@@ -55,6 +55,9 @@ pub(crate) struct Returned<'a, D> {
 /// Most functions of a probe: fprobe asks for 32 bytes of contiguous memory for each.
 const MAX_FUNCTIONS: usize = 16384;
 
+/// Functions this many bytes apart are not of one probe, as modules are from the kernel itself.
+const FAR: usize = 1 << 24;
+
 /// An fprobe.
 ///
 /// # Invariants
@@ -250,7 +253,9 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
                     ips.push(*ip, GFP_KERNEL)?;
                 }
             }
-            for ips in ips.chunks(MAX_FUNCTIONS) {
+            // (what lies far apart comes and goes at different times: modules)
+            let near = ips.chunk_by(|a, b| b.wrapping_sub(*a) < FAR);
+            for ips in near.flat_map(|ips| ips.chunks(MAX_FUNCTIONS)) {
                 let mut probe = Probe::new(&mut self.idle, group.role, ips)?;
                 // SAFETY: The caller promises it.
                 unsafe { probe.as_mut().register(handler)? };

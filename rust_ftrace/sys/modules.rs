@@ -15,8 +15,8 @@ use kernel::types::Opaque;
 
 /// Is told of modules.
 pub(crate) trait Watch: Send + Sync {
-    /// A module's functions are in their place, and have names; none has run yet.
-    fn loads(&self);
+    /// The functions of a module are in their place, at addresses `text`, and have names; none has run yet.
+    fn loads(&self, text: &[Range<usize>]);
 
     /// A module is loaded, and its functions can be traced.
     fn coming(&self);
@@ -95,17 +95,16 @@ unsafe extern "C" fn notified<T: Watch>(
     // SAFETY: The caller promises where the block lies.
     let notifier = unsafe { &*kernel::container_of!(block, Notifier<T>, block) };
     let module = module.cast::<bindings::module>();
+    // SAFETY: The module is there during the notice, and its memory does not change now.
+    let memory = unsafe { &(*module).mem };
+    let text = [
+        range(&memory[bindings::mod_mem_type_MOD_TEXT as usize]),
+        range(&memory[bindings::mod_mem_type_MOD_INIT_TEXT as usize]),
+    ];
     match state as bindings::module_state {
-        bindings::module_state_MODULE_STATE_COMING => notifier.watcher.loads(),
+        bindings::module_state_MODULE_STATE_COMING => notifier.watcher.loads(&text),
         bindings::module_state_MODULE_STATE_LIVE => notifier.watcher.coming(),
-        bindings::module_state_MODULE_STATE_GOING => {
-            // SAFETY: The module is live during the notice, and its memory does not change now.
-            let memory = unsafe { &(*module).mem };
-            notifier.watcher.going(&[
-                range(&memory[bindings::mod_mem_type_MOD_TEXT as usize]),
-                range(&memory[bindings::mod_mem_type_MOD_INIT_TEXT as usize]),
-            ]);
-        }
+        bindings::module_state_MODULE_STATE_GOING => notifier.watcher.going(&text),
         _ => {}
     }
     bindings::NOTIFY_DONE as c_int

@@ -146,6 +146,47 @@ comes_while_all_are_traced() {
 	fails grep -q '^vfs_read ' $R/enabled_functions
 }
 
+calls_removed_while_traced() {
+	there
+	echo "$F $PARENT" >$R/filter
+	echo function_graph >$R/current_tracer
+	action
+	calls getppid 3
+	cat $R/trace >/tmp/module.trace
+	gone
+	is armed "$(status 'armed functions')" 1
+	grep -qE "\|  $F \[$TARGET_MOD\]\(\)( \{|;)\$" /tmp/module.trace
+	there
+	echo "$F" >>$R/filter
+	is hooked "$(grep -c . $T/enabled_functions)" 2
+	action
+	gone
+	is hooked "$(grep -c . $T/enabled_functions)" 1
+	says $R/filter "$PARENT"
+}
+
+# With no list that names them, they come and go by themselves, and leave nothing behind.
+calls_of_all() {
+	gone
+	echo 0 >$R/tracing_on
+	echo function_graph >$R/current_tracer
+	there
+	grep -q "^$F \[$TARGET_MOD\]" $R/enabled_functions
+	echo 1 >$R/tracing_on
+	action
+	echo 0 >$R/tracing_on
+	cat $R/trace | grep -qE "\|  +$F \[$TARGET_MOD\]\(\)"
+	gone
+	fails grep -qF "[$TARGET_MOD]" $R/enabled_functions
+	is armed "$(status 'armed functions')" "$(grep -c . $R/available_filter_functions)"
+	echo "$PARENT" >$R/filter
+	is hooked "$(grep -c . $T/enabled_functions)" 1
+	calls getppid 3
+	there
+	action
+	gone
+}
+
 lists_follow() {
 	gone
 	cat $R/available_filter_functions >/tmp/our.available
@@ -196,6 +237,12 @@ t 'a module is removed while traced' removed_while_traced
 t 'nothing is traced when all that was has gone' all_of_it_removed
 t 'notrace of a module that goes' notrace_of_a_module
 t 'a module that comes while all functions are traced is traced' comes_while_all_are_traced
+t 'calls of a module that is removed while traced' calls_removed_while_traced
+if [ "$SLOWER" -eq 1 ]; then
+	t 'calls of a module that comes and goes while all are traced' calls_of_all
+else
+	skip 'calls of a module that comes and goes while all are traced' 'hooking all takes minutes here'
+fi
 if [ -n "$OTHER" ]; then
 	t 'two modules' two_modules
 else
