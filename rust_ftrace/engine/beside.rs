@@ -216,7 +216,7 @@ impl<'a> StackWriter<'a> {
         if let Some(place) = self.partial.get_mut(at) {
             *place = low;
         }
-        self.count += 1;
+        self.count = self.count.wrapping_add(1);
         self.hash = (self.hash ^ u64::from(low)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         if at == PER_SLOT - 1 {
             self.put();
@@ -234,7 +234,7 @@ impl<'a> StackWriter<'a> {
         if let Some(slot) = self.room.get(self.slots) {
             slot.0.store_relaxed(words.0);
             slot.1.store_relaxed(words.1);
-            self.slots += 1;
+            self.slots = self.slots.wrapping_add(1);
         }
     }
 

@@ -188,7 +188,14 @@ impl Head {
 
     const fn compose(slot: usize, others: usize, lap_bits: u64) -> Self {
         let lap_bits = lap_bits & (HEAD_PARITY | LAP_MASK);
-        Self(lap_bits | ((others as u64) << OTHERS_SHIFT) | (slot as u64 * STEP))
+        Self(lap_bits | ((others as u64) << OTHERS_SHIFT) | (slot as u64).wrapping_mul(STEP))
+    }
+
+    /// The head `slots` slots on, of which `others` are no events.
+    #[inline(always)]
+    const fn behind(self, slots: usize, others: usize) -> Self {
+        let moved = self.0.wrapping_add((slots as u64).wrapping_mul(STEP));
+        Self(moved.wrapping_add((others as u64) << OTHERS_SHIFT))
     }
 
     /// The lap's bits one lap on: parity turned, count raised.
@@ -429,10 +436,7 @@ impl<S: Storage> Ring<S> {
             return false;
         }
         let now = caller.now();
-        if !is_text_address(call.parent_ip)
-            || now >> TIME_BITS != self.epoch.load_relaxed()
-            || !caller.is_task(|index| self.task_word(index))
-        {
+        if !self.is_plain(call, now, &caller) {
             return false;
         }
         // Right for this head, if the exchange finds that it is the head still.
@@ -449,6 +453,26 @@ impl<S: Storage> Ring<S> {
         slot.1.store_high(caller.context());
         slot.0.store_release(first);
         true
+    }
+
+    /// Whether an entry at `now` has nothing beside it that is not known already.
+    #[inline(always)]
+    fn is_plain(&self, call: Call, now: u64, caller: &impl Caller) -> bool {
+        is_text_address(call.parent_ip)
+            && !self.needs_time(now)
+            && caller.is_task(|index| self.task_word(index))
+    }
+
+    /// Whether an event at `now` is to say its time in full.
+    #[inline(always)]
+    fn needs_time(&self, now: u64) -> bool {
+        now >> TIME_BITS != self.epoch.load_relaxed()
+    }
+
+    /// How far `head` is into its sub-buffer, in slots; 0 at a boundary.
+    #[inline(always)]
+    fn place(&self, head: Head) -> usize {
+        head.slot() & self.subbuf_slots().wrapping_sub(1)
     }
 
     #[inline(always)]
@@ -476,7 +500,7 @@ impl<S: Storage> Ring<S> {
     /// `index` is a slot of the ring that the caller got from the head.
     unsafe fn fill(&self, index: usize, words: Words) {
         // SAFETY: The caller promises that the slot exists.
-        let slot = unsafe { self.slot(index * SLOT_BYTES) };
+        let slot = unsafe { self.slot(index.wrapping_mul(SLOT_BYTES)) };
         slot.1.store_relaxed(words.1);
         slot.0.store_release(words.0);
     }

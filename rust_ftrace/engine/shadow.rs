@@ -71,7 +71,7 @@ impl<'a> Shadow<'a> {
 
     fn frame(&self, index: usize) -> Option<Frame<'a>> {
         let words = self.words.get(index..)?;
-        let address = self.base.wrapping_add(8 * index as u64);
+        let address = self.base.wrapping_add((index as u64).wrapping_mul(8));
         flags_of(words.first()?.load_relaxed(), address, self.secret)?;
         Some(Frame { words })
     }

@@ -79,6 +79,22 @@ pub(crate) enum Lookup {
 /// All probes, sorted by `ip`.
 pub(crate) type Probes = KVec<StackProbe>;
 
+/// The probe of `ip` among `probes`, sorted by it.
+///
+/// (`binary_search` adds numbers, and would panic if the sum were too large: nothing that a hook calls may.)
+fn find(probes: &[StackProbe], ip: usize) -> Option<&StackProbe> {
+    let mut rest = probes;
+    loop {
+        let (before, behind) = rest.split_at_checked(rest.len() / 2)?;
+        let (probe, after) = behind.split_first()?;
+        rest = match probe.ip.cmp(&ip) {
+            core::cmp::Ordering::Less => after,
+            core::cmp::Ordering::Equal => return Some(probe),
+            core::cmp::Ordering::Greater => before,
+        };
+    }
+}
+
 /// What the hook finds them by.
 ///
 /// # Invariants
@@ -106,8 +122,7 @@ impl ProbesPointer {
         let Some(probes) = (unsafe { probes.as_ref() }) else {
             return Lookup::None;
         };
-        let found = probes.binary_search_by_key(&(ip as usize), |probe| probe.ip);
-        let Some(probe) = found.ok().and_then(|index| probes.get(index)) else {
+        let Some(probe) = find(probes, ip as usize) else {
             return Lookup::None;
         };
         match (probe.take(), probe.alone.load(Ordering::Relaxed)) {

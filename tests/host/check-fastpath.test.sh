@@ -21,6 +21,8 @@ passed=0 failed=0
 cp -r "$top/Kbuild" "$top/scripts" "$top/rust_ftrace.rs" "$top/rust_ftrace" "$copy/"
 hook=$copy/rust_ftrace/tracer/function.rs
 shim=$copy/rust_ftrace/shim.rs
+ring=$copy/rust_ftrace/engine/ring.rs
+probes=$copy/rust_ftrace/tracer/probes.rs
 
 # case_of NAME WHAT-IS-SAID FILE SED-SCRIPT: the script must change FILE
 case_of() {
@@ -58,6 +60,11 @@ case_of "an overflowing sum" "it can panic" "$hook" \
 	's/let guard = PreemptGuard::new();/&\n        core::hint::black_box(site.call.ip + site.call.parent_ip);/'
 case_of "a loop" "a loop" "$hook" \
 	's/let guard = PreemptGuard::new();/&\n        while self.gate() == 77 {}/'
+
+case_of "an overflowing sum out of the way" "it can panic" "$ring" \
+	's/Self(moved.wrapping_add(\(.*\)))$/Self(moved + \1)/'
+case_of "a search that adds" "it can panic" "$probes" \
+	's/= find(probes, ip as usize) else/= probes.binary_search_by_key(\&(ip as usize), |probe| probe.ip).ok().and_then(|at| probes.get(at)) else/'
 
 echo "$passed passed, $failed failed"
 ((failed == 0))

@@ -19,7 +19,7 @@
 //! ```
 
 use super::{Call, Caller, Head, Ring, Slot, Storage, OTHERS_MASK, OTHERS_SHIFT, STEP};
-use crate::engine::slot::{is_text_address, Kind, Words, KIND_SHIFT, PARITY, TIME_BITS};
+use crate::engine::slot::{is_text_address, Kind, Words, KIND_SHIFT, PARITY};
 
 /// A call between its entry and its return.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -152,7 +152,7 @@ impl<S: Storage> Ring<S> {
     #[inline(always)]
     unsafe fn reserve(&self, head: Head, now: u64, caller: &impl Caller) -> bool {
         head.0 as u32 & self.sub_mask != 0
-            && now >> TIME_BITS == self.epoch.load_relaxed()
+            && !self.needs_time(now)
             && caller.is_task(|index| self.task_word(index))
             && (self.head).local_exchange(head.0, head.0.wrapping_add(STEP))
     }

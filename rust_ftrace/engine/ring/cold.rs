@@ -3,7 +3,7 @@
 //! The way of events that need more than one slot, or a new sub-buffer, or were interrupted.
 
 use super::group::{Announced, Beside, Group, GROUP_ROOM};
-use super::{Call, Caller, Head, Outcome, Ring, Slot, Storage, OTHERS_SHIFT, STEP};
+use super::{Call, Caller, Head, Outcome, Ring, Slot, Storage};
 use crate::engine::beside::{StackSlots, ARGS_SLOTS};
 use crate::engine::slot::{ip_mask, is_text_address, Words, PARITY, TIME_BITS};
 use crate::shim::fence_release;
@@ -52,12 +52,12 @@ impl<S: Storage> Ring<S> {
         let mut extra = [Words::wide_slot(call.parent_ip); 1 + ARGS_SLOTS];
         let wide = usize::from(!is_text_address(call.parent_ip));
         let mut length = wide;
-        if let Some((place, from)) = extra.get_mut(wide..wide + args.len()).zip(Some(args)) {
-            place.copy_from_slice(from);
-            length += args.len();
-        }
-        if GROUP_ROOM + length > self.subbuf_slots() {
-            length = wide;
+        if GROUP_ROOM.saturating_add(wide).saturating_add(args.len()) <= self.subbuf_slots() {
+            let room = extra.iter_mut().skip(wide).zip(args);
+            for (place, words) in room {
+                *place = *words;
+                length = length.wrapping_add(1);
+            }
         }
         let beside = Beside {
             slots: extra.get(..length).unwrap_or_default(),
@@ -84,16 +84,9 @@ impl<S: Storage> Ring<S> {
         stack: Option<StackSlots<'_>>,
     ) -> bool {
         let head = self.head();
-        let size = self.subbuf_slots();
-        let place = head.slot() & size.wrapping_sub(1);
-        if place == 0 {
-            return false;
-        }
+        let place = self.place(head);
         let now = caller.now();
-        if !is_text_address(call.parent_ip)
-            || now >> TIME_BITS != self.epoch.load_relaxed()
-            || !caller.is_task(|index| self.task_word(index))
-        {
+        if place == 0 || !self.is_plain(call, now, caller) {
             return false;
         }
         let same = match stack {
@@ -103,14 +96,11 @@ impl<S: Storage> Ring<S> {
                 found => found,
             },
         };
-        let extra = args.len() + usize::from(same.is_some());
-        if place + extra >= size {
-            return false;
-        }
-        let new = (head.0)
-            .wrapping_add((extra as u64 + 1) * STEP)
-            .wrapping_add((extra as u64) << OTHERS_SHIFT);
-        if !self.head.local_exchange(head.0, new) {
+        let extra = args.len().wrapping_add(usize::from(same.is_some()));
+        let new = head.behind(extra.wrapping_add(1), extra);
+        if extra >= self.subbuf_slots().wrapping_sub(place)
+            || !self.head.local_exchange(head.0, new.0)
+        {
             return false;
         }
         let parity = head.parity();
@@ -118,7 +108,7 @@ impl<S: Storage> Ring<S> {
         let mut fill = |words: Words| {
             // SAFETY: The exchange moved the head over the slots from there on, for all that are filled.
             unsafe { self.fill(slot, words.with_parity(parity)) };
-            slot += 1;
+            slot = slot.wrapping_add(1);
         };
         for words in args {
             fill(*words);
@@ -132,15 +122,15 @@ impl<S: Storage> Ring<S> {
 
     /// The place of an equal stack in the sub-buffer that `head` is in.
     pub(super) fn find_stack(&self, head: Head, stack: StackSlots<'_>) -> Option<usize> {
-        let first = head.slot() - (head.slot() & (self.subbuf_slots() - 1));
+        let first = head.slot().wrapping_sub(self.place(head));
         let before = self.slots().get(first..head.slot())?;
         stack.find(before, head.parity())
     }
 
-    /// Writes an event that is made by `event` of the time, behind its announcements `extra`, whose number
-    /// is at most [`MAX_EXTRA`]. With `open` the event's own slot is not completed.
+    /// Writes an event that is made by `event` of the time, behind its announcements `extra`, for which a sub-buffer
+    /// has [room](GROUP_ROOM). With `open` the event's own slot is not completed.
     ///
-    /// Returns the head at the event's slot, and the time. It goes round again only if an interrupt wrote an
+    /// Returns the head at the event's slot, its announcements counted as others, and the time. It goes round again only if an interrupt wrote an
     /// event in between.
     ///
     /// # Safety
@@ -182,7 +172,7 @@ impl<S: Storage> Ring<S> {
         loop {
             let head = self.head();
             let now = caller.now();
-            let place = head.slot() & (self.subbuf_slots() - 1);
+            let place = self.place(head);
             if place == 0 {
                 match self.open(head) {
                     Opening::Raced => continue,
@@ -212,11 +202,11 @@ impl<S: Storage> Ring<S> {
                 }
                 continue;
             }
-            let needs_time = now >> TIME_BITS != self.epoch.load_relaxed();
+            let needs_time = self.needs_time(now);
             let needs_task = !caller.is_task(|index| self.task_word(index));
             let announced = Announced::new(&task, now, needs_time, needs_task);
             let group = Group::new(self, head, announced, beside, event(now));
-            if place + group.length() > self.subbuf_slots() {
+            if group.length() > self.subbuf_slots().wrapping_sub(place) {
                 self.close(head);
             } else if self.take(head, head, &group) {
                 // SAFETY: `take` moved the head over the group's slots.
@@ -228,12 +218,8 @@ impl<S: Storage> Ring<S> {
 
     /// Moves the head from `old` to behind `group`, which begins at `start`.
     fn take(&self, old: Head, start: Head, group: &Group<'_>) -> bool {
-        let others = (group.length() as u64 - 1) << OTHERS_SHIFT;
-        let new = start
-            .0
-            .wrapping_add(group.length() as u64 * STEP)
-            .wrapping_add(others);
-        self.head.local_exchange(old.0, new)
+        let new = start.behind(group.length(), group.others());
+        self.head.local_exchange(old.0, new.0)
     }
 
     /// Fills a group's slots from `start` on, and remembers what it announced. Returns the head at the last
@@ -243,14 +229,16 @@ impl<S: Storage> Ring<S> {
     ///
     /// The caller got these slots from the head.
     unsafe fn fill_group(&self, start: Head, group: &Group<'_>, now: u64, open: bool) -> Head {
-        let last = start.slot() + group.length() - 1;
-        for (index, words) in (start.slot()..).zip(group.slots()) {
+        let last = start.slot().wrapping_add(group.others());
+        let mut index = start.slot();
+        for words in group.slots() {
             let parity = match open && index == last {
                 true => start.parity() ^ PARITY,
                 false => start.parity(),
             };
             // SAFETY: The caller promises that the slot is its own.
             unsafe { self.fill(index, words.with_parity(parity)) };
+            index = index.wrapping_add(1);
         }
         // After the exchange: an interrupt between the two announces the same again, no more. Its
         // own announcements stay true, since the task is the same and an older epoch never comes
@@ -261,21 +249,16 @@ impl<S: Storage> Ring<S> {
         self.task[1].store_relaxed(task.comm[0]);
         self.task[2].store_relaxed(task.comm[1]);
         group.remember_stack();
-        let others = group.length() as u64 - 1;
-        let at = start.0.wrapping_add(others.wrapping_mul(STEP));
-        Head(at.wrapping_add(others << OTHERS_SHIFT))
+        start.behind(group.others(), group.others())
     }
 
     /// Moves the head to the next boundary and fills what is left before it.
     fn close(&self, head: Head) {
-        let left = self.subbuf_slots() - (head.slot() & (self.subbuf_slots() - 1));
-        let new = (head.0)
-            .wrapping_add(left as u64 * STEP)
-            .wrapping_add((left as u64) << OTHERS_SHIFT);
-        if !self.head.local_exchange(head.0, new) {
+        let left = self.subbuf_slots().wrapping_sub(self.place(head));
+        if !(self.head).local_exchange(head.0, head.behind(left, left).0) {
             return;
         }
-        for index in (head.slot()..).take(left) {
+        for index in head.slot()..head.slot().wrapping_add(left) {
             // SAFETY: The exchange moved the head over these slots.
             unsafe { self.fill(index, Words::PAD.with_parity(head.parity())) };
         }
@@ -308,7 +291,7 @@ impl<S: Storage> Ring<S> {
                 false => Opening::Raced,
             };
         }
-        let events = (size as u64 - 1).wrapping_sub(head.others());
+        let events = (size as u64).wrapping_sub(1).wrapping_sub(head.others());
         let first_event = last.1.load_relaxed().wrapping_add(events);
         let found = header.0.load_relaxed();
 
@@ -334,7 +317,8 @@ impl<S: Storage> Ring<S> {
                     self.ip_mask.store_relaxed(ip_mask(lap.parity()));
                 }
                 let reached = seq >= self.readers.awaited.load_relaxed();
-                Opening::Ready(Head::compose(index + 1, 0, lap.0), ours, reached)
+                let start = Head::compose(index.wrapping_add(1), 0, lap.0);
+                Opening::Ready(start, ours, reached)
             }
             _ => Opening::Raced,
         };

@@ -21,7 +21,7 @@ pub(super) struct Beside<'a> {
 
 /// What is announced for later events, too.
 pub(super) struct Announced {
-    /// Time, task (2): the first `known` are left out.
+    /// Time, task (2); `from` to `until` are not known yet.
     slots: [Words; 3],
     from: usize,
     until: usize,
@@ -85,12 +85,15 @@ impl<'a> Group<'a> {
     }
 
     fn place<S: Storage>(&self, ring: &Ring<S>, start: Head, stack: StackSlots<'a>) -> Stack<'a> {
-        let size = ring.subbuf_slots();
-        let place = start.slot() & (size - 1);
-        let most = GROUP_ROOM + self.extra.len() + stack.len();
+        let most = GROUP_ROOM
+            .wrapping_add(self.extra.len())
+            .wrapping_add(stack.len());
         match ring.find_stack(start, stack) {
             Some(found) => Stack::Same(Words::same_stack_slot(found)),
-            None if most <= size => Stack::New(place + self.length() - 1, stack),
+            // (it will be behind what is in the group without it, but for the event)
+            None if most <= ring.subbuf_slots() => {
+                Stack::New(ring.place(start).wrapping_add(self.others()), stack)
+            }
             None => Stack::None,
         }
     }
@@ -102,12 +105,19 @@ impl<'a> Group<'a> {
 
     /// How many slots there are.
     pub(super) fn length(&self) -> usize {
+        self.others().wrapping_add(1)
+    }
+
+    /// How many of them are no events: all but the last.
+    pub(super) fn others(&self) -> usize {
         let stack = match &self.stack {
             Stack::None => 0,
             Stack::Same(_) => 1,
             Stack::New(_, stack) => stack.len(),
         };
-        self.announced.slots().len() + self.extra.len() + stack + 1
+        // (nothing of this comes near the largest number)
+        let announced = self.announced.slots().len();
+        announced.wrapping_add(self.extra.len()).wrapping_add(stack)
     }
 
     /// The slots; the event is the last.
