@@ -170,11 +170,11 @@ impl<'a> PreemptOff<'a> {
 impl Drop for PreemptGuard {
     #[inline(always)]
     fn drop(&mut self) {
+        #[cfg(CONFIG_PREEMPTION)]
         // SAFETY: As in `new`; by the type's invariant this undoes that addition. The thunk saves
         // all registers and may be called when the count has become zero with need-resched, as
         // `preempt_enable_notrace()` does, so only the flags are clobbered. `nostack` is not
         // given: the call needs an aligned stack.
-        #[cfg(CONFIG_PREEMPTION)]
         unsafe {
             asm!(
                 "dec dword ptr gs:[rip + {count}]",
@@ -185,8 +185,8 @@ impl Drop for PreemptGuard {
                 schedule = sym bindings::preempt_schedule_notrace_thunk,
             );
         }
-        // SAFETY: As in `new`; by the type's invariant this undoes that addition.
         #[cfg(not(CONFIG_PREEMPTION))]
+        // SAFETY: As in `new`; by the type's invariant this undoes that addition.
         unsafe {
             asm!(
                 "dec dword ptr gs:[rip + {count}]",
@@ -377,9 +377,9 @@ impl Current<'_> {
     /// The words of its shadow stack below `end`, and the address of the first: fgraph's frames of the calls
     /// that are open. Nothing if `end` does not lie in it.
     pub(crate) fn shadow_below(&self, end: *const u64) -> (&[Word], u64) {
+        let field = offset_of!(bindings::task_struct, ret_stack);
         // SAFETY: The field is a pointer.
-        let base =
-            unsafe { self.field::<*const u64>(offset_of!(bindings::task_struct, ret_stack)) };
+        let base = unsafe { self.field::<*const u64>(field) };
         let bytes = (end as usize).wrapping_sub(base as usize);
         if base.is_null() || bytes >= SHADOW_STACK_SIZE {
             return (&[], 0);

@@ -76,11 +76,11 @@ impl WaitQueue {
         let mut entry = bindings::wait_queue_entry::default();
         // SAFETY: The entry is memory for one, and off the queue again before it goes.
         unsafe { bindings::init_wait_entry(&mut entry, 0) };
+        let state = bindings::TASK_INTERRUPTIBLE as c_int;
+        let head = self.head.get();
         while self.seen() == seen {
-            let state = bindings::TASK_INTERRUPTIBLE as c_int;
             // SAFETY: Both are initialised. With a signal pending the entry is taken off again.
-            let result =
-                unsafe { bindings::prepare_to_wait_event(self.head.get(), &mut entry, state) };
+            let result = unsafe { bindings::prepare_to_wait_event(head, &mut entry, state) };
             if let Err(error) = to_result(result as c_int) {
                 // SAFETY: As above; it also sets the task's state back.
                 unsafe { bindings::finish_wait(self.head.get(), &mut entry) };

@@ -240,6 +240,9 @@ arguments() {
 }
 
 ticks() { grep -qE '\|  +sched_tick\(\);$' $R/trace; }
+# Interrupts of the timers of all CPUs.
+timer_interrupts() { awk '$1 == "LOC:" { for (i = 2; i <= NF && $i ~ /^[0-9]+$/; i++) n += $i; print n }' /proc/interrupts; }
+have_come() { [ "$(timer_interrupts)" -gt "$1" ]; }
 
 interrupts() {
 	defaults
@@ -250,7 +253,7 @@ interrupts() {
 	echo 0 >$R/options/funcgraph-irqs
 	echo >$R/trace
 	# (as many ticks as make no doubt)
-	busybox sleep 0.5
+	until_true 20 have_come $(($(timer_interrupts) + 100))
 	cat $R/trace
 	fails ticks
 	echo 1 >$R/options/funcgraph-irqs

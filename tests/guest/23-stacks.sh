@@ -38,26 +38,8 @@ stacks() {
 # compare FILTER COMMAND...: both tracers, with the stack of each function; the command is a program, whose calls are
 # compared. (a child of it has another pid)
 compare() {
-	local filter=$1 pid f
-	shift
-	stock_off
-	echo 16384 >$T/buffer_size_kb
-	echo 16384 >$R/buffer_size_kb
-	echo "$filter" >$T/set_ftrace_filter
-	echo "$filter" >$R/filter
-	echo 1 >$T/options/func_stack_trace
-	echo 1 >$R/options/func_stack_trace
-	echo function >$T/current_tracer
-	echo function >$R/current_tracer
-	"$@" &
-	pid=$!
-	wait $pid
-	echo 0 >$R/tracing_on
-	echo 0 >$T/tracing_on
-	cat $T/trace >/tmp/stock.trace
-	cat $R/trace >/tmp/our.trace
-	stock_off
-	is 'overwritten' "$(status 'events overwritten')" 0
+	local pid f
+	both_with func_stack_trace "$@"
 	for f in stock our; do stacks /tmp/$f.trace $pid >/tmp/$f.stacks; done
 	wc -l </tmp/our.stacks
 	[ "$(wc -l </tmp/our.stacks)" -ge 3 ]
@@ -80,7 +62,7 @@ file_operations() {
 
 # A timer interrupts the task in system calls, so its functions have the stacks of both.
 in_interrupts() {
-	compare 'hrtimer_interrupt signal_wake_up_state' calls signals $((4000 / SLOWER))
+	compare 'hrtimer_interrupt signal_wake_up_state' calls alarms 20
 	grep -q 'hrtimer_interrupt .*asm_sysvec_apic_timer_interrupt' /tmp/our.stacks
 	grep 'asm_sysvec_apic_timer_interrupt .*do_syscall_64' /tmp/our.stacks | head -n 3
 }

@@ -18,26 +18,8 @@ calls_with() {
 # compare FILTER COMMAND...: both tracers on the calls of a program. Of functions that the kernel knows no
 # types of, its tracer shows nothing, ours the registers.
 compare() {
-	local filter=$1 pid f
-	shift
-	stock_off
-	echo 16384 >$T/buffer_size_kb
-	echo 16384 >$R/buffer_size_kb
-	echo "$filter" >$T/set_ftrace_filter
-	echo "$filter" >$R/filter
-	echo 1 >$T/options/func-args
-	echo 1 >$R/options/func-args
-	echo function >$T/current_tracer
-	echo function >$R/current_tracer
-	"$@" &
-	pid=$!
-	wait $pid
-	echo 0 >$R/tracing_on
-	echo 0 >$T/tracing_on
-	cat $T/trace >/tmp/stock.trace
-	cat $R/trace >/tmp/our.trace
-	stock_off
-	is 'overwritten' "$(status 'events overwritten')" 0
+	local pid f
+	both_with func-args "$@"
 	for f in stock our; do calls_with /tmp/$f.trace $pid >/tmp/$f.args; done
 	paste -d '|' /tmp/stock.args /tmp/our.args | awk -F '|' '
 		$1 == $2 { if ($1 ~ /[a-z0-9_]=/) same++; next }
@@ -69,7 +51,7 @@ file_operations() {
 }
 
 signals() {
-	compare '*signal* do_setitimer' calls signals $((3000 / SLOWER))
+	compare '*signal* do_setitimer' calls alarms 20
 }
 
 # As people type it, and with stacks, too.

@@ -229,9 +229,35 @@ stock_off() {
 	echo >$T/set_ftrace_notrace
 	echo 0 >$T/options/func_stack_trace 2>/dev/null
 	if [ -e $T/options/func-args ]; then echo 0 >$T/options/func-args; fi
+	echo >$T/set_ftrace_pid
 	echo $SIZE_KB >$T/buffer_size_kb
 	echo 1 >$T/tracing_on
 	echo >$T/trace
+}
+
+# both_with OPTION FILTER COMMAND...: /tmp/stock.trace and /tmp/our.trace of what both tracers record of the
+# functions, with an option of both, while the command runs, as $pid.
+both_with() {
+	local option=$1 filter=$2
+	shift 2
+	stock_off
+	echo 16384 >$T/buffer_size_kb
+	echo 16384 >$R/buffer_size_kb
+	echo "$filter" >$T/set_ftrace_filter
+	echo "$filter" >$R/filter
+	echo 1 >$T/options/"$option"
+	echo 1 >$R/options/"$option"
+	echo function >$T/current_tracer
+	echo function >$R/current_tracer
+	"$@" &
+	pid=$!
+	wait $pid
+	echo 0 >$R/tracing_on
+	echo 0 >$T/tracing_on
+	cat $T/trace >/tmp/stock.trace
+	cat $R/trace >/tmp/our.trace
+	stock_off
+	is 'overwritten' "$(status 'events overwritten')" 0
 }
 
 # graph_nesting <TRACE: depth and function of every call that function_graph shows.

@@ -3,13 +3,12 @@
 //! A ring whose memory somebody else has written to.
 
 use crate::engine::consumer::Consumer;
-use crate::engine::raw::{header, TimeFormat};
 use crate::engine::reader::Cursor;
 use crate::engine::ring::{Ring, LAPS, MIN_SUBBUF_SLOTS};
 use crate::engine::slot::Words;
 use crate::input::Input;
 use crate::raw_decoder::{decode, Error};
-use crate::support::{call, copy_space, ring as new_ring, task, Heap, Who};
+use crate::support::{call, copy_space, raw_record, ring as new_ring, task, Heap, Who};
 
 /// What is done to a ring, and with it.
 struct Ground {
@@ -75,18 +74,7 @@ impl Ground {
             return;
         };
         assert!(chunk.slots.len() <= most);
-        let time = TimeFormat {
-            clock: 0,
-            is_ns: true,
-            mult: 1,
-            shift: 0,
-            offset: 0,
-        };
-        let mut bytes = header(&chunk, 0, &time).to_vec();
-        for words in &slots[chunk.slots] {
-            bytes.extend(words.0.to_le_bytes());
-            bytes.extend(words.1.to_le_bytes());
-        }
+        let bytes = raw_record(&chunk, 0, &slots[chunk.slots.clone()]);
         // The numbers that the headers of sub-buffers say need not be those of their events.
         match decode(&bytes) {
             Ok(records) => assert_eq!(records.len(), 1),

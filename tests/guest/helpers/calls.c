@@ -10,6 +10,7 @@
  *	calls files COUNT [CPU]		opens, stats, reads, pipes
  *	calls forks COUNT [CPU]		processes that exit at once
  *	calls signals COUNT [CPU]	getppid, while a timer's signal comes every millisecond
+ *	calls alarms COUNT [CPU]	the same, until so many signals have come
  *	calls hold SECONDS PATH [MODE]	keeps PATH open (r, w or rw), says "open" when it is
  * COUNT 0: until SIGTERM, and then prints how many it was.
  */
@@ -27,9 +28,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static volatile sig_atomic_t alarms;
+
 static void on_alarm(int signal)
 {
 	(void)signal;
+	alarms++;
 }
 
 static volatile sig_atomic_t ended;
@@ -113,6 +117,7 @@ int main(int argc, char **argv)
 	struct itimerval every_ms = { { 0, 1000 }, { 0, 1000 } };
 	unsigned long count, i;
 	const char *mode;
+	int is_alarms;
 	int pipes[2];
 
 	if (argc < 3)
@@ -138,13 +143,14 @@ int main(int argc, char **argv)
 		pin(atoi(argv[3]));
 	if (pipe(pipes))
 		return 1;
-	if (!strcmp(mode, "signals")) {
+	is_alarms = !strcmp(mode, "alarms");
+	if (is_alarms || !strcmp(mode, "signals")) {
 		signal(SIGALRM, on_alarm);
 		setitimer(ITIMER_REAL, &every_ms, NULL);
 	}
 	if (!count)
 		signal(SIGTERM, on_term);
-	for (i = 0; !ended && (!count || i < count); i++) {
+	for (i = 0; !ended && (!count || (is_alarms ? (unsigned long)alarms : i) < count); i++) {
 		if (!strcmp(mode, "files"))
 			files(pipes);
 		else if (!strcmp(mode, "forks"))

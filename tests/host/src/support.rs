@@ -2,6 +2,8 @@
 
 //! What tests and models share.
 
+use crate::engine::consumer::Chunk;
+use crate::engine::raw::{header, TimeFormat};
 use crate::engine::ring::{Call, Caller, Ring, Slot, Storage};
 use crate::engine::slot::{Task, Words};
 use crate::shim::Word;
@@ -33,6 +35,23 @@ pub(crate) fn ring(subbufs: usize, subbuf_slots: usize) -> Ring<Heap> {
 /// Room for a cursor to copy a sub-buffer to.
 pub(crate) fn copy_space(ring: &Ring<Heap>) -> Vec<Words> {
     vec![Words::default(); ring.subbuf_slots() - 1]
+}
+
+/// The record of the raw format that has `slots` of `chunk`, stamped with nanoseconds.
+pub(crate) fn raw_record(chunk: &Chunk, cpu: u32, slots: &[Words]) -> Vec<u8> {
+    let time = TimeFormat {
+        clock: 0,
+        is_ns: true,
+        mult: 1,
+        shift: 0,
+        offset: 0,
+    };
+    let mut bytes = header(chunk, cpu, &time).to_vec();
+    for words in slots {
+        bytes.extend(words.0.to_le_bytes());
+        bytes.extend(words.1.to_le_bytes());
+    }
+    bytes
 }
 
 pub(crate) fn task(pid: u32, tgid: u32, comm: &str) -> Task {

@@ -12,11 +12,10 @@ use super::cpu::{check_events, Cpu};
 use super::{cases, interrupted};
 use crate::engine::account::{Account, Counts};
 use crate::engine::consumer::{Chunk, Consumer};
-use crate::engine::raw::{self, TimeFormat};
 use crate::engine::reader::{Event, Group};
 use crate::engine::slot::{Task, Words};
 use crate::raw_decoder::{decode, RawEvent, Record};
-use crate::support::{copy_space, task};
+use crate::support::{copy_space, raw_record, task};
 
 /// A CPU's ring, who takes events out of it, and what is known of both from outside.
 struct Ground {
@@ -76,20 +75,8 @@ fn take(cpu: &Cpu, consumer: &RefCell<Consumer<Vec<Words>>>, taken: &Taken, most
 }
 
 /// What a stranger makes of the raw record of `chunk`.
-fn raw_record(chunk: &Chunk, slots: &[Words]) -> Record {
-    let time = TimeFormat {
-        clock: 0,
-        is_ns: true,
-        mult: 1,
-        shift: 0,
-        offset: 0,
-    };
-    let mut bytes = raw::header(chunk, 3, &time).to_vec();
-    for words in slots {
-        bytes.extend(words.0.to_le_bytes());
-        bytes.extend(words.1.to_le_bytes());
-    }
-    let mut records = decode(&bytes).expect("a record");
+fn as_decoded(chunk: &Chunk, slots: &[Words]) -> Record {
+    let mut records = decode(&raw_record(chunk, 3, slots)).expect("a record");
     assert_eq!(records.len(), 1);
     records.remove(0)
 }
@@ -131,7 +118,7 @@ fn take_chunk(
         .collect();
     assert_eq!(events.len() as u64, chunk.events);
     assert!(!events.is_empty());
-    let record = raw_record(&chunk, slots);
+    let record = as_decoded(&chunk, slots);
     assert_eq!(
         (record.cpu, record.first_event, record.lost),
         (3, first, lost)

@@ -10,13 +10,12 @@ use proptest::prelude::*;
 use super::{cases, interrupted};
 use crate::engine::beside::{stack_at, StackRoom, StackSlots, ARGS, STACK_ENTRIES, STACK_SLOTS};
 use crate::engine::consumer::Consumer;
-use crate::engine::raw::{header, TimeFormat};
 use crate::engine::reader::{Cursor, Decoder, Group};
 use crate::engine::ring::{Outcome, Ring};
 use crate::engine::slot::{Kind, Words, PARITY};
 use crate::raw_decoder::decode;
 use crate::shim::{preempt, Word};
-use crate::support::{self, call, copy_space, task, Heap, Who};
+use crate::support::{self, call, copy_space, raw_record, task, Heap, Who};
 
 fn text(low: u32) -> u64 {
     0xffff_ffff_8000_0000 | u64::from(low)
@@ -235,22 +234,11 @@ fn raw() {
     for index in 0..60 {
         cpu.write(&stack(index % 3, 7));
     }
-    let time = TimeFormat {
-        clock: 0,
-        is_ns: true,
-        mult: 1,
-        shift: 0,
-        offset: 0,
-    };
     let mut consumer = Consumer::new(copy_space(&cpu.ring));
     let (mut slots, mut bytes) = (copy_space(&cpu.ring), vec![]);
     // (in more than one record a sub-buffer)
     while let Some(chunk) = consumer.take_chunk(&cpu.ring, 40, &mut slots) {
-        bytes.extend(header(&chunk, 0, &time));
-        for words in &slots[chunk.slots] {
-            bytes.extend(words.0.to_le_bytes());
-            bytes.extend(words.1.to_le_bytes());
-        }
+        bytes.extend(raw_record(&chunk, 0, &slots[chunk.slots.clone()]));
     }
     let records = decode(&bytes).expect("records");
     assert!(records.len() > cpu.ring.extent().newest as usize);

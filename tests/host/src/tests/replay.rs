@@ -9,12 +9,16 @@ use crate::support::task;
 /// Bytes of a task's stack.
 const STACK: u32 = 1 << 14;
 
-/// Nothing is known of any code.
-struct NoCode;
+/// What is known of code: where the function of an address begins, and what it is; and which are traced. Nobody
+/// calls or jumps anywhere that is known.
+struct Sites {
+    code: fn(u64) -> Code,
+    is_traced: fn(u64) -> bool,
+}
 
-impl CallSites for NoCode {
-    fn code(&mut self, _address: u64) -> Code {
-        Code::default()
+impl CallSites for Sites {
+    fn code(&mut self, address: u64) -> Code {
+        (self.code)(address)
     }
 
     fn target(&mut self, _parent_ip: u64) -> Option<u64> {
@@ -29,10 +33,16 @@ impl CallSites for NoCode {
         false
     }
 
-    fn is_traced(&mut self, _start: u64) -> bool {
-        true
+    fn is_traced(&mut self, start: u64) -> bool {
+        (self.is_traced)(start)
     }
 }
+
+/// Nothing is known of any code.
+const NO_CODE: Sites = Sites {
+    code: |_| Code::default(),
+    is_traced: |_| true,
+};
 
 /// Bytes of the stack window.
 const WINDOW: u64 = 1 << 16;
@@ -51,7 +61,7 @@ fn play(steps: &[Step]) {
             ..Event::default()
         };
         let depth = replay
-            .enter(cpu, &event, &mut NoCode)
+            .enter(cpu, &event, &mut { NO_CODE })
             .expect("memory")
             .depth;
         assert_eq!(depth, wanted, "step {index}");
@@ -186,7 +196,10 @@ fn play_calls(steps: &[(u32, u64, u64, usize)]) {
             task: task(1, 1, "task"),
             ..Event::default()
         };
-        let depth = replay.enter(0, &event, &mut NoCode).expect("memory").depth;
+        let depth = replay
+            .enter(0, &event, &mut { NO_CODE })
+            .expect("memory")
+            .depth;
         assert_eq!(depth, wanted, "step {index}");
     }
 }
@@ -220,38 +233,19 @@ fn recursion() {
     ]);
 }
 
-/// Functions of 256 bytes, of which the first is where hooked returns go.
-struct Hooked;
-
 const HOOK: u64 = 0x1000;
 
-impl CallSites for Hooked {
-    fn code(&mut self, address: u64) -> Code {
-        Code {
-            start: address & !0xff,
-            role: match address & !0xff {
-                HOOK => Role::ReturnHook,
-                _ => Role::Plain,
-            },
-        }
-    }
-
-    fn target(&mut self, _parent_ip: u64) -> Option<u64> {
-        None
-    }
-
-    fn jumps(&mut self, _from: u64, _to: u64) -> bool {
-        false
-    }
-
-    fn calls(&mut self, _from: u64, _to: u64) -> bool {
-        false
-    }
-
-    fn is_traced(&mut self, start: u64) -> bool {
-        start == 0x2000
-    }
-}
+/// Functions of 256 bytes, of which the first is where hooked returns go.
+const HOOKED: Sites = Sites {
+    code: |address| Code {
+        start: address & !0xff,
+        role: match address & !0xff {
+            HOOK => Role::ReturnHook,
+            _ => Role::Plain,
+        },
+    },
+    is_traced: |start| start == 0x2000,
+};
 
 #[test]
 fn jumps_where_returns_are_hooked() {
@@ -279,7 +273,7 @@ fn jumps_where_returns_are_hooked() {
             task: task(1, 1, "task"),
             ..Event::default()
         };
-        let entered = replay.enter(0, &event, &mut Hooked).expect("memory");
+        let entered = replay.enter(0, &event, &mut { HOOKED }).expect("memory");
         assert_eq!(entered.depth, wanted, "step {index}");
         assert_eq!(entered.missing, 0, "step {index}");
     }
@@ -297,7 +291,7 @@ fn a_root_that_is_missing() {
             task: task(pid, pid, "task"),
             ..Event::default()
         };
-        let entered = replay.enter(0, &event, &mut Hooked).expect("memory");
+        let entered = replay.enter(0, &event, &mut { HOOKED }).expect("memory");
         (entered.depth, entered.missing)
     };
     // Once for each task, and again if the same event comes again.
@@ -346,7 +340,7 @@ fn tasks_that_are_gone() {
             task: task(pid, pid, "task"),
             ..Event::default()
         };
-        let entered = replay.enter(0, &event, &mut NoCode);
+        let entered = replay.enter(0, &event, &mut { NO_CODE });
         entered.expect("memory").depth
     };
     let pids = MAX_TASKS as u32;
@@ -374,7 +368,7 @@ fn missing_events() {
             task: task(pid, pid, "task"),
             ..Event::default()
         };
-        let entered = replay.enter(cpu, &event, &mut NoCode);
+        let entered = replay.enter(cpu, &event, &mut { NO_CODE });
         entered.expect("memory").depth
     };
     for pid in 1..=3 {
