@@ -15,6 +15,7 @@ use kernel::types::Opaque;
 use super::context::PreemptOff;
 use super::ffi;
 use super::ftrace::{Registers, Site};
+use super::symbols;
 use crate::engine::ring::Call;
 
 /// Called at the entry and the return of traced functions.
@@ -207,6 +208,38 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
         }
     }
 
+    /// Has fprobe a number among the users of fgraph that is not 0, as long as what is returned is kept and others
+    /// are registered before it goes. Nothing is called by it; `ip` is any function.
+    ///
+    /// fgraph marks every call with 0, whoever watches it (`function_graph_enter_regs()`). So number 0 is told of
+    /// returns of calls that it was not told of, and fprobe warns then (`fprobe_return()`). A number is kept as long
+    /// as anybody uses it, and the next one is another: so if it is 0, one is asked for once more. If somebody else
+    /// has fprobe hold it, that is in vain.
+    fn away_from_0(
+        handler: *const T,
+        role: T::Role,
+        ip: usize,
+    ) -> Result<Option<Pin<KBox<Probe<T, D>>>>> {
+        let ops = symbols::address_of(b"fprobe_graph_ops").unwrap_or(0) as *const bindings::fgraph_ops;
+        if ops.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: What is of that name in the kernel is an `fgraph_ops`, which stays.
+        let number = unsafe { &raw const (*ops).idx };
+        let mut holder = Probe::new(&mut KVec::new(), role, &[ip])?;
+        for _ in 0..2 {
+            // SAFETY: It is silent for as long as it is there, so the handler is never used.
+            unsafe { holder.as_mut().register(handler)? };
+            // SAFETY: A valid, aligned int. It changes only when nothing is registered.
+            if unsafe { number.read_volatile() } != 0 {
+                break;
+            }
+            // SAFETY: It is not moved.
+            unsafe { holder.as_mut().get_unchecked_mut() }.unregister();
+        }
+        Ok(Some(holder))
+    }
+
     /// Calls whose return could not be watched.
     pub(crate) fn missed(&self) -> u64 {
         let live = self.live.iter().map(|probe| probe.missed());
@@ -243,6 +276,11 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
         let kept = |role: T::Role, ip: &usize| {
             let mut kept = self.live.iter().zip(&keep).filter(|(_, keep)| **keep);
             kept.any(|(probe, _)| probe.role == role && probe.ips.binary_search(ip).is_ok())
+        };
+        let first = groups.iter().find_map(|group| Some((group.role, *group.ips.first()?)));
+        let _number = match first {
+            Some((role, ip)) if self.live.is_empty() => Self::away_from_0(handler, role, ip)?,
+            _ => None,
         };
         // (those are silent as long as they are here, so that no open call knows of one: they may go)
         let mut new = KVec::new();

@@ -313,6 +313,27 @@ under_load() {
 	end_background
 }
 
+# The number that fgraph gives its users comes round: none of them may be told of calls of others.
+every_number() {
+	local number
+	stock_off
+	echo "$PARENT" >$T/set_ftrace_filter
+	echo "$SLEEP" >$R/filter
+	# (three of 16 numbers a time, so each of ours is another)
+	for number in $(seq 16); do
+		echo function_graph >$R/current_tracer
+		echo nop >$R/current_tracer
+		echo function_graph >$R/current_tracer
+		echo function_graph >$T/current_tracer
+		calls getppid 3
+		nap 1000
+		echo nop >$T/current_tracer
+		echo nop >$R/current_tracer
+	done
+	stock_off
+	fails sh -c 'dmesg | grep fprobe_return'
+}
+
 # Removed while a task sleeps inside a traced call.
 removed_meanwhile() {
 	echo "$SLEEP" >$R/filter
@@ -340,5 +361,6 @@ t 'options/funcgraph-retaddr' return_addresses
 t 'pid' by_pid
 t 'trace_pipe has entries at once' pipe_has_calls
 t 'under load' under_load
+t 'beside function_graph of the kernel, switched on and off' every_number
 t 'the module is removed while a call is open' removed_meanwhile
 finish
