@@ -218,36 +218,34 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
         into: &mut B,
     ) -> Option<Chunk> {
         let (length, events, whole) = self.find_chunk(ring, most)?;
-        let place = self.window.place;
-        let slots = place.decoded..place.decoded + length;
-        let mut after = Place {
-            event: place.event.wrapping_add(events),
-            decoded: slots.end,
-            lost: 0,
-            ..place
-        };
+        // (a place is large: what changes is changed where it is)
+        let place = &mut self.window.place;
+        let (first_event, decoder) = (place.event, place.decoder);
+        let slots = place.decoded..place.decoded.saturating_add(length);
         let slots = if whole {
+            place.decoded = slots.end;
             // Nothing of the copy is needed any more, and behind it everything is announced anew.
             core::mem::swap(&mut self.window.copy, into);
             slots
         } else {
             let from = self.window.copy.as_ref().get(slots)?;
             into.as_mut().get_mut(..length)?.copy_from_slice(from);
+            place.decoded = place.decoded.saturating_add(length);
             for words in from {
-                after.decoder.decode(*words, &mut after.group);
+                place.decoder.decode(*words, &mut place.group);
             }
             0..length
         };
         self.peeked = None;
-        self.window.place = after;
+        place.event = first_event.wrapping_add(events);
         self.read = self.read.wrapping_add(events);
         Some(Chunk {
             slots,
             seq: self.window.seq,
-            first_event: place.event,
+            first_event,
             events,
-            lost: place.lost,
-            decoder: place.decoder,
+            lost: core::mem::take(&mut place.lost),
+            decoder,
         })
     }
 

@@ -50,11 +50,16 @@ pub(crate) struct TimeFormat {
     pub(crate) offset: u64,
 }
 
-/// The header of a record of `chunk`, of `cpu`.
-pub(crate) fn header(chunk: &Chunk, cpu: u32, time: &TimeFormat) -> [u8; HEADER_BYTES] {
+/// Fills the header of a record of `chunk`, of `cpu`.
+pub(crate) fn fill_header(
+    bytes: &mut [u8; HEADER_BYTES],
+    chunk: &Chunk,
+    cpu: u32,
+    time: &TimeFormat,
+) {
     let task = &chunk.decoder.task;
     let flags = if time.is_ns { FLAG_NS } else { 0 };
-    let mut header = Bytes::new();
+    let mut header = Bytes { bytes, length: 0 };
     header.put(MAGIC);
     header.put(VERSION.to_le_bytes());
     header.put((HEADER_BYTES as u16).to_le_bytes());
@@ -73,23 +78,15 @@ pub(crate) fn header(chunk: &Chunk, cpu: u32, time: &TimeFormat) -> [u8; HEADER_
     header.put(task.ids.to_le_bytes());
     header.put(task.comm[0].to_le_bytes());
     header.put(task.comm[1].to_le_bytes());
-    header.bytes
 }
 
 /// Bytes that are filled from the start.
-struct Bytes {
-    bytes: [u8; HEADER_BYTES],
+struct Bytes<'a> {
+    bytes: &'a mut [u8; HEADER_BYTES],
     length: usize,
 }
 
-impl Bytes {
-    const fn new() -> Self {
-        Self {
-            bytes: [0; HEADER_BYTES],
-            length: 0,
-        }
-    }
-
+impl Bytes<'_> {
     fn put<const N: usize>(&mut self, value: [u8; N]) {
         let end = self.length.saturating_add(N);
         if let Some(place) = self.bytes.get_mut(self.length..end) {

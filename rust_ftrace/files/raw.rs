@@ -53,7 +53,7 @@ impl State {
         let chunk: Option<Chunk> =
             buffer.consume(|ring, consumer| consumer.take_chunk(ring, usize::MAX, slots))?;
         if let Some(chunk) = chunk {
-            self.header = raw::header(&chunk, cpu.as_u32(), time);
+            raw::fill_header(&mut self.header, &chunk, cpu.as_u32(), time);
             self.first = chunk.slots.start;
             self.length = HEADER_BYTES + chunk.slots.len() * SLOT_BYTES;
             self.sent = 0;

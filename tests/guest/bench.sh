@@ -125,7 +125,7 @@ text_cost() {
 	echo 1 >"$1/tracing_on"
 	per "$lines" "$took"
 }
-# drain_cost DIRECTORY FILE SIZE: of one event, reading SIZE bytes at a time.
+# drain_cost DIRECTORY FILE SIZE: of one event, reading SIZE bytes at a time. (the kernel gives a sub-buffer at most)
 drain_cost() {
 	local took bytes lines before after
 	fill $drain_kb "$1"
@@ -202,7 +202,7 @@ measure_ours() {
 		echo >$R/pid
 	fi
 	ours_text=$(text_cost $R)
-	[ ! -e $R/per_cpu/cpu0/raw ] || ours_drain=$(drain_cost $R raw 65536)
+	[ ! -e $R/per_cpu/cpu0/raw ] || ours_drain=$(drain_cost $R raw 262144)
 	ours_bytes=$(bytes_at_rest $R)
 	ours_switching=$(bytes_switching $R)
 	size $R 1408

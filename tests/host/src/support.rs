@@ -3,7 +3,7 @@
 //! What tests and models share.
 
 use crate::engine::consumer::Chunk;
-use crate::engine::raw::{header, TimeFormat};
+use crate::engine::raw::{fill_header, TimeFormat, HEADER_BYTES};
 use crate::engine::ring::{Call, Caller, Ring, Slot, Storage};
 use crate::engine::slot::{Task, Words};
 use crate::shim::Word;
@@ -46,7 +46,9 @@ pub(crate) fn raw_record(chunk: &Chunk, cpu: u32, slots: &[Words]) -> Vec<u8> {
         shift: 0,
         offset: 0,
     };
-    let mut bytes = header(chunk, cpu, &time).to_vec();
+    let mut header = [0; HEADER_BYTES];
+    fill_header(&mut header, chunk, cpu, &time);
+    let mut bytes = header.to_vec();
     for words in slots {
         bytes.extend(words.0.to_le_bytes());
         bytes.extend(words.1.to_le_bytes());
