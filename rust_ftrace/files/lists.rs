@@ -16,7 +16,6 @@ use crate::engine::function_set::FunctionSet;
 use crate::instance::functions::List;
 use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::sys::text::Text;
-use crate::tracer::Tracer;
 
 /// Which list a file is for.
 pub(super) trait Which: Send + Sync + 'static {
@@ -124,14 +123,7 @@ impl FunctionLines {
                 Some(set) if set.is_empty() => Ok((Some(set.duplicate()?), Some(NONE_LEFT))),
                 Some(set) => Ok::<_, Error>((Some(set.duplicate()?), None)),
             })?,
-            Source::Enabled => match instance.tracer() {
-                Tracer::Nop => (Some(FunctionSet::new()), None),
-                Tracer::Function | Tracer::CallTrace => (instance.traced_entries()?, None),
-                _ => {
-                    let wanted = instance.with_lists(|lists| lists.wanted(instance.machine()))?;
-                    (wanted, None)
-                }
-            },
+            Source::Enabled => (instance.traced()?, None),
         };
         Ok(())
     }

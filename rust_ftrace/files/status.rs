@@ -33,19 +33,14 @@ impl Small for Status {
         let lost = (counts.lost())
             .wrapping_add(without_buffer)
             .wrapping_add(by_clock);
-        let (armed, filter, notrace, patterns) = instance.with_lists(|lists| {
+        let (filter, notrace, patterns) = instance.with_lists(|lists| {
             let count = |list| lists.get(list).map(|set| set.len());
             let mut patterns = KVVec::new();
             patterns.extend_from_slice(lists.patterns(), GFP_KERNEL)?;
-            Ok::<_, Error>((
-                lists.armed(),
-                count(List::Filter),
-                count(List::Notrace),
-                patterns,
-            ))
+            Ok::<_, Error>((count(List::Filter), count(List::Notrace), patterns))
         })?;
-        let armed = match armed {
-            Some(armed) => armed,
+        let armed = match instance.traced()? {
+            Some(traced) => traced.len(),
             None => instance
                 .machine()
                 .with_catalog(|catalog| Ok(catalog.len()))?,

@@ -8,9 +8,10 @@ use super::Instance;
 use crate::catalog::{Catalog, MAX_LOCATION_OFFSET};
 use crate::engine::filter::{words, Refusal, Selector, StackCommand};
 use crate::engine::function_set::FunctionSet;
+use crate::engine::options::TraceOption;
 use crate::machine::Machine;
 use crate::shim::AllocError;
-use crate::sys::symbols;
+use crate::sys::{symbols, unwind};
 use crate::tracer::Tracer;
 
 /// One of the lists.
@@ -41,15 +42,13 @@ impl List {
 /// Most bytes of patterns that are kept for `status`.
 const MAX_PATTERNS: usize = 4096;
 
-/// The lists, and what came of them.
+/// The lists.
 pub(crate) struct Lists {
     /// By [`List`]. `None`: nothing was said, so all functions, or none are left out. An empty set is what
     /// remains of a list whose functions all went away with their modules.
     sets: [Option<FunctionSet>; 4],
     /// The patterns in the filter, with a space after each.
     patterns: KVVec<u8>,
-    /// How many functions are hooked now; `None` for all.
-    armed: Option<usize>,
 }
 
 /// Why words are refused.
@@ -78,7 +77,6 @@ impl Lists {
         Self {
             sets: [const { None }; 4],
             patterns: KVVec::new(),
-            armed: Some(0),
         }
     }
 
@@ -91,11 +89,6 @@ impl Lists {
     fn replace(&mut self, list: List, new: Option<FunctionSet>) -> Option<FunctionSet> {
         let set = self.sets.get_mut(list as usize)?;
         core::mem::replace(set, new)
-    }
-
-    /// How many functions are hooked now; `None` for all that there are.
-    pub(crate) const fn armed(&self) -> Option<usize> {
-        self.armed
     }
 
     /// The patterns in the filter.
@@ -123,11 +116,6 @@ impl Lists {
             Tracer::FunctionGraph => all,
             _ => all && self.get(List::Notrace).is_some(),
         }
-    }
-
-    /// Remembers what is hooked now.
-    pub(crate) fn set_armed(&mut self, armed: Option<usize>) {
-        self.armed = armed;
     }
 
     /// Takes the functions at addresses `range` out of all lists; whether any were there.
@@ -232,6 +220,38 @@ impl Instance {
     pub(crate) fn is_traced(&self, start: u64) -> bool {
         let control = self.control.lock();
         control.tracer != Tracer::Nop && control.lists.want(&self.machine, start)
+    }
+
+    /// The functions that are traced now; `None` for all.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory, and those of [`Machine::with_catalog`].
+    pub(crate) fn traced(&self) -> Result<Option<FunctionSet>> {
+        let control = self.control.lock();
+        let wanted = match control.tracer {
+            Tracer::Nop => return Ok(Some(FunctionSet::new())),
+            Tracer::FunctionGraph => return Ok(Some(self.wanted_calls(&control)?)),
+            Tracer::Function | Tracer::CallTrace => self.wanted_entries(&control)?,
+        };
+        if !control.options.has(TraceOption::FuncStackTrace) {
+            return Ok(wanted);
+        }
+        let left_out = |catalog: &Catalog| {
+            let mut left_out = FunctionSet::new();
+            for names in unwind::OWN_FUNCTIONS {
+                let Ok(selector) = Selector::parse(names) else {
+                    continue;
+                };
+                left_out = left_out.union(&catalog.select(&selector)?)?;
+            }
+            let wanted = match &wanted {
+                Some(wanted) => wanted.difference(&left_out)?,
+                None => catalog.all()?.difference(&left_out)?,
+            };
+            Ok(Some(wanted))
+        };
+        self.machine.with_catalog(left_out)
     }
 
     /// Edits a list by what was written to its file. With `replace` the old list goes; if no words

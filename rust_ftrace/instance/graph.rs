@@ -167,12 +167,18 @@ impl Lists {
 }
 
 impl Instance {
-    /// Hooks the calls that the lists say, and no others; how many functions those are.
+    /// The functions whose calls the lists say.
+    pub(super) fn wanted_calls(&self, control: &Control) -> Result<FunctionSet> {
+        let roles = control.lists.roles(&self.machine)?;
+        Ok(roles.plain.union(&roles.roots)?.union(&roles.skip)?)
+    }
+
+    /// Hooks the calls that the lists say, and no others.
     ///
     /// # Errors
     ///
     /// Nothing is changed then. Those of [`Probes::trace`].
-    pub(super) fn arm_calls(&self, control: &mut Control) -> Result<usize> {
+    pub(super) fn arm_calls(&self, control: &mut Control) -> Result {
         let roles = control.lists.roles(&self.machine)?;
         self.set_graph(control);
         let groups = [
@@ -203,7 +209,7 @@ impl Instance {
         if sleep_counts {
             control.calls.switches.clear();
         }
-        Ok(groups.iter().map(|group| group.ips.len()).sum())
+        Ok(())
     }
 
     /// Has calls recorded as options and limits say.

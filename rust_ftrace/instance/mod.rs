@@ -161,11 +161,10 @@ impl Instance {
     /// Hooks the functions that tracer and lists say, and no others.
     fn rearm(&self, control: &mut Control) -> Result {
         let none = Functions::Only(&[]);
-        let armed = match control.tracer {
+        match control.tracer {
             Tracer::Nop => {
                 self.hook.trace(none)?;
                 control.calls.clear();
-                Some(0)
             }
             Tracer::Function | Tracer::CallTrace => {
                 let wanted = self.wanted_entries(control)?;
@@ -173,15 +172,12 @@ impl Instance {
                 self.hook
                     .trace(set.map_or(Functions::All, Functions::Only))?;
                 control.calls.clear();
-                set.map(<[_]>::len)
             }
             Tracer::FunctionGraph => {
-                let armed = self.arm_calls(control)?;
+                self.arm_calls(control)?;
                 self.hook.trace(none)?;
-                Some(armed)
             }
-        };
-        control.lists.set_armed(armed);
+        }
         if control.tracer != Tracer::FunctionGraph {
             // (what writes other events does not look for entries that are not complete)
             self.complete_entries(None);
@@ -216,7 +212,7 @@ impl Instance {
         }
     }
 
-    /// Calls `user` with the two lists.
+    /// Calls `user` with the lists.
     pub(crate) fn with_lists<R>(&self, user: impl FnOnce(&Lists) -> R) -> R {
         user(&self.control.lock().lists)
     }
@@ -276,11 +272,15 @@ impl Instance {
                 if on {
                     recorder.beside().make_room(self.machine.core_text())?;
                 }
-                if !on {
-                    recorder.record_beside_all(What::Stack, false);
-                }
-                let own: &[_] = if on { unwind::OWN_FUNCTIONS } else { &[] };
-                self.hook.leave_out(own)?;
+                let left_out = |on| match on {
+                    true => unwind::OWN_FUNCTIONS,
+                    false => &[],
+                };
+                self.hook.leave_out(left_out(on)).inspect_err(|_| {
+                    // (some may be left out, or not, already)
+                    let was_on = control.options.has(option);
+                    let _ = self.hook.leave_out(left_out(was_on));
+                })?;
                 recorder.record_beside_all(What::Stack, on);
             }
             TraceOption::FuncArgs => recorder.record_beside_all(What::Args, on),
@@ -291,8 +291,11 @@ impl Instance {
         self.set_graph(&control);
         if option == TraceOption::SleepTime && control.tracer == Tracer::FunctionGraph {
             // (other hooks)
-            self.rearm(&mut control)
-                .inspect_err(|_| control.options = before)?;
+            if let Err(error) = self.rearm(&mut control) {
+                control.options = before;
+                self.set_graph(&control);
+                return Err(error);
+            }
         }
         Ok(())
     }

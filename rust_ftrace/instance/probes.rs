@@ -103,16 +103,6 @@ impl Instance {
         })
     }
 
-    /// The functions that are traced by their entries; `None` for all.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM` if there is no memory, and those of
-    /// [`Machine::with_catalog`](crate::machine::Machine::with_catalog).
-    pub(crate) fn traced_entries(&self) -> Result<Option<FunctionSet>> {
-        self.wanted_entries(&self.control.lock())
-    }
-
     /// Calls `user` with the probes. `control` is held.
     fn with_probes<R>(&self, user: impl FnOnce(&[StackProbe]) -> R) -> R {
         self.hook.handler().beside().probes().with(user)

@@ -169,6 +169,7 @@ everything() {
 	calls forks 2
 	calls files 3
 	echo 0 >$R/tracing_on
+	(set +x; hooked_as_said)
 	accounts_agree
 	is 'lost' "$(status 'events lost')" 0
 	[ $SLOWER -ne 1 ] || [ "$(status 'left out while a stack was unwound')" -gt 0 ]

@@ -64,6 +64,7 @@ below_a_root() {
 	mount_once
 	calls files 20
 	echo 0 >$R/tracing_on
+	(set +x; hooked_as_said)
 	shapes $R/trace >/tmp/shapes
 	# One tree, all of it.
 	is "first line" "$(head -n 1 /tmp/shapes)" "0 $MOUNT() {"

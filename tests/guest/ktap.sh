@@ -235,6 +235,13 @@ stock_off() {
 	echo >$T/trace
 }
 
+# What we say is hooked is what the kernel says, whose own tracer hooks nothing.
+hooked_as_said() {
+	is 'hooked, in the kernel' "$(sed 's/ .*//' $T/enabled_functions | sort)" \
+		"$(sed 's/ .*//' $R/enabled_functions | sort)"
+	is count "$(grep -c . $R/enabled_functions)" "$(status 'armed functions')"
+}
+
 # both_with OPTION FILTER COMMAND...: /tmp/stock.trace and /tmp/our.trace of what both tracers record of the
 # functions, with an option of both, while the command runs, as $pid.
 both_with() {
