@@ -33,6 +33,19 @@ against_graph() {
 	tries 5 one_against_graph "$1" "$2"
 }
 
+# Without what comes at any time: interrupts, as far as they are not left out anyhow; and on a debug kernel, which
+# keeps the stacks of all of them, what allocations do.
+ANY_TIME='^(irq_enter_rcu|irq_exit_rcu|handle_softirqs|idle_cpu|__hrtimer_rearm_deferred|rcu_irq_exit_check_preempt)$'
+VARIES='^$'
+[ "$SLOWER" -eq 1 ] || VARIES='alloc|free|slab|kmem'
+prune() {
+	awk -v any_time="$ANY_TIME" -v varies="$VARIES" '
+		hidden && $1 > at { next }
+		{ at = $1; hidden = $2 ~ any_time }
+		hidden { next }
+		{ print; hidden = $2 ~ varies }'
+}
+
 one_against_graph() {
 	local root=$1 action=$2
 	echo nop >$R/current_tracer
@@ -43,7 +56,7 @@ one_against_graph() {
 	echo function_graph >$T/current_tracer
 	eval "$action"
 	echo 0 >$T/tracing_on
-	graph_nesting <$T/trace >/tmp/graph
+	graph_nesting <$T/trace | prune >/tmp/graph
 	echo nop >$T/current_tracer
 	echo >$T/set_graph_function
 	echo 1 >$T/tracing_on
@@ -65,11 +78,14 @@ one_against_graph() {
 		}
 		substr(state, 3, 1) != "." { next }
 		!found && name == root { found = 1; me = task; base = depth; print 0, name; next }
-		found && task == me {
+		# (an interrupt that has not said yet, or says no more, that it is one; no task is like it)
+		/<-(sysvec_|common_interrupt|irqentry_)/ { interrupt = 1 }
+		substr(state, 1, 1) == "." { interrupt = 0 }
+		found && task == me && !interrupt {
 			# (what comes later need not be read)
 			if (depth <= base) exit
 			print depth - base, name
-		}' >/tmp/ours
+		}' | prune >/tmp/ours
 	head -n 5 /tmp/graph /tmp/ours
 	# What the two runs did may differ in a call or two (allocation, scheduling); the nesting of the
 	# calls that both have may not.
