@@ -55,7 +55,16 @@ has_open() {
 	shapes $R/trace | grep -qxF "0 $SLEEP() {"
 }
 
+# (the entry of a call counts already when an interrupt comes before it is recorded, with fgraph as with us: the calls
+# of that interrupt stand one too deep then)
 below_a_root() {
+	echo 0 >$R/options/funcgraph-irqs
+	tries 3 one_below_a_root
+	echo 1 >$R/options/funcgraph-irqs
+}
+one_below_a_root() {
+	echo nop >$R/current_tracer
+	echo 1 >$R/tracing_on
 	echo "$MOUNT" >$R/graph_function
 	says $R/graph_function "$MOUNT"
 	says $R/set_graph_function "$MOUNT"
@@ -72,10 +81,18 @@ below_a_root() {
 	is "roots" "$(grep -c '^0 ' /tmp/shapes)" 2
 	[ "$(wc -l </tmp/shapes)" -gt $MANY ]
 	awk -v many=$MANY '
-		/\{$/ { if ($1 != depth) bad = 1; depth++ }
-		/\(\);$/ { if ($1 != depth) bad = 1; leaves++ }
-		/^[0-9]+ }/ { depth--; if ($1 != depth) bad = 1 }
-		END { exit bad || depth || leaves < many / 4 }' /tmp/shapes
+		BEGIN { depth = 0 }
+		function at(depth) {
+			if ($1 == depth || bad++) return
+			print "line " NR ": depth " depth " expected"
+			for (i = NR - 10; i < NR; i++) print line[i]
+			print
+		}
+		{ line[NR] = $0 }
+		/\{$/ { at(depth); depth++ }
+		/\(\);$/ { at(depth); leaves++ }
+		/^[0-9]+ }/ { depth--; at(depth) }
+		END { print leaves " leaves"; exit bad || depth || leaves < many / 4 }' /tmp/shapes
 	is "returns missed" "$(status 'missed returns')" 0
 	echo >$R/graph_function
 	says $R/graph_function '#### all functions enabled ####'
