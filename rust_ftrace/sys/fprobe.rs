@@ -77,6 +77,9 @@ struct Probe<T: CallHandler<D>, D: Copy + 'static> {
     _pin: PhantomPinned,
 }
 
+/// A probe where fprobe knows it.
+type Placed<T, D> = Pin<KBox<Probe<T, D>>>;
+
 /// The functions of one role.
 pub(crate) struct Group<'a, R> {
     pub(crate) role: R,
@@ -90,11 +93,11 @@ pub(crate) struct Group<'a, R> {
 ///
 /// All of `live` are registered, none of `idle` is.
 pub(crate) struct Probes<T: CallHandler<D>, D: Copy + 'static> {
-    live: KVec<Pin<KBox<Probe<T, D>>>>,
+    live: KVec<Placed<T, D>>,
     /// Calls may still be open that know the address of one of these. So they are used for nothing else.
-    idle: KVec<Pin<KBox<Probe<T, D>>>>,
+    idle: KVec<Placed<T, D>>,
     /// The same, of which nothing is to be used any more.
-    worn: KVec<Pin<KBox<Probe<T, D>>>>,
+    worn: KVec<Placed<T, D>>,
     /// Calls whose return was missed by probes that are gone.
     missed: u64,
 }
@@ -215,12 +218,9 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
     /// returns of calls that it was not told of, and fprobe warns then (`fprobe_return()`). A number is kept as long
     /// as anybody uses it, and the next one is another: so if it is 0, one is asked for once more. If somebody else
     /// has fprobe hold it, that is in vain.
-    fn away_from_0(
-        handler: *const T,
-        role: T::Role,
-        ip: usize,
-    ) -> Result<Option<Pin<KBox<Probe<T, D>>>>> {
-        let ops = symbols::address_of(b"fprobe_graph_ops").unwrap_or(0) as *const bindings::fgraph_ops;
+    fn away_from_0(handler: *const T, role: T::Role, ip: usize) -> Result<Option<Placed<T, D>>> {
+        let ops =
+            symbols::address_of(b"fprobe_graph_ops").unwrap_or(0) as *const bindings::fgraph_ops;
         if ops.is_null() {
             return Ok(None);
         }
@@ -277,7 +277,9 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
             let mut kept = self.live.iter().zip(&keep).filter(|(_, keep)| **keep);
             kept.any(|(probe, _)| probe.role == role && probe.ips.binary_search(ip).is_ok())
         };
-        let first = groups.iter().find_map(|group| Some((group.role, *group.ips.first()?)));
+        let first = groups
+            .iter()
+            .find_map(|group| Some((group.role, *group.ips.first()?)));
         let _number = match first {
             Some((role, ip)) if self.live.is_empty() => Self::away_from_0(handler, role, ip)?,
             _ => None,
@@ -325,7 +327,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
         }
     }
 
-    fn retire(&mut self, mut probe: Pin<KBox<Probe<T, D>>>) {
+    fn retire(&mut self, mut probe: Placed<T, D>) {
         // SAFETY: It is not moved.
         unsafe { probe.as_mut().get_unchecked_mut() }.unregister();
         self.missed = self.missed.wrapping_add(probe.missed());
