@@ -118,6 +118,7 @@ macro_rules! models {
     )* };
 }
 
+mod calls;
 mod consuming;
 
 models! {

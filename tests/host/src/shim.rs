@@ -81,7 +81,11 @@ impl Word {
     pub(crate) fn toggle_release<const BITS: u64>(&self) {
         preempt::point();
         let value = self.0.load(Ordering::Relaxed) ^ BITS;
-        self.0.store(value, Ordering::Release);
+        let order = match weakened(Part::ToggleRelease) {
+            false => Ordering::Release,
+            true => Ordering::Relaxed,
+        };
+        self.0.store(value, order);
     }
 
     /// Adds, atomic towards interrupts of this CPU only.
@@ -110,6 +114,7 @@ pub(crate) fn fence_acquire() {
 pub(crate) enum Part {
     LoadAcquire,
     StoreRelease,
+    ToggleRelease,
     FenceRelease,
     FenceAcquire,
     /// Of the models' own: nothing here waits for writers to end.
