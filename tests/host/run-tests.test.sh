@@ -1,0 +1,69 @@
+#!/bin/bash
+# Does qemu/run-tests go on in another guest after QEMU's fault, and only then? The guests are made up.
+set -euo pipefail
+top=$(cd "$(dirname "$0")/../.." && pwd)
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+passed=0 failed=0
+
+mkdir -p "$dir/scripts" "$dir/tests/guest"
+cp -r "$top/qemu" "$dir/"
+cp "$top/scripts/lib.sh" "$dir/scripts/"
+for n in 1 2 3; do : >"$dir/tests/guest/0$n-file.sh"; done
+printf '#!/bin/sh\necho 7.2.12\n' >"$dir/scripts/kernel"
+# The guest: in its first runs, as many as $dir/deaths says, it dies in 02-file.sh, of what $dir/code shows.
+cat >"$dir/qemu/run-guest" <<'EOF'
+#!/bin/bash
+dir=$(cd "$(dirname "$0")/.." && pwd)
+shift
+echo "$*" >>"$dir/runs"
+left=$(cat "$dir/deaths")
+echo $((left - 1)) >"$dir/deaths"
+{
+	echo '[    0.000000] Linux version 7.2.12'
+	[[ $left -le 0 ]] || {
+		echo '[    2.500000] Oops: int3: 0000 [#1] SMP NOPTI'
+		echo "[    2.500002] Code: 90 90 $(cat "$dir/code") 00 00"
+	}
+	[[ $left -gt 0 ]] || echo '[    3.000000] reboot: Power down'
+} >"$GUEST_LOGS/console.log"
+{
+	echo 'KTAP version 1'
+	for file; do
+		printf '%s\n' "# file: $file" "ok 1 of $file"
+		[[ $left -le 0 || $file != 02-file.sh ]] || exit
+		printf '%s\n' '1..1' "# end: $file exit=0 splats=0 seconds=1"
+	done
+	echo '# all done'
+} >"$GUEST_LOGS/result.log"
+[[ $left -le 0 ]]
+EOF
+chmod +x "$dir/qemu/run-guest" "$dir/scripts/kernel"
+
+# expect NAME DEATHS CODE WANTED RUNS: the last line, and how many guests were run
+expect() {
+	local out last
+	echo "$2" >"$dir/deaths"
+	echo "$3" >"$dir/code"
+	rm -f "$dir/runs"
+	out=$(RUST_FTRACE_CACHE=$dir/cache timeout 60 "$dir/qemu/run-tests" 2>&1) || :
+	last=$(tail -n 1 <<<"$out")
+	if [[ $last == "$4" && $(wc -l <"$dir/runs") -eq $5 ]]; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		printf '%s\n' "FAIL: $1: wanted '$4' of $5 guests, got:" "$out" "$(cat "$dir/runs")"
+	fi
+}
+# (each guest also counts for its console, and for its end)
+expect 'nothing happens' 0 '' '5 passed, 0 failed, 0 skipped' 1
+expect 'a breakpoint that is not there' 1 '0f <1f> 44' '7 passed, 0 failed, 0 skipped' 2
+if [[ $(sed -n 2p "$dir/runs") == *01-file.sh* ]]; then
+	failed=$((failed + 1))
+	echo "FAIL: what had passed was run again"
+fi
+expect 'twice' 2 '0f <1f> 44' '9 passed, 0 failed, 0 skipped' 3
+expect 'a breakpoint that is there' 1 'cc <1f> 44' '2 passed, 4 failed, 0 skipped' 1
+
+echo "$passed passed, $failed failed"
+((failed == 0))
