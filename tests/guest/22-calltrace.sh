@@ -202,11 +202,11 @@ overwritten_tries() { tries 3 overwritten; }
 
 t 'what function shows, by the same hook' same_as_function
 t 'as deep as func-depth says' indented
-# (all functions are hooked, by both tracers, several times: minutes)
+t 'nesting as function_graph has it, on two CPUs' as_function_graph_tries
+# (all functions are hooked by both tracers: minutes)
 if [ -z "$nesting" ]; then
-	skip 'nesting as function_graph has it' 'takes minutes: CMDLINE=nesting=1'
+	skip 'and after lost events' 'takes minutes: CMDLINE=nesting=1'
 else
-	t 'nesting as function_graph has it, on two CPUs' as_function_graph_tries
 	t 'and after lost events' overwritten_tries
 fi
 finish
