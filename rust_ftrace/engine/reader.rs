@@ -136,6 +136,22 @@ impl<S: Storage> Ring<S> {
         (found == seq).then_some(first_event)
     }
 
+    /// The sub-buffer that event `index` is in, if it is there; else one before it. `extent` is the ring's.
+    fn subbuf_of(&self, extent: &Extent, index: u64) -> u64 {
+        let (mut first, mut last) = (extent.oldest, extent.newest);
+        // (mostly nothing was cleared, and the first one it is)
+        while index > extent.first_event && first < last {
+            let middle = first.saturating_add(last.saturating_sub(first).div_ceil(2));
+            match self.first_event_of(middle) {
+                Some(event) if event > index => last = middle.saturating_sub(1),
+                Some(_) => first = middle,
+                // A writer is faster.
+                None => break,
+            }
+        }
+        first
+    }
+
     /// What the ring holds now; nothing, if a writer was faster than this every time.
     pub(crate) fn extent(&self) -> Extent {
         self.try_extent().unwrap_or_default()
@@ -509,7 +525,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Cursor<B> {
         let extent = ring.extent();
         Self(Window {
             copy,
-            seq: extent.oldest,
+            seq: ring.subbuf_of(&extent, from),
             complete: 0,
             overtaken: 0,
             place: Place {
