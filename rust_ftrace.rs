@@ -16,6 +16,8 @@ mod engine;
 mod files;
 #[path = "rust_ftrace/instance/mod.rs"]
 mod instance;
+#[path = "rust_ftrace/instances.rs"]
+mod instances;
 #[path = "rust_ftrace/machine.rs"]
 mod machine;
 #[path = "rust_ftrace/setup.rs"]
@@ -28,7 +30,7 @@ mod sys;
 mod tracer;
 
 use files::Directory;
-use instance::Instance;
+use instances::Instances;
 use machine::Machine;
 use sys::cpu::Hotplug;
 use sys::modules::Notifier;
@@ -43,13 +45,13 @@ const NAME: &CStr = c"rftrace";
 #[pin_data]
 struct RustFtrace {
     // Field order is teardown order: first nobody can ask for anything any more, then nobody tells
-    // us anything, and then the instance unhooks itself and frees its buffers.
+    // us anything, and then the instances unhook themselves and free their buffers.
     _directory: Directory,
     #[pin]
-    _hotplug: Hotplug<Instance>,
+    _hotplug: Hotplug<Instances>,
     #[pin]
-    _modules: Notifier<Instance>,
-    _instance: Arc<Instance>,
+    _modules: Notifier<Instances>,
+    _instances: Arc<Instances>,
 }
 
 impl kernel::InPlaceModule for RustFtrace {
@@ -57,13 +59,13 @@ impl kernel::InPlaceModule for RustFtrace {
         pin_init::pin_init_scope(|| {
             setup::check_kernel()?;
             let machine = Arc::pin_init(Machine::new(), GFP_KERNEL)?;
-            let instance = Arc::pin_init(Instance::new(machine)?, GFP_KERNEL)?;
-            setup::apply_parameters(&instance)?;
+            let instances = Arc::pin_init(Instances::new(machine)?, GFP_KERNEL)?;
+            setup::apply_parameters(instances.top())?;
             Ok(try_pin_init!(Self {
-                _hotplug <- Hotplug::new(c"rftrace:prepare", instance.clone()),
-                _modules <- Notifier::new(instance.clone()),
-                _directory: Directory::new(NAME, &instance).inspect_err(setup::explain)?,
-                _instance: instance,
+                _hotplug <- Hotplug::new(c"rftrace:prepare", instances.clone()),
+                _modules <- Notifier::new(instances.clone()),
+                _directory: Directory::top(NAME, &instances).inspect_err(setup::explain)?,
+                _instances: instances,
             }? Error))
         })
     }

@@ -13,6 +13,7 @@ use crate::engine::btf::Btf;
 use crate::engine::clock::{ClockKind, Conversion};
 use crate::engine::raw::TimeFormat;
 use crate::engine::render::TimeUnit;
+use crate::instance::graph::Calls;
 use crate::sys::clock;
 use crate::sys::context::cycles;
 use crate::sys::seq_reader::read_btf;
@@ -51,6 +52,7 @@ pub(crate) enum Timeline {
 
 impl Timeline {
     /// The time of `stamp` and its unit.
+    #[inline]
     pub(crate) fn time(&self, stamp: u64) -> (u64, TimeUnit) {
         match self {
             Self::Plain(unit) => (stamp, *unit),
@@ -106,6 +108,13 @@ pub(crate) struct Machine {
     /// Where the code lies that interrupts come in by, once it was asked for.
     #[pin]
     irq_text: Mutex<Option<Range<u64>>>,
+    /// What programs' marks are shown as: the address of the kernel's own function for that, as in ftrace.
+    marker_ip: u64,
+    /// Hooks of calls whose instance was removed.
+    #[pin]
+    calls: Mutex<KVec<Calls>>,
+    #[pin]
+    hooking: Mutex<()>,
     /// Read when it is first asked for.
     #[pin]
     btf: Mutex<Option<Option<Arc<KernelBtf>>>>,
@@ -121,6 +130,9 @@ impl Machine {
             local_is_counter: Self::look_at_clocks(),
             conversion <- new_mutex!(None),
             irq_text <- new_mutex!(None),
+            marker_ip: symbols::address_of(b"tracing_mark_write").unwrap_or(0),
+            calls <- new_mutex!(KVec::new()),
+            hooking <- new_mutex!(()),
             btf <- new_mutex!(None),
         }? Error)
     }
@@ -223,6 +235,11 @@ impl Machine {
         found.clone()
     }
 
+    /// What programs' marks are shown as.
+    pub(crate) fn marker_ip(&self) -> u64 {
+        self.marker_ip
+    }
+
     /// The types of the kernel; `None` if it does not say, or there is no memory.
     pub(crate) fn btf(&self) -> Option<Arc<KernelBtf>> {
         let mut kept = self.btf.lock();
@@ -291,6 +308,22 @@ impl Machine {
     /// How many modules were loaded: after an event of the last one is seen, it is among them.
     pub(crate) fn modules_loaded(&self) -> u64 {
         self.modules_loaded.load(Ordering::Acquire)
+    }
+
+    /// Hooks of calls: those of an instance that was removed, or new ones.
+    pub(crate) fn reuse_calls(&self) -> Calls {
+        self.calls.lock().pop().unwrap_or(Calls::new())
+    }
+
+    /// Keeps hooks of calls for another instance.
+    pub(crate) fn keep_calls(&self, calls: Calls) {
+        // (without memory they go: see `Probes::retire`)
+        let _ = self.calls.lock().push(calls, GFP_KERNEL);
+    }
+
+    /// Held while calls are hooked: see [`Probes::trace`](crate::sys::fprobe::Probes::trace).
+    pub(crate) fn hooks_calls(&self) -> impl Sized + '_ {
+        self.hooking.lock()
     }
 
     /// Bytes of memory that the list takes now.

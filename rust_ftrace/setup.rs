@@ -2,6 +2,8 @@
 
 //! What is looked at and done when the module is loaded.
 
+use core::borrow::Borrow;
+
 use kernel::prelude::*;
 
 use crate::engine::filter::words;
@@ -64,7 +66,8 @@ pub(crate) fn explain(error: &Error) {
 ///
 /// Those of the files of the same names; the log says for which.
 pub(crate) fn apply_parameters(instance: &Instance) -> Result {
-    let size_kb = *crate::module_parameters::buffer_size_kb.value();
+    // (a reference before Linux 7.3, and a copy since)
+    let size_kb: u64 = *crate::module_parameters::buffer_size_kb.value().borrow();
     if size_kb != 0 {
         let result = usize::try_from(size_kb)
             .map_err(Error::from)

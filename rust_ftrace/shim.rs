@@ -11,8 +11,9 @@
 use core::arch::asm;
 use core::cell::UnsafeCell;
 use core::convert::Infallible;
-use core::sync::atomic::{compiler_fence, AtomicPtr, Ordering};
+use core::sync::atomic::{compiler_fence, AtomicPtr, AtomicU64, Ordering};
 
+use kernel::alloc::{flags::GFP_NOWAIT, Flags};
 use kernel::prelude::*;
 
 pub(crate) use kernel::alloc::AllocError;
@@ -112,6 +113,21 @@ impl Word {
         }
     }
 
+    /// Sets bits, atomic towards all CPUs.
+    pub(crate) fn set_bits(&self, bits: u64) {
+        self.shared().fetch_or(bits, Ordering::Relaxed);
+    }
+
+    /// Clears bits, atomic towards all CPUs.
+    pub(crate) fn clear_bits(&self, bits: u64) {
+        self.shared().fetch_and(!bits, Ordering::Relaxed);
+    }
+
+    fn shared(&self) -> &AtomicU64 {
+        // SAFETY: Valid and aligned as long as `self`; all accesses are atomic.
+        unsafe { AtomicU64::from_ptr(self.0.get()) }
+    }
+
     /// Adds, atomic towards interrupts of this CPU only.
     #[inline(always)]
     pub(crate) fn local_add(&self, value: u64) {
@@ -124,6 +140,24 @@ impl Word {
                 options(nostack),
             );
         }
+    }
+}
+
+/// Adds to a number of two words, the lower first, atomic towards interrupts of this CPU only: whoever comes
+/// between the two halves carries for itself. Another CPU may see the carry missing for a moment.
+#[inline(always)]
+pub(crate) fn local_add_wide(number: &[Word; 2], value: u128) {
+    // SAFETY: Two valid, aligned words, one behind the other, which no other CPU writes by the contract of this
+    // function. The carry is in the flags, which interrupts leave as they are.
+    unsafe {
+        asm!(
+            "add qword ptr [{number}], {low}",
+            "adc qword ptr [{number} + 8], {high}",
+            number = in(reg) number.as_ptr(),
+            low = in(reg) value as u64,
+            high = in(reg) (value >> 64) as u64,
+            options(nostack),
+        );
     }
 }
 
@@ -196,8 +230,12 @@ pub(crate) struct Table<T, const N: usize>(KVBox<[T; N]>);
 impl<T, const N: usize> Table<T, N> {
     /// An array of what `make` makes. It is filled in place: a stack may not have room for it.
     pub(crate) fn new(make: impl Fn() -> T) -> Result<Self, AllocError> {
+        Self::with_flags(make, GFP_KERNEL)
+    }
+
+    fn with_flags(make: impl Fn() -> T, flags: Flags) -> Result<Self, AllocError> {
         let array = pin_init::init_array_from_fn(|_| make());
-        let table = KVBox::init::<Infallible>(array, GFP_KERNEL).map_err(|_| AllocError)?;
+        let table = KVBox::init::<Infallible>(array, flags).map_err(|_| AllocError)?;
         Ok(Self(table))
     }
 }
@@ -256,10 +294,19 @@ impl LazyWords {
 
     /// The words, which are made if they are not there.
     pub(crate) fn get_or_make(&self) -> Result<&Words, AllocError> {
+        self.make(GFP_KERNEL)
+    }
+
+    /// The same where nobody may sleep.
+    pub(crate) fn get_or_make_now(&self) -> Result<&Words, AllocError> {
+        self.make(GFP_NOWAIT)
+    }
+
+    fn make(&self, flags: Flags) -> Result<&Words, AllocError> {
         if let Some(words) = self.get() {
             return Ok(words);
         }
-        let new = KVBox::into_raw(Table::new(|| Word::new(0))?.0);
+        let new = KVBox::into_raw(Table::with_flags(|| Word::new(0), flags)?.0);
         let order = Ordering::AcqRel;
         // INVARIANT: Just made, and replaces `ZEROES` only.
         if (self

@@ -16,6 +16,8 @@ pub(crate) struct Counts {
     pub(crate) overrun: u64,
     /// Events not written: the buffer was full, in discard mode.
     pub(crate) dropped: u64,
+    /// Of events written or not: marks of programs.
+    pub(crate) marks: u64,
 }
 
 impl Counts {
@@ -25,6 +27,7 @@ impl Counts {
             read: sum(self.read, other.read),
             overrun: sum(self.overrun, other.overrun),
             dropped: sum(self.dropped, other.dropped),
+            marks: sum(self.marks, other.marks),
         }
     }
 
@@ -40,6 +43,11 @@ impl Counts {
     /// Events that were not written.
     pub(crate) fn lost(&self) -> u64 {
         self.overrun.wrapping_add(self.dropped)
+    }
+
+    /// Entries and returns of functions, recorded or not.
+    pub(crate) fn hits(&self) -> u64 {
+        (self.written.wrapping_add(self.lost())).wrapping_sub(self.marks)
     }
 
     /// Events whose place was taken, if `present` are still there.

@@ -9,7 +9,8 @@
 
 use core::ops::Range;
 
-use super::reader::{Decoder, Event, Extent, Extras, Place, Refill, Window, PATIENCE};
+use super::decode::{Decoder, Event, Extras};
+use super::reader::{Beside, Extent, Place, Refill, Window, PATIENCE};
 use super::ring::{Ring, Storage};
 use super::slot::Words;
 
@@ -196,6 +197,12 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
         self.window.stack(&self.extras())
     }
 
+    /// What a program has written, if that is the event.
+    pub(crate) fn text(&self) -> impl Iterator<Item = u8> + '_ {
+        let end = (self.peeked).map_or(0, |(_, _, after)| after.decoded);
+        self.window.text(&self.extras(), end)
+    }
+
     /// Takes event `index`, which was the next one; whether it still was.
     pub(crate) fn take(&mut self, index: u64) -> bool {
         match self.peeked {
@@ -207,6 +214,78 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
             }
             _ => false,
         }
+    }
+
+    /// Gives `sink` one event after the other, with what it has beside it, if anything; takes those that it accepts, and ends
+    /// with the first that it does not.
+    ///
+    /// As [`Consumer::peek`] and [`Consumer::take`] do, in fewer instructions: little is kept from one event to the next.
+    pub(crate) fn drain<S: Storage>(
+        &mut self,
+        ring: &Ring<S>,
+        mut sink: impl FnMut(&Event, Option<Beside<'_, B>>) -> bool,
+    ) {
+        self.peeked = None;
+        let mut start = self.window.place;
+        while self.has_slots(ring) {
+            if !self.drain_plain(&mut sink) {
+                return;
+            }
+            let place = &self.window.place;
+            if place.is_between_groups() {
+                start.event = place.event;
+                start.decoded = place.decoded;
+                start.decoder = place.decoder;
+                start.group.end();
+            }
+            let Some(event) = self.window.decode() else {
+                continue;
+            };
+            let beside = event.has_extras.then_some(Beside(&self.window));
+            if !sink(&event, beside) {
+                start.lost = event.lost;
+                self.window.place = start;
+                return;
+            }
+            self.read = self.read.wrapping_add(event.count());
+        }
+    }
+
+    /// The same of the next slots, as long as they are events with nothing beside them; whether all were accepted.
+    #[inline(always)]
+    fn drain_plain(
+        &mut self,
+        sink: &mut impl FnMut(&Event, Option<Beside<'_, B>>) -> bool,
+    ) -> bool {
+        let Window {
+            copy,
+            complete,
+            place,
+            from,
+            ..
+        } = &mut self.window;
+        if !place.is_between_groups() || place.event < *from || place.lost != 0 {
+            return true;
+        }
+        let ready = copy.as_ref().get(place.decoded..*complete);
+        let decoder = place.decoder;
+        let plain = ready.unwrap_or_default().iter();
+        let mut taken = 0;
+        let mut accepted = true;
+        for event in plain.map_while(|words| decoder.plain(*words)) {
+            if !sink(&event, None) {
+                accepted = false;
+                break;
+            }
+            taken += 1;
+        }
+        if taken != 0 {
+            place.group.end();
+        }
+        place.decoded = place.decoded.wrapping_add(taken);
+        place.event = place.event.wrapping_add(taken as u64);
+        self.read = self.read.wrapping_add(taken as u64);
+        accepted
     }
 
     /// Takes all slots that are ready, at most `most` of them; they are put into `into`, which has room

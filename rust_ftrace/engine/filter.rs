@@ -4,10 +4,11 @@
 //!
 //! ```text
 //! word   = ["!"] names [":mod:" ["!"] module]
-//!        | ["!"] names ":stacktrace" [":" count]     (only in `filter`)
 //! names  = a function's name, or a pattern (see `glob`); empty with ":mod:" for all
 //! module = a module's name, or a pattern
 //! ```
+//!
+//! In `filter` there are also words that have something done; see [`command`](super::command).
 //!
 //! A name without wildcards also means the variants that compilers make of it, such as
 //! `name.constprop.0` and `name.isra.0`; not `name.cold`, which is never entered by a call.
@@ -43,7 +44,7 @@ pub(crate) enum Refusal {
     BadCharacter,
     /// What follows the colon is no command that this file knows.
     UnknownCommand,
-    /// What follows `:stacktrace:` is no number.
+    /// What follows `:stacktrace:` and the like is no number.
     BadCount,
     /// `:mod:` without a module.
     NoModule,
@@ -60,72 +61,15 @@ impl Refusal {
             Self::Empty => "Nothing to remove after '!'",
             Self::BadCharacter => "Not a function name or pattern",
             Self::UnknownCommand => {
-                "Unknown command after ':'; ':mod:' is known, and in filter ':stacktrace'"
+                "Unknown command after ':'; ':mod:' is known, and in filter ':traceon', ':traceoff', \
+                 ':stacktrace', ':snapshot', ':dump', ':cpudump'"
             }
-            Self::BadCount => "Not a number of stacks after ':stacktrace:'",
+            Self::BadCount => "Not a count after the command",
             Self::NoModule => "No module after ':mod:'",
             Self::NoSuchFunction => "No traceable function matches",
             Self::NotTraceable => "The symbol exists but cannot be traced (inlined or notrace)",
         }
     }
-}
-
-/// `names:stacktrace[:count]`: the stacks of these functions are wanted, or no more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StackCommand<'a> {
-    /// They are wanted no more; a count means nothing then.
-    pub(crate) remove: bool,
-    /// A name or a pattern.
-    pub(crate) names: &'a [u8],
-    /// How many; `None` for all.
-    pub(crate) count: Option<u64>,
-}
-
-impl<'a> StackCommand<'a> {
-    /// Understands a word that is such a command; `None` if it is none.
-    pub(crate) fn parse(word: &'a [u8]) -> Option<Result<Self, Refusal>> {
-        const COMMAND: &[u8] = b"stacktrace";
-        let mut parts = word.splitn(3, |&byte| byte == b':');
-        let (names, command) = (parts.next()?, parts.next()?);
-        if command != COMMAND {
-            return None;
-        }
-        let (remove, names) = match names.split_first() {
-            Some((b'!', rest)) => (true, rest),
-            _ => (false, names),
-        };
-        let count = match parts.next() {
-            None => None,
-            Some(count) => match parse_number(count) {
-                Some(count) => Some(count),
-                None => return Some(Err(Refusal::BadCount)),
-            },
-        };
-        if names.is_empty() {
-            return Some(Err(Refusal::Empty));
-        }
-        Some(match names.iter().all(u8::is_ascii_graphic) {
-            false => Err(Refusal::BadCharacter),
-            true => Ok(Self {
-                remove,
-                names,
-                count,
-            }),
-        })
-    }
-
-    /// The functions that it is for.
-    pub(crate) const fn selector(&self) -> Selector<'a> {
-        Selector {
-            remove: self.remove,
-            names: self.names,
-            module: None,
-        }
-    }
-}
-
-fn parse_number(text: &[u8]) -> Option<u64> {
-    core::str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// Splits a text into words and their places in bytes.
@@ -197,6 +141,16 @@ impl<'a> Selector<'a> {
     /// Whether a function of this name, in this module or (`None`) in the kernel itself, is meant.
     pub(crate) fn matches(&self, name: &[u8], module: Option<&[u8]>) -> bool {
         self.matches_module(module) && self.matches_name(name)
+    }
+
+    /// Whether it means functions of `module`, by naming it.
+    pub(crate) fn is_of_module(&self, module: &[u8]) -> bool {
+        (self.module).is_some_and(|wanted| !wanted.inverted && glob::matches(wanted.name, module))
+    }
+
+    /// Whether it means functions of modules that it names.
+    pub(crate) fn names_modules(&self) -> bool {
+        self.module.is_some_and(|wanted| !wanted.inverted)
     }
 
     fn matches_module(&self, module: Option<&[u8]>) -> bool {

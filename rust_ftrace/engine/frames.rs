@@ -4,7 +4,7 @@
 
 use super::call_sites::{enters, is_location, CallSites, Code, Role};
 use super::context::{is_deeper, STACK_BITS};
-use super::reader::Event;
+use super::decode::Event;
 use crate::shim::{AllocError, Vec};
 
 /// Most calls that are open on one stack: as many as the largest stack has room for, if each takes no

@@ -3,14 +3,15 @@
 //! Calls as text, in the format of tracefs's `function_graph` tracer
 //! (kernel/trace/trace_functions_graph.c).
 
-use core::fmt::{Error, Result, Write};
+use core::fmt::{Error, Result};
 use core::ops::Range;
 
+use super::decode::{Event, Extras, What};
 use super::duration;
 use super::line::{all, append, write_long, Line, Output};
+use super::mark::write_mark;
 use super::options::{Options, TraceOption};
-use super::reader::{Event, Extras, What};
-use super::render::Symbols;
+use super::render::{state, Symbols};
 use super::slot::Task;
 use crate::shim::Vec;
 
@@ -61,7 +62,7 @@ pub(crate) fn ticks_of(event: &Event) -> Option<u64> {
     let is_possible = match event.what {
         What::Return => event.duration <= event.time,
         What::Call => event.time.checked_add(event.duration).is_some(),
-        What::Function | What::Entry => false,
+        What::Function | What::Entry | What::Mark | What::RawMark => false,
     };
     is_possible.then_some(event.duration)
 }
@@ -73,6 +74,8 @@ struct CpuState {
     last: Option<Task>,
     /// The depth at which an interrupt began that is not shown.
     hidden_at: Option<u8>,
+    /// The depth of the innermost call that is open, as far as lines tell; -1 for none.
+    depth: i16,
 }
 
 struct Cpu {
@@ -111,7 +114,7 @@ impl Cpu {
                 true
             }
             What::Return => core::mem::take(open) == ip,
-            What::Function | What::Call => {
+            What::Function | What::Call | What::Mark | What::RawMark => {
                 *open = 0;
                 true
             }
@@ -167,6 +170,12 @@ impl Graph {
         self.has(TraceOption::GraphAbstime)
     }
 
+    /// Whether they have one with the duration.
+    #[inline(always)]
+    fn with_duration(&self) -> bool {
+        self.has(TraceOption::GraphDuration) && self.has(TraceOption::ContextInfo)
+    }
+
     #[inline(always)]
     fn has(&self, option: TraceOption) -> bool {
         self.options.has(option)
@@ -204,6 +213,7 @@ impl Graph {
                     state: CpuState {
                         last: None,
                         hidden_at: None,
+                        depth: 0,
                     },
                     open: [0; DEPTHS],
                 };
@@ -241,6 +251,7 @@ impl Graph {
         let mut matches = true;
         if !is_hidden {
             cpu.state.last = Some(event.task);
+            cpu.state.depth = i16::from(event.depth) - i16::from(event.what != What::Entry);
             matches = cpu.matches(event);
         }
         self.change = Some(Change {
@@ -267,6 +278,52 @@ impl Graph {
             self.write_arrow(out, shown, *b"<==========")?;
         }
         Ok(())
+    }
+
+    /// Writes what a program has written, as a comment between calls (print_graph_comment()).
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if there is no memory.
+    pub(crate) fn write_mark<O: Output>(
+        &mut self,
+        out: &mut O,
+        shown: &Shown<'_>,
+        bytes: &[u8],
+    ) -> Result {
+        let event = shown.event;
+        self.change = None;
+        let cpu = self.cpu(shown.cpu)?;
+        let before = cpu.state;
+        cpu.state.last = Some(event.task);
+        // (of no call, so nothing is changed at a depth that is not)
+        let depth = u8::MAX;
+        let open = cpu.open.get(usize::from(depth));
+        let open = open.copied().unwrap_or(0);
+        self.change = Some(Change {
+            index: self.index,
+            state: before,
+            depth,
+            open,
+        });
+        if let Some(last) = before.last {
+            if last.pid() != event.task.pid() {
+                self.write_switch(out, shown.cpu, &last, &event.task)?;
+            }
+        }
+        let mut line = Line::new(out.room()?);
+        self.put_prologue(&mut line, shown);
+        self.put_duration(&mut line, None);
+        let indent = match before.depth {
+            1.. => usize::from(before.depth.unsigned_abs() + 1).wrapping_mul(INDENT),
+            _ => 0,
+        };
+        append!(out, line, BLANKS.get(..indent).unwrap_or_default());
+        append!(out, line, b"/* ");
+        let length = line.length();
+        out.advance(length);
+        write_mark(out, event.what, bytes)?;
+        out.write_str(" */\n")
     }
 
     /// Writes the line itself.
@@ -341,6 +398,9 @@ impl Graph {
     /// bytes.
     #[inline(always)]
     fn put_prologue(&self, line: &mut Line<'_>, shown: &Shown<'_>) {
+        if !self.has(TraceOption::ContextInfo) {
+            return;
+        }
         if self.with_time() {
             line.number(shown.time / 1_000_000_000, 5, b' ');
             line.push(b'.');
@@ -353,6 +413,11 @@ impl Graph {
         if self.has(TraceOption::GraphProc) {
             put_task(line, &shown.event.task);
             line.put(u64::from_le_bytes(*b" |      "), 3);
+        }
+        if self.has(TraceOption::LatencyFormat) {
+            let [a, b, c, d, e] = state(shown.event.context);
+            line.put(u64::from_le_bytes([b' ', a, b, c, d, e, b' ', b'|']), 8);
+            line.push(b' ');
         }
     }
 
@@ -367,7 +432,7 @@ impl Graph {
     /// print_graph_duration(): the column of the duration, at most 29 bytes.
     #[inline(always)]
     fn put_duration(&self, line: &mut Line<'_>, duration: Option<u64>) {
-        if !self.has(TraceOption::GraphDuration) {
+        if !self.with_duration() {
             return;
         }
         match duration {
@@ -409,7 +474,7 @@ impl Graph {
     fn write_arrow(&self, out: &mut impl Output, shown: &Shown<'_>, arrow: [u8; 11]) -> Result {
         let mut line = Line::new(out.room()?);
         self.put_prologue(&mut line, shown);
-        let with_duration = self.has(TraceOption::GraphDuration);
+        let with_duration = self.with_duration();
         if with_duration {
             line.put(all(b' '), 2);
         }
@@ -469,37 +534,4 @@ fn put_task(line: &mut Line<'_>, task: &Task) {
     line.push(b'-');
     line.number(pid.into(), 1, b' ');
     line.blanks(blanks - blanks / 2);
-}
-
-/// Writes the lines that begin with `#` (`__print_graph_headers_flags()`).
-pub(crate) fn write_header(out: &mut dyn Write, tracer: &str, options: Options) -> Result {
-    write!(out, "# tracer: {tracer}\n#\n")?;
-    let columns = [
-        (
-            TraceOption::GraphAbstime,
-            "     TIME       ",
-            "      |         ",
-        ),
-        (TraceOption::GraphCpu, " CPU", " |  "),
-        (
-            TraceOption::GraphProc,
-            "  TASK/PID       ",
-            "   |    |        ",
-        ),
-        (
-            TraceOption::GraphDuration,
-            "  DURATION   ",
-            "   |   |      ",
-        ),
-    ];
-    let shown = || columns.iter().filter(|(option, ..)| options.has(*option));
-    out.write_char('#')?;
-    for (_, name, _) in shown() {
-        out.write_str(name)?;
-    }
-    out.write_str("               FUNCTION CALLS\n#")?;
-    for (_, _, rule) in shown() {
-        out.write_str(rule)?;
-    }
-    out.write_str("               |   |   |   |\n")
 }

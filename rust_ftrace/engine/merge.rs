@@ -2,7 +2,7 @@
 
 //! One stream of events, in the order of time, out of one per CPU.
 
-use super::reader::Event;
+use super::decode::Event;
 use crate::shim::{AllocError, Vec};
 
 /// A CPU's events, in order.
@@ -64,6 +64,7 @@ impl<S: Source> Merge<S> {
     }
 
     /// The next event, and where it is from.
+    #[inline(always)]
     pub(crate) fn next(&mut self) -> Option<(&S, &Event)> {
         if core::mem::take(&mut self.given) {
             self.advance()?;

@@ -3,7 +3,7 @@
 //! The options of `options/` and `trace_options`: their names, and which are on.
 //!
 //! Names and values at the start are tracefs's (kernel/trace/trace.h, trace_functions_graph.c), but for
-//! `func-depth`, which it does not have.
+//! `func-depth`, which it does not have. Some change nothing: what they are about is not there, or always so.
 
 macro_rules! options {
     ($($(#[$doc:meta])* $option:ident = $name:literal $default:ident,)*) => {
@@ -38,10 +38,42 @@ macro_rules! options {
 }
 
 options! {
+    /// Lines of entries have the caller.
+    PrintParent = "print-parent" on,
+    /// Names of functions have the offset and the size.
+    SymOffset = "sym-offset" off,
+    /// And the address.
+    SymAddr = "sym-addr" off,
+    /// There are no lines that explain columns.
+    Verbose = "verbose" off,
+    /// Nothing: there is no `trace_printk()` here.
+    TracePrintk = "trace_printk" on,
+    /// Lines say where the buffer of a CPU begins, later than that of others.
+    Annotate = "annotate" on,
+    /// Lines have the task, the CPU, and the time.
+    ContextInfo = "context-info" on,
+    /// Lines are as those of tracers of latencies.
+    LatencyFormat = "latency-format" off,
+    /// Nothing: names of tasks are always recorded.
+    RecordCmd = "record-cmd" on,
+    /// Lines have the thread group.
+    RecordTgid = "record-tgid" off,
+    /// Lines have the state of interrupts and preemption.
+    IrqInfo = "irq-info" on,
+    /// What is written to `trace_marker` is recorded.
+    Markers = "markers" on,
+    /// Nothing: there are no events whose list of tasks could follow forks.
+    EventFork = "event-fork" off,
+    /// Nothing: there are no events whose stacks could be recorded.
+    Stacktrace = "stacktrace" off,
+    /// Nothing, as in tracefs: it is about tracers of latencies.
+    FunctionTrace = "function-trace" on,
     /// New events take the place of the oldest when a buffer is full.
     Overwrite = "overwrite" on,
     /// Closing `free_buffer` also stops recording.
     DisableOnFree = "disable_on_free" off,
+    /// Lists of tasks follow those that are made and end.
+    FunctionFork = "function-fork" off,
     /// Lines have the call depth.
     FuncDepth = "func-depth" off,
     /// The `function` tracer records the stack at each event.
@@ -111,6 +143,27 @@ impl Options {
 }
 
 impl TraceOption {
+    /// Those that new instances have as the top one has them, as `trace_flags` of tracefs's have. The others are of
+    /// tracers, or off at first.
+    pub(crate) const INHERITED: [Self; 16] = [
+        Self::PrintParent,
+        Self::SymOffset,
+        Self::SymAddr,
+        Self::Verbose,
+        Self::TracePrintk,
+        Self::Annotate,
+        Self::ContextInfo,
+        Self::LatencyFormat,
+        Self::RecordCmd,
+        Self::RecordTgid,
+        Self::Overwrite,
+        Self::DisableOnFree,
+        Self::IrqInfo,
+        Self::Markers,
+        Self::Stacktrace,
+        Self::FunctionTrace,
+    ];
+
     const fn bit(self) -> u64 {
         1 << self as u8
     }

@@ -24,7 +24,8 @@ pub(crate) const PID_LIMIT: u32 = 4 << 20;
 const CHUNK_BITS: u32 = LAZY_WORDS as u32 * u64::BITS;
 const CHUNKS: usize = (PID_LIMIT / CHUNK_BITS) as usize;
 
-/// A set of process IDs. One thread may change it while others look.
+/// A set of process IDs. One thread may [edit](PidSet::assign) it while others look, or tell it of tasks that
+/// [come](PidSet::forked) and [go](PidSet::freed).
 pub(crate) struct PidSet {
     chunks: Table<LazyWords, CHUNKS>,
 }
@@ -130,10 +131,33 @@ impl PidSet {
             false => chunk.get(),
         };
         if let Some(word) = words.and_then(|words| words.get(Self::place(pid))) {
-            let others = word.load_relaxed() & !bit;
-            word.store_relaxed(if present { others | bit } else { others });
+            match present {
+                true => word.set_bits(bit),
+                false => word.clear_bits(bit),
+            }
         }
         Ok(())
+    }
+
+    /// Puts `child` in if `parent` is. Does not sleep. Both are below [`PID_LIMIT`].
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory at once.
+    pub(crate) fn forked(&self, parent: u32, child: u32) -> Result<(), AllocError> {
+        if self.contains(parent) {
+            self.chunk(child).get_or_make_now()?;
+            self.put(child, true)?;
+        }
+        Ok(())
+    }
+
+    /// Takes `pid` out. Does not sleep.
+    pub(crate) fn freed(&self, pid: u32) {
+        if self.contains(pid) {
+            // (only what is put in can want memory)
+            let _ = self.put(pid, false);
+        }
     }
 
     /// Which word of its part has the bit of `pid`.
@@ -192,10 +216,10 @@ impl PidSet {
     ///
     /// The first word that is wrong, or want of memory.
     pub(crate) fn edited(&self, text: &[u8], replace: bool) -> Result<Self, Failure> {
-        let new = Self::new()?;
-        if !replace {
-            new.assign(self)?;
-        }
+        let new = match replace {
+            true => Self::new()?,
+            false => self.duplicate()?,
+        };
         for (at, word) in words(text) {
             let (remove, pid) = parse(word).map_err(|refusal| Failure::Word(at, refusal))?;
             new.put(pid, !remove)?;
@@ -216,12 +240,44 @@ impl PidSet {
             }
         }
         for (first, word) in self.words() {
-            word.store_relaxed(word.load_relaxed() | new.bits(first));
+            word.set_bits(new.bits(first));
         }
         for (first, word) in self.words() {
-            word.store_relaxed(new.bits(first));
+            word.clear_bits(!new.bits(first));
         }
         Ok(())
+    }
+
+    /// Changes this set as much as `new` differs from `base`, which this was: what has come and gone since stays
+    /// so. Whoever looks meanwhile finds what is added before what is removed.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory; nothing is changed then.
+    pub(crate) fn change(&self, base: &Self, new: &Self) -> Result<(), AllocError> {
+        for (first, word) in new.words() {
+            if word.load_relaxed() != 0 {
+                self.chunk(first).get_or_make()?;
+            }
+        }
+        for (first, word) in self.words() {
+            word.set_bits(new.bits(first) & !base.bits(first));
+        }
+        for (first, word) in self.words() {
+            word.clear_bits(base.bits(first) & !new.bits(first));
+        }
+        Ok(())
+    }
+
+    /// The same IDs.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub(crate) fn duplicate(&self) -> Result<Self, AllocError> {
+        let new = Self::new()?;
+        new.assign(self)?;
+        Ok(new)
     }
 
     /// The word that has the bit of `pid`.

@@ -31,7 +31,7 @@ use super::consumer::Chunk;
 /// What a header begins with: `RFTR`.
 pub(crate) const MAGIC: [u8; 4] = *b"RFTR";
 /// The format's version. It changes when an old decoder would go wrong.
-pub(crate) const VERSION: u16 = 2;
+pub(crate) const VERSION: u16 = 3;
 /// Bytes of a header.
 pub(crate) const HEADER_BYTES: usize = 96;
 

@@ -3,74 +3,12 @@
 //! Reading a ring without disturbing its writer: copy a sub-buffer, check that it was not
 //! overtaken, decode.
 
-use super::beside::{stack_at, ARGS};
-use super::context::Context;
+use super::beside::stack_at;
+use super::decode::{Decoder, Event, Extras, Group, What};
+use super::mark::text_at;
 use super::ring::{parity_of, Head, Ring, Slot, Storage, LAPS};
-use super::slot::{Kind, Task, Words, PARITY, TIME_BITS};
+use super::slot::{Words, PARITY};
 use crate::shim::{fence_acquire, spin_hint};
-
-/// An event as the reader sees it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Event {
-    /// When, in ticks of the trace clock.
-    pub(crate) time: u64,
-    /// The function.
-    pub(crate) ip: u64,
-    /// Where it was called from, 0 if nothing says so.
-    pub(crate) parent_ip: u64,
-    /// Stack offset and state.
-    pub(crate) context: Context,
-    /// Who called it.
-    pub(crate) task: Task,
-    /// Events of this CPU that were overwritten before this reader came to them, right before it.
-    pub(crate) lost: u64,
-    /// What happened.
-    pub(crate) what: What,
-    /// Depth of a call, 0 for the outermost of its task; 255 for more.
-    pub(crate) depth: u8,
-    /// Whether there are [`Extras`].
-    pub(crate) has_extras: bool,
-    /// Its entry and its return were two events of the ring.
-    pub(crate) joined: bool,
-    /// How long a call took, in ticks of the trace clock.
-    pub(crate) duration: u64,
-}
-
-/// What an event says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum What {
-    /// A function was entered; nothing is said of its end.
-    #[default]
-    Function,
-    /// A call began.
-    Entry,
-    /// A call, of which nothing else of its CPU was recorded from its entry to its return.
-    Call,
-    /// A call ended.
-    Return,
-}
-
-impl Event {
-    /// How many events of the ring it stands for: a [`What::Call`] may have been two.
-    pub(crate) const fn count(&self) -> u64 {
-        1 + self.joined as u64
-    }
-}
-
-/// What only some events have, beside [`Event`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Extras {
-    /// What the call has returned.
-    pub(crate) retval: Option<u64>,
-    /// When the call began, if that was before the event's own time.
-    pub(crate) since: Option<u64>,
-    /// Calls of the task that were too deep to be traced, up to here.
-    pub(crate) overrun: Option<u32>,
-    /// The arguments of the call.
-    pub(crate) args: Option<[u64; ARGS]>,
-    /// Where in the sub-buffer the stack is; see [`Cursor::stack`].
-    pub(crate) stack: Option<usize>,
-}
 
 /// What a ring holds at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -264,99 +202,6 @@ fn fold_copies(
     folded
 }
 
-/// What slots before it say of an event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Decoder {
-    /// Upper half of the time.
-    pub(crate) epoch: u32,
-    /// Who runs.
-    pub(crate) task: Task,
-}
-
-/// What the slots of a group say of the event at their end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Group {
-    /// Bits 32-63 of the duration.
-    long: u32,
-    /// The event was decoded.
-    ended: bool,
-    wide: Option<u64>,
-    /// Whether any of `extras` is there.
-    any: bool,
-    pub(crate) extras: Extras,
-}
-
-impl Group {
-    /// Adds what the group of a call's return says to that of its entry.
-    fn join(&mut self, end: &Self) {
-        self.any |= end.any;
-        self.extras.retval = end.extras.retval;
-        self.extras.overrun = end.extras.overrun;
-    }
-}
-
-impl Decoder {
-    /// Decodes one slot; an event, if it is one. `group` is of the slots since the event before it, and stays
-    /// until the next slot is decoded.
-    pub(crate) fn decode(&mut self, words: Words, group: &mut Group) -> Option<Event> {
-        if group.ended {
-            *group = Group::default();
-        }
-        let (what, parent_ip, context) = match words.kind() {
-            Some(Kind::Function) => (What::Function, words.parent_ip(), words.high1()),
-            Some(Kind::CallEntry) => (What::Entry, words.call_parent_ip(), words.flags()),
-            Some(Kind::Call) => (What::Call, 0, words.flags()),
-            Some(Kind::Return) => (What::Return, 0, words.flags()),
-            other => {
-                self.announce(other, words, group);
-                return None;
-            }
-        };
-        group.ended = true;
-        let duration = match what {
-            What::Call | What::Return => (u64::from(group.long) << 32) | u64::from(words.high1()),
-            What::Function | What::Entry => 0,
-        };
-        Some(Event {
-            time: (u64::from(self.epoch) << TIME_BITS) | u64::from(words.high0()),
-            ip: words.ip(),
-            parent_ip: group.wide.unwrap_or(parent_ip),
-            context: Context(context),
-            task: self.task,
-            lost: 0,
-            what,
-            depth: match what {
-                What::Function => 0,
-                _ => words.depth() as u8,
-            },
-            has_extras: group.any,
-            joined: false,
-            duration,
-        })
-    }
-
-    #[inline(never)]
-    fn announce(&mut self, kind: Option<Kind>, words: Words, group: &mut Group) {
-        let extras = &mut group.extras;
-        match kind {
-            Some(Kind::Time) => self.epoch = words.high1(),
-            Some(Kind::Task) => words.first_half(&mut self.task),
-            Some(Kind::TaskName) => words.second_half(&mut self.task),
-            Some(Kind::Long) => group.long = words.high1(),
-            Some(Kind::Wide) => group.wide = Some(words.wide()),
-            Some(Kind::Retval) => extras.retval = Some(words.wide()),
-            Some(Kind::Since) => extras.since = Some(words.wide()),
-            Some(Kind::Overrun) => extras.overrun = Some(words.high1()),
-            Some(Kind::Args01 | Kind::Args23 | Kind::Args45 | Kind::ArgsHigh) => {
-                words.read_args(extras.args.get_or_insert_default());
-            }
-            Some(Kind::Stack | Kind::SameStack) => extras.stack = Some(words.stack_place()),
-            _ => {}
-        }
-        group.any = *extras != Extras::default();
-    }
-}
-
 /// Where in the ring's events a reader is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
@@ -369,6 +214,33 @@ pub(super) struct Place {
     pub(super) group: Group,
     /// Events given up since the last one given out.
     pub(super) lost: u64,
+}
+
+impl Place {
+    /// Whether the next slot has nothing to do with those before it.
+    pub(super) fn is_between_groups(&self) -> bool {
+        self.group.is_ended() || self.decoded == 0
+    }
+}
+
+/// What the last event has beside it.
+pub(crate) struct Beside<'a, B>(pub(super) &'a Window<B>);
+
+impl<'a, B: AsRef<[Words]> + AsMut<[Words]>> Beside<'a, B> {
+    /// All but what is of no fixed length.
+    pub(crate) fn extras(&self) -> &'a Extras {
+        self.0.extras()
+    }
+
+    /// The return addresses behind its `parent_ip`, if its stack was recorded.
+    pub(crate) fn stack(&self) -> impl Iterator<Item = u64> + 'a {
+        self.0.stack(self.0.extras())
+    }
+
+    /// What a program has written, if that is the event.
+    pub(crate) fn text(&self) -> impl Iterator<Item = u8> + 'a {
+        self.0.text(self.0.extras(), self.0.place.decoded)
+    }
 }
 
 /// A copy of the sub-buffer that is being read.
@@ -452,6 +324,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Window<B> {
     }
 
     /// Decodes slots of the copy up to the next wanted event.
+    #[inline(always)]
     pub(super) fn decode(&mut self) -> Option<Event> {
         while self.place.decoded < self.complete {
             let words = *self.copy.as_ref().get(self.place.decoded)?;
@@ -496,7 +369,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Window<B> {
                 self.place.decoded = decoded;
                 self.place.decoder = decoder;
                 self.place.group.join(&group);
-                entry.has_extras = self.place.group.any;
+                entry.has_extras = self.place.group.is_any();
             }
             break;
         }
@@ -507,9 +380,17 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Window<B> {
         &self.place.group.extras
     }
 
+    /// What a program has written, if the event in the slot before `end` says so.
+    pub(super) fn text(&self, extras: &Extras, end: usize) -> impl Iterator<Item = u8> + '_ {
+        let at = move |length| text_at(self.copy.as_ref(), end.wrapping_sub(1), length as usize);
+        // (which is not called if there is none)
+        extras.text.into_iter().flat_map(at)
+    }
+
     /// The stack of an event of this sub-buffer, behind its `parent_ip`.
     pub(super) fn stack(&self, extras: &Extras) -> impl Iterator<Item = u64> + '_ {
-        stack_at(self.copy.as_ref(), extras.stack.unwrap_or(0))
+        let at = |place| stack_at(self.copy.as_ref(), place);
+        extras.stack.into_iter().flat_map(at)
     }
 }
 
@@ -538,6 +419,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Cursor<B> {
     }
 
     /// The next event; `None` at the end.
+    #[inline(always)]
     pub(crate) fn next<S: Storage>(&mut self, ring: &Ring<S>) -> Option<Event> {
         while self.0.place.event < self.0.until {
             if let Some(event) = self.0.decode() {
@@ -556,6 +438,11 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Cursor<B> {
     /// The return addresses behind the `parent_ip` of the last event, if its stack was recorded.
     pub(crate) fn stack(&self) -> impl Iterator<Item = u64> + '_ {
         self.0.stack(self.0.extras())
+    }
+
+    /// What a program has written, if that is the last event.
+    pub(crate) fn text(&self) -> impl Iterator<Item = u8> + '_ {
+        self.0.text(self.0.extras(), self.0.place.decoded)
     }
 
     /// Waits for a writer that is just opening a sub-buffer, but not for one that is not finished.

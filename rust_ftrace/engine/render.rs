@@ -8,8 +8,8 @@ use super::context::{
     Context, BH_OFF, HARDIRQ, IRQS_ON, NEED_RESCHED, NEED_RESCHED_LAZY, NMI, PREEMPT_RESCHED,
     SOFTIRQ,
 };
+use super::decode::Event;
 use super::line::{append, Line, Output};
-use super::reader::Event;
 use super::slot::Task;
 
 /// Gives addresses their names.
@@ -170,7 +170,7 @@ pub(crate) fn write_entry<O: Output>(
 }
 
 /// The five columns of interrupt and preemption state.
-fn state(context: Context) -> [u8; 5] {
+pub(super) fn state(context: Context) -> [u8; 5] {
     let irqs_off = match (context.has(IRQS_ON), context.has(BH_OFF)) {
         (false, true) => b'D',
         (false, false) => b'd',

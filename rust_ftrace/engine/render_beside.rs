@@ -6,8 +6,8 @@
 use core::fmt::{Result, Write};
 
 use super::beside::ARGS;
+use super::decode::Event;
 use super::line::{append, Line, Output};
-use super::reader::Event;
 use super::render::{begin, Symbols, TimeUnit};
 
 /// Writes an event's stack: the function, its caller, and `callers`, the return addresses behind that.

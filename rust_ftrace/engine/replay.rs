@@ -13,8 +13,8 @@
 
 use super::call_sites::{CallSites, Code, Role};
 use super::context::{Context, Level, IRQS_ON, SOFTIRQ, STACK_BITS};
+use super::decode::Event;
 use super::frames::{Caller, Frame, Frames};
-use super::reader::Event;
 use crate::shim::{AllocError, Vec};
 
 /// Most tasks that are remembered. Beyond, the one that was seen longest ago is forgotten: if it is not

@@ -270,6 +270,8 @@ struct Cold {
     overrun: Word,
     /// Events that could not be written because the ring was full.
     dropped: Word,
+    /// Marks, those included that could not be written.
+    marks: Word,
     /// The token of the call whose entry is not complete yet, 0 for none. See [`call`].
     pending: Word,
     /// What tells this ring's tokens from those of others.
@@ -334,6 +336,7 @@ impl<S: Storage> Ring<S> {
                 opening: Word::new(0),
                 overrun: Word::new(0),
                 dropped: Word::new(0),
+                marks: Word::new(0),
                 pending: Word::new(0),
                 identity: 0,
             },
@@ -369,6 +372,11 @@ impl<S: Storage> Ring<S> {
     /// Events dropped because the ring was full, in discard mode.
     pub(crate) fn dropped(&self) -> u64 {
         self.cold.dropped.load_relaxed()
+    }
+
+    /// Events, written or not, that are marks of programs, and no entry of a function.
+    pub(crate) fn marks(&self) -> u64 {
+        self.cold.marks.load_relaxed()
     }
 
     /// Says what happens to new events when the ring is full: whether they are dropped, or take the

@@ -15,7 +15,7 @@
 //! | 3    | low half: `ip`; high half: `parent_ip`                                        |
 //! | 4    | bits 0-62: how long the task did not run; 63: it does not run now             |
 //!
-//! Words 3 and 4 are only there if somebody needs them.
+//! Words 3 and 4 are only there if somebody needs them. The profiler has other things in words 1 to 3.
 
 use crate::shim::Word;
 
@@ -88,6 +88,23 @@ impl<'a> Shadow<'a> {
     }
 }
 
+/// Notes that a task stops running whose shadow stack is `prev`, and that one with `next` goes on, for the calls
+/// that they are in. Asks for the time, which may not be there, only if one of them is marked.
+pub(crate) fn switched(prev: Shadow<'_>, next: Shadow<'_>, now: impl FnOnce() -> Option<u64>) {
+    let (prev, next) = (prev.innermost(), next.innermost());
+    if prev.is_none() && next.is_none() {
+        return;
+    }
+    if let Some(now) = now() {
+        if let Some(frame) = prev {
+            frame.sleeps(now);
+        }
+        if let Some(frame) = next {
+            frame.wakes(now);
+        }
+    }
+}
+
 /// The words of a call.
 #[derive(Clone, Copy)]
 pub(crate) struct Frame<'a> {
@@ -129,6 +146,13 @@ impl Frame<'_> {
         let slept = self.word(SLEEP);
         if slept & SLEEPS != 0 {
             self.store(SLEEP, slept.wrapping_add(now) & !SLEEPS);
+        }
+    }
+
+    /// Adds to one of the words.
+    pub(crate) fn add(&self, index: usize, value: u64) {
+        if let Some(word) = self.words.get(index) {
+            word.local_add(value);
         }
     }
 

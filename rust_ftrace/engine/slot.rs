@@ -107,12 +107,18 @@ pub(crate) enum Kind {
     Args45 = 18,
     /// The upper bits of all.
     ArgsHigh = 19,
+    /// Bytes of the mark that follows. For these and the marks see [`mark`](super::mark).
+    Text = 20,
     /// A call began.
     CallEntry = 0x40,
     /// A call that nothing else was recorded in.
     Call = 0x41,
     /// A call ended.
     Return = 0x42,
+    /// A program has written text.
+    Mark = 0x43,
+    /// A program has written bytes, the first four of which are a number.
+    RawMark = 0x44,
 }
 
 impl Kind {
@@ -134,9 +140,12 @@ impl Kind {
             17 => Some(Self::Args23),
             18 => Some(Self::Args45),
             19 => Some(Self::ArgsHigh),
+            20 => Some(Self::Text),
             0x40 => Some(Self::CallEntry),
             0x41 => Some(Self::Call),
             0x42 => Some(Self::Return),
+            0x43 => Some(Self::Mark),
+            0x44 => Some(Self::RawMark),
             _ => None,
         }
     }
@@ -164,6 +173,11 @@ impl Task {
     /// The thread's number, as `ps -L` calls it LWP.
     pub(crate) const fn pid(&self) -> i32 {
         self.ids as u32 as i32
+    }
+
+    /// The number of its thread group, which is what others call pid.
+    pub(crate) const fn tgid(&self) -> i32 {
+        (self.ids >> 32) as i32
     }
 
     /// The name, without the zeroes that fill it up.

@@ -7,11 +7,21 @@ use core::fmt::Write;
 use kernel::prelude::*;
 
 use super::small::{no_memory, Small};
-use super::{Context, TABLE};
+use super::table::TABLE;
+use super::Context;
 use crate::engine::clock::ClockKind;
 use crate::engine::parse::{parse_number, parse_word};
 use crate::sys::text::Text;
 use crate::tracer::Tracer;
+
+/// `timestamp_mode`.
+pub(super) struct TimestampMode;
+
+impl Small for TimestampMode {
+    fn show(_context: &Context, text: &mut Text) -> Result {
+        text.write_str("[delta] absolute\n").map_err(no_memory)
+    }
+}
 
 /// `README`.
 pub(super) struct Readme;

@@ -2,19 +2,23 @@
 
 //! Events as lines: with times, names and depths as they are when somebody reads them.
 
+use core::fmt::Write;
+
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::sites::KernelSites;
 use super::small::no_memory;
 use crate::engine::beside::ARGS;
+use crate::engine::decode::{Event, Extras, What};
 use crate::engine::graph::{self, Graph};
+use crate::engine::mark;
 use crate::engine::names::Names;
 use crate::engine::options::TraceOption;
-use crate::engine::reader::{Event, Extras, What};
 use crate::engine::render::{self, Symbols};
 use crate::engine::render_beside;
 use crate::engine::replay::Replay;
+use crate::engine::style::{Moment, Style};
 use crate::instance::Instance;
 use crate::machine::{KernelBtf, Machine, Timeline};
 use crate::sys::context::THREAD_SIZE;
@@ -40,15 +44,25 @@ pub(super) struct Lines {
     sites: KernelSites,
     /// For events of `function_graph`.
     graph: Graph,
+    /// For all others.
+    style: Style,
+    /// When a buffer was cleared the last time.
+    start: u64,
+    /// Number of the next line of that style.
+    index: u64,
+    /// Where the last line has a mark that tells how much later the next event came, and its time.
+    marked: Option<(usize, u64)>,
 }
 
-/// Where the depth is shown.
+/// What lines are like: where the depth is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shown {
     /// In a column.
     column: bool,
     /// As indentation.
     tree: bool,
+    /// Of calls: what programs write stands between them.
+    calls: bool,
 }
 
 impl Shown {
@@ -56,6 +70,16 @@ impl Shown {
         Self {
             column: instance.options().has(TraceOption::FuncDepth),
             tree: instance.tracer() == Tracer::CallTrace,
+            calls: instance.tracer() == Tracer::FunctionGraph,
+        }
+    }
+
+    /// What is shown of an entry at `depth`.
+    fn of(self, depth: usize, args: &Text) -> render::Shown<'_> {
+        render::Shown {
+            depth: self.column.then_some(depth),
+            indent: if self.tree { depth } else { 0 },
+            args: args.as_bytes(),
         }
     }
 
@@ -88,6 +112,10 @@ impl Lines {
                 cpu::end(),
                 instance.machine().irq_text(),
             ),
+            style: Style::new(instance.options()),
+            start: instance.timeline().time(instance.began()).0,
+            index: 0,
+            marked: None,
         })
     }
 
@@ -97,6 +125,8 @@ impl Lines {
         self.symbols.forget_passing();
         self.sites.forget_passing();
         self.graph.set_options(instance.options());
+        self.style = Style::new(instance.options());
+        self.start = self.timeline.time(instance.began()).0;
         let shown = Shown::by(instance);
         if self.shown != shown {
             self.shown = shown;
@@ -169,8 +199,99 @@ impl Lines {
         }
     }
 
+    /// Writes what a program has written.
+    fn write_mark(
+        &mut self,
+        text: &mut Text,
+        cpu: u32,
+        event: &Event,
+        bytes: &mut dyn Iterator<Item = u8>,
+    ) -> Result {
+        let said = &mut self.args;
+        for byte in bytes {
+            said.push_bytes(&[byte]).map_err(no_memory)?;
+        }
+        let time = self.timeline.time(event.time);
+        if !self.shown.calls && !self.style.is_plain() {
+            self.write_columns(text, cpu, event).map_err(no_memory)?;
+            let mut write = || {
+                if event.what == What::Mark {
+                    self.style.write_symbol(text, &mut self.symbols, event.ip)?;
+                    text.write_str(": ")?;
+                }
+                mark::write_mark(text, event.what, self.args.as_bytes())?;
+                text.write_str("\n")
+            };
+            return write().map_err(no_memory);
+        }
+        if !self.shown.calls {
+            let symbols = &mut self.symbols;
+            return mark::write_line(text, symbols, cpu, event, time, said.as_bytes())
+                .map_err(no_memory);
+        }
+        let shown = graph::Shown {
+            cpu,
+            event,
+            extras: &Extras::default(),
+            time: time.0,
+            duration: None,
+            arguments: &[],
+        };
+        (self.graph.write_mark(text, &shown, said.as_bytes())).map_err(no_memory)
+    }
+
+    /// Appends the columns of a line in a style that is not the usual one.
+    fn write_columns(&mut self, text: &mut Text, cpu: u32, event: &Event) -> core::fmt::Result {
+        let moment = Moment {
+            time: self.timeline.time(event.time),
+            start: self.start,
+            index: self.index,
+        };
+        self.index += 1;
+        let mark = self.style.write_columns(text, cpu, event, moment)?;
+        let end = text.as_bytes().len();
+        self.marked = mark.map(|before| (end.saturating_sub(before), moment.time.0));
+        Ok(())
+    }
+
+    /// Appends the line of an entry of such a style, and its stack.
+    #[cold]
+    fn write_styled(
+        &mut self,
+        text: &mut Text,
+        cpu: u32,
+        event: &Event,
+        depth: usize,
+        callers: Option<&mut dyn Iterator<Item = u64>>,
+    ) -> core::fmt::Result {
+        let style = self.style;
+        self.write_columns(text, cpu, event)?;
+        let shown = self.shown.of(depth, &self.args);
+        style.write_entry(text, &mut self.symbols, event, shown)?;
+        if let Some(callers) = callers {
+            self.write_columns(text, cpu, event)?;
+            style.write_stack(text, &mut self.symbols, event, callers)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a line is complete only when the next event is known.
+    pub(super) fn is_latency(&self) -> bool {
+        self.style.is_latency() && !self.shown.calls
+    }
+
+    /// How lines that are not of `function_graph` look.
+    pub(super) fn style(&self) -> Style {
+        self.style
+    }
+
+    /// Where the last line has a mark that tells how much later the next event came, and its time.
+    pub(super) fn take_marked(&mut self) -> Option<(usize, u64)> {
+        self.marked.take()
+    }
+
     /// Appends an event's line, one before it if events were lost there, and its stack if it has one: behind
-    /// its `parent_ip` come `callers`.
+    /// its `parent_ip` come `callers`. `said` is what a program has written, if that is the event.
     ///
     /// # Errors
     ///
@@ -182,6 +303,7 @@ impl Lines {
         event: &Event,
         extras: &Extras,
         callers: &mut dyn Iterator<Item = u64>,
+        said: &mut dyn Iterator<Item = u8>,
     ) -> Result {
         if event.lost != 0 {
             render::write_lost(text, cpu, event.lost).map_err(no_memory)?;
@@ -189,6 +311,9 @@ impl Lines {
         self.args.clear();
         if let Some(args) = &extras.args {
             self.write_args(event.ip, args)?;
+        }
+        if extras.text.is_some() {
+            return self.write_mark(text, cpu, event, said);
         }
         if event.what != What::Function {
             let time = match self.graph.with_time() {
@@ -208,15 +333,16 @@ impl Lines {
             return written.map_err(no_memory);
         }
         let depth = self.depth(text, cpu, event)?;
-        let shown = render::Shown {
-            depth: self.shown.column.then_some(depth),
-            indent: if self.shown.tree { depth } else { 0 },
-            args: self.args.as_bytes(),
-        };
+        let callers = extras.stack.is_some().then_some(callers);
+        if !self.style.is_plain() {
+            let written = self.write_styled(text, cpu, event, depth, callers);
+            return written.map_err(no_memory);
+        }
+        let shown = self.shown.of(depth, &self.args);
         let time = self.timeline.time(event.time);
         let symbols = &mut self.symbols;
         render::write_entry(text, symbols, cpu, event, time, shown).map_err(no_memory)?;
-        if extras.stack.is_some() {
+        if let Some(callers) = callers {
             render_beside::write_stack(text, symbols, cpu, event, time, callers)
                 .map_err(no_memory)?;
         }

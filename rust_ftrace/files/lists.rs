@@ -12,8 +12,11 @@ use super::small::no_memory;
 use super::words::Writing;
 use super::Context;
 use crate::catalog::{Catalog, Function};
+use crate::engine::command::Action;
 use crate::engine::function_set::FunctionSet;
+use crate::engine::pending::PendingWords;
 use crate::instance::functions::List;
+use crate::instance::profile::Enabled;
 use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::sys::text::Text;
 
@@ -83,6 +86,8 @@ enum Source {
     Enabled,
     /// What can be.
     Available,
+    /// The same, with addresses.
+    Addresses,
 }
 
 /// A function a line.
@@ -93,8 +98,12 @@ pub(super) struct FunctionLines {
     functions: Option<FunctionSet>,
     /// A line to be shown instead.
     instead: Option<&'static str>,
-    /// Functions whose stacks are wanted, and how many; shown behind that.
-    probes: KVec<(usize, Option<i64>)>,
+    /// Lines of words that wait for modules; shown behind that.
+    pending: KVVec<u8>,
+    /// Functions with commands, and how often these are carried out yet; shown behind that.
+    probes: KVVec<(usize, Action, Option<i64>)>,
+    /// Who hooks the functions, for `enabled_functions`.
+    enabled: KVec<Enabled>,
     next: usize,
 }
 
@@ -105,7 +114,9 @@ impl FunctionLines {
             source,
             functions: None,
             instead: None,
-            probes: KVec::new(),
+            pending: KVVec::new(),
+            probes: KVVec::new(),
+            enabled: KVec::new(),
             next: 0,
         }
     }
@@ -116,14 +127,23 @@ impl FunctionLines {
         if let Source::List(List::Filter, _) = self.source {
             self.probes = instance.probes()?;
         }
+        self.pending.clear();
+        if let Source::List(list, _) = self.source {
+            instance.with_lists(|lists| {
+                let words = lists.pending(list).map_or(&[][..], PendingWords::text);
+                self.pending.extend_from_slice(words, GFP_KERNEL)
+            })?;
+        }
         (self.functions, self.instead) = match self.source {
-            Source::Available => (None, None),
+            Source::Available | Source::Addresses => (None, None),
             Source::List(list, empty) => instance.with_lists(|lists| match lists.get(list) {
                 None => Ok((Some(FunctionSet::new()), Some(empty))),
-                Some(set) if set.is_empty() => Ok((Some(set.duplicate()?), Some(NONE_LEFT))),
                 Some(set) => Ok::<_, Error>((Some(set.duplicate()?), None)),
             })?,
-            Source::Enabled => (instance.traced()?, None),
+            Source::Enabled => {
+                (self.functions, self.enabled) = enabled(&self.context)?;
+                return Ok(());
+            }
         };
         Ok(())
     }
@@ -155,42 +175,74 @@ impl FunctionLines {
             return Ok(false);
         };
         let write = |text: &mut Text| {
-            if function.name.is_empty() {
-                write!(text, "{:#x}", function.ip)?;
+            if matches!(self.source, Source::Addresses) {
+                write!(text, "{:x} ", function.ip)?;
             }
-            text.push_bytes(function.name)?;
-            if let Some(module) = function.module {
-                text.write_str(" [")?;
-                text.push_bytes(module)?;
-                text.write_str("]")?;
+            write_name(text, &function)?;
+            if !self.enabled.is_empty() {
+                let counts = self.enabled.iter().map(|by| by.count(function.ip));
+                write!(text, " ({})", counts.fold(0, usize::wrapping_add))?;
+                let mut hits = self.enabled.iter().filter_map(|by| by.hits(function.ip));
+                if let Some(hits) = hits.next() {
+                    write!(text, "  hits: {hits}")?;
+                }
             }
-            text.write_str(match self.source {
-                Source::Enabled => " (1)\n",
-                _ => "\n",
-            })
+            text.push_bytes(b"\n")
         };
         write(text).map_err(no_memory)?;
         Ok(true)
     }
 }
 
+/// The functions that are hooked by any of the context's instances, `None` for all; and by whom.
+fn enabled(context: &Context) -> Result<(Option<FunctionSet>, KVec<Enabled>)> {
+    let mut all = Some(FunctionSet::new());
+    let mut by = KVec::new();
+    context.try_for_each(|instance| {
+        let (functions, enabled) = instance.enabled()?;
+        all = match (all.take(), functions) {
+            (Some(all), Some(more)) => Some(all.union(&more)?),
+            _ => None,
+        };
+        by.push(enabled, GFP_KERNEL)?;
+        Ok(())
+    })?;
+    Ok((all, by))
+}
+
 /// Writes a probe as tracefs does.
 fn write_probe(
     text: &mut Text,
     catalog: &Catalog,
-    (ip, left): (usize, Option<i64>),
+    (ip, action, left): (usize, Action, Option<i64>),
 ) -> core::fmt::Result {
     match catalog.at(ip) {
-        Some(function) => text.push_bytes(function.name)?,
+        Some(function) => write_name(text, &function)?,
         None => write!(text, "{ip:#x}")?,
     }
+    let name = action.name();
     match left {
-        Some(left) => writeln!(text, ":stacktrace:count={left}"),
-        None => text.write_str(":stacktrace:unlimited\n"),
+        Some(left) => writeln!(text, ":{name}:count={left}"),
+        None => writeln!(text, ":{name}:unlimited"),
     }
 }
 
-const NONE_LEFT: &str = "#### no functions left, their modules are gone ####\n";
+/// Writes a function's name, and its module's.
+fn write_name(text: &mut Text, function: &Function<'_>) -> core::fmt::Result {
+    if function.name.is_empty() {
+        write!(text, "{:#x}", function.ip)?;
+    }
+    text.push_bytes(function.name)?;
+    if let Some(module) = function.module {
+        text.write_str(" [")?;
+        text.push_bytes(module)?;
+        text.write_str("]")?;
+    }
+    Ok(())
+}
+
+/// How many lines are made at a time, as the list of functions is locked for each.
+const AT_A_TIME: usize = 64;
 
 impl Records for FunctionLines {
     fn rewind(&mut self) -> Result {
@@ -204,6 +256,11 @@ impl Records for FunctionLines {
             (None, functions) => functions.as_ref().map(FunctionSet::len),
         };
         if let Some(length) = length.filter(|length| self.next >= *length) {
+            if !self.pending.is_empty() {
+                text.push_bytes(&self.pending).map_err(no_memory)?;
+                self.pending.clear();
+                return Ok(true);
+            }
             return self.next_probe(text, length);
         }
         if let Some(instead) = self.instead {
@@ -211,10 +268,15 @@ impl Records for FunctionLines {
             text.write_str(instead).map_err(no_memory)?;
             return Ok(true);
         }
-        let machine = self.context.instance.machine();
-        let more = machine.with_catalog(|catalog| self.line(catalog, text))?;
-        self.next += 1;
-        Ok(more)
+        let machine = self.context.instance.machine().clone();
+        let before = self.next;
+        machine.with_catalog(|catalog| {
+            while self.next - before < AT_A_TIME && self.line(catalog, text)? {
+                self.next += 1;
+            }
+            Ok(())
+        })?;
+        Ok(self.next != before)
     }
 }
 
@@ -247,4 +309,9 @@ function_file! {
 function_file! {
     /// `available_filter_functions`.
     AvailableFile, Source::Available
+}
+
+function_file! {
+    /// `available_filter_functions_addrs`.
+    AddressesFile, Source::Addresses
 }

@@ -2,65 +2,25 @@
 
 //! `trace_pipe`: the events as text, each given out once.
 
-use kernel::iov::IovIterDest;
 use kernel::prelude::*;
-use kernel::sync::{new_mutex, Arc, Mutex};
 
+use super::drain::{Contents, Drain};
 use super::lines::Lines;
 use super::Context;
-use crate::engine::reader::{Event, Extras};
-use crate::instance::buffers::{Source, Which};
-use crate::instance::waiting::{Awaited, Waiting};
-use crate::instance::Instance;
-use crate::sys::stream::Stream;
+use crate::engine::decode::{Event, Extras};
+use crate::instance::buffers::Source;
 use crate::sys::text::Text;
-use crate::sys::wait::Poll;
 
 /// Most bytes that are made ready at a time.
 const MAX_READ: usize = 1 << 15;
 
-/// What a reader that polls waits for: any event of all CPUs, or part of one CPU's buffer, as in
-/// `trace_poll()` of kernel/trace/trace.c.
-pub(super) fn awaited(context: &Context) -> Awaited {
-    match (context.cpu, context.instance.buffer_percent()) {
-        (Some(_), percent @ 1..) => Awaited::Percent(percent),
-        _ => Awaited::Event,
-    }
-}
-
-/// Polls, with `waiting` held as long as that takes.
-pub(super) fn poll(context: &Context, waiting: &Mutex<Option<Waiting>>, poll: Poll<'_>) -> bool {
-    let awaited = awaited(context);
-    let mut waiting = waiting.lock();
-    if awaited == Awaited::Event && waiting.is_none() {
-        *waiting = Some(Waiting::new(&context.instance));
-    }
-    // Without memory it is for a read to say so.
-    let ready = (context.instance)
-        .poll(context.cpu, awaited, poll)
-        .unwrap_or(true);
-    if ready {
-        *waiting = None;
-    }
-    ready
-}
-
 /// `trace_pipe`, of one CPU or all.
-#[pin_data]
-pub(super) struct PipeFile {
-    #[pin]
-    state: Mutex<State>,
-    #[pin]
-    waiting: Mutex<Option<Waiting>>,
-}
+pub(super) type PipeFile = Drain<Merged>;
 
-struct State {
+/// Lines of events that were taken out.
+pub(super) struct Merged {
     lines: Lines,
-    /// Lines of events that were taken out; `sent` bytes of it the user has.
     text: Text,
-    sent: usize,
-    /// Whether the user was given anything.
-    has_read: bool,
     /// CPUs, and the index of the last event that was looked at and of the one behind it.
     next: KVec<(u32, u64, u64)>,
 }
@@ -74,6 +34,8 @@ struct Head {
     extras: Extras,
     /// The stack.
     callers: KVec<u64>,
+    /// What a program has written.
+    said: KVec<u8>,
 }
 
 impl Head {
@@ -89,6 +51,10 @@ impl Head {
             for address in consumer.stack() {
                 callers.push(address, GFP_KERNEL)?;
             }
+            let mut said = KVec::new();
+            for byte in consumer.text() {
+                said.push(byte, GFP_KERNEL)?;
+            }
             Ok::<_, Error>(Some(Self {
                 source,
                 cpu: cpu.as_u32(),
@@ -96,13 +62,14 @@ impl Head {
                 event,
                 extras: consumer.extras(),
                 callers,
+                said,
             }))
         })?;
         next
     }
 }
 
-impl State {
+impl Merged {
     /// Notes which event of `cpu` comes now. Others may be missing before it: they were cleared, or another
     /// reader has them.
     fn follow(&mut self, cpu: u32, index: u64, count: u64) -> Result {
@@ -123,16 +90,27 @@ impl State {
         }
         Ok(())
     }
+}
+
+impl Contents for Merged {
+    const SPLICES_AS_POLLS: bool = false;
+
+    fn new(context: &Context) -> Result<Self> {
+        Ok(Self {
+            lines: Lines::new(&context.instance)?,
+            text: Text::new(),
+            next: KVec::new(),
+        })
+    }
 
     /// Takes events out, in the order of time over all CPUs, until their lines make about `wanted`
     /// bytes.
-    fn fill(&mut self, context: &Context, wanted: usize) -> Result {
+    fn fill(&mut self, context: &Context, sources: &[Source], wanted: usize) -> Result {
+        let wanted = wanted.min(MAX_READ);
         self.text.clear();
-        self.sent = 0;
-        let sources = context.instance.sources(context.cpu, Which::Live)?;
         let mut heads = KVec::new();
         for source in 0..sources.len() {
-            if let Some(head) = Head::of(&sources, source)? {
+            if let Some(head) = Head::of(sources, source)? {
                 heads.push(head, GFP_KERNEL)?;
             }
         }
@@ -147,9 +125,9 @@ impl State {
             self.lines.follow_modules(&context.instance);
             let (event, extras) = (&head.event, &head.extras);
             let callers = &mut head.callers.iter().copied();
-            let written = self
-                .lines
-                .write_event(&mut self.text, head.cpu, event, extras, callers);
+            let said = &mut head.said.iter().copied();
+            let text = &mut self.text;
+            let written = (self.lines).write_event(text, head.cpu, event, extras, callers, said);
             if written.is_err() {
                 // Nothing was taken that is not all there.
                 self.text.truncate(length);
@@ -173,7 +151,7 @@ impl State {
                 self.text.truncate(length);
                 self.lines.take_back();
             }
-            match (Head::of(&sources, head.source)?, heads.get_mut(place)) {
+            match (Head::of(sources, head.source)?, heads.get_mut(place)) {
                 (Some(next), Some(head)) => *head = next,
                 _ => {
                     let _ = heads.remove(place);
@@ -183,99 +161,12 @@ impl State {
         Ok(())
     }
 
-    /// Gives the user what is there.
-    fn send(&mut self, into: &mut IovIterDest<'_>) -> Result<usize> {
-        let rest = self.text.as_bytes().get(self.sent..).unwrap_or_default();
-        let sent = into.copy_to_iter(rest);
-        if sent == 0 && !rest.is_empty() {
-            return Err(EFAULT);
-        }
-        self.sent += sent;
-        self.has_read |= sent != 0;
-        Ok(sent)
-    }
-}
-
-impl Stream for PipeFile {
-    type Context = Context;
-
-    fn open(context: &Arc<Context>) -> Result<Pin<KBox<Self>>> {
-        let state = State {
-            lines: Lines::new(&context.instance)?,
-            text: Text::new(),
-            sent: 0,
-            has_read: false,
-            next: KVec::new(),
-        };
-        KBox::pin_init(
-            pin_init!(Self {
-                state <- new_mutex!(state),
-                waiting <- new_mutex!(None),
-            }),
-            GFP_KERNEL,
-        )
+    fn parts(&self) -> [&[u8]; 2] {
+        [self.text.as_bytes(), &[]]
     }
 
-    fn read(&self, context: &Context, into: &mut IovIterDest<'_>, block: bool) -> Result<usize> {
-        *self.waiting.lock() = None;
-        if into.is_empty() {
-            return Ok(0);
-        }
-        loop {
-            let mut state = self.state.lock();
-            if state.sent >= state.text.as_bytes().len() {
-                state.fill(context, into.len().min(MAX_READ))?;
-            }
-            let sent = state.send(into)?;
-            if sent != 0 {
-                return Ok(sent);
-            }
-            let has_read = state.has_read;
-            drop(state);
-            if !wait_for_more(context, Awaited::Event, block, has_read)? {
-                return Ok(0);
-            }
-        }
+    /// One part a read: it is for others to take out what comes then.
+    fn least_room(&self) -> usize {
+        usize::MAX
     }
-
-    fn wait_to_splice(&self, _context: &Context, _block: bool) -> Result {
-        Ok(())
-    }
-
-    fn poll(&self, context: &Context, poll: Poll<'_>) -> bool {
-        let state = self.state.lock();
-        let has_rest = state.sent < state.text.as_bytes().len();
-        drop(state);
-        has_rest || self::poll(context, &self.waiting, poll)
-    }
-
-    fn wake(&self, context: &Context) {
-        context.instance.wake_readers();
-    }
-}
-
-/// Waits, unless the stream ends here: nothing more is recorded, and something was read.
-///
-/// # Errors
-///
-/// - `EAGAIN` if there is nothing, and it may not `block`.
-/// - Those of [`Instance::wait`].
-pub(super) fn wait_for_more(
-    context: &Context,
-    awaited: Awaited,
-    block: bool,
-    has_read: bool,
-) -> Result<bool> {
-    if !block {
-        return Err(EAGAIN);
-    }
-    let instance: &Arc<Instance> = &context.instance;
-    // (before `is_on`: who switches recording off wakes all after that)
-    let seen = instance.wakes_seen(context.cpu);
-    if !instance.is_on() && has_read {
-        // What was written before it was switched off is still to be read.
-        return instance.has(context.cpu, Awaited::Event);
-    }
-    instance.wait(context.cpu, awaited, seen)?;
-    Ok(true)
 }

@@ -5,13 +5,11 @@
 use core::fmt::Write;
 
 use kernel::prelude::*;
-use kernel::sync::Arc;
 
-use super::small::{no_memory, Once, Small};
+use super::small::{no_memory, Small};
 use super::Context;
 use crate::engine::parse::parse_number;
 use crate::instance::buffers::Buffers;
-use crate::sys::debugfs::{File, OpenMode};
 use crate::sys::text::Text;
 
 fn show_number(text: &mut Text, number: usize) -> Result {
@@ -75,32 +73,12 @@ impl Small for BufferPercent {
 /// `free_buffer`: takes anything, and does its work when it is closed.
 pub(super) struct FreeBuffer;
 
-/// It shows nothing.
-pub(super) struct Nothing;
-
-impl Small for Nothing {
-    fn show(_context: &Context, _text: &mut Text) -> Result {
-        Ok(())
-    }
-}
-
-impl File for FreeBuffer {
-    type Context = Context;
-    type Records = Once<Nothing>;
-
-    fn open(_context: &Arc<Context>, _mode: OpenMode) -> Result<Self> {
-        Ok(Self)
-    }
-
-    fn records(&self, context: &Arc<Context>) -> Once<Nothing> {
-        Once::new(context)
-    }
-
-    fn write(&self, _context: &Context, _data: &[u8]) -> Result {
+impl Small for FreeBuffer {
+    fn store(_context: &Context, _value: &[u8]) -> Result {
         Ok(())
     }
 
-    fn release(&self, context: &Context) {
+    fn release(context: &Context) {
         if context.instance.free_buffers().is_err() {
             pr_warn!("free_buffer: no memory to shrink the buffers\n");
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files that show one text, and take one value at a time.
+//! Files that show one text, if any, and take one value at a time.
 
 use core::marker::PhantomData;
 
@@ -14,13 +14,24 @@ use crate::sys::text::Text;
 
 /// What such a file shows and takes.
 pub(super) trait Small: Send + Sync + Unpin + 'static {
-    /// Writes the text.
-    fn show(context: &Context, text: &mut Text) -> Result;
+    /// Writes the text; none, unless said otherwise.
+    fn show(_context: &Context, _text: &mut Text) -> Result {
+        Ok(())
+    }
 
     /// Takes what was written.
     fn store(_context: &Context, _value: &[u8]) -> Result {
         Err(EINVAL)
     }
+
+    /// The same, but it may take less than all: how much.
+    fn store_some(context: &Context, value: &[u8]) -> Result<usize> {
+        Self::store(context, value)?;
+        Ok(value.len())
+    }
+
+    /// The file is closed.
+    fn release(_context: &Context) {}
 }
 
 /// The file of a [`Small`].
@@ -35,11 +46,19 @@ impl<T: Small> File for SmallFile<T> {
     }
 
     fn records(&self, context: &Arc<Context>) -> Once<T> {
-        Once::new(context)
+        Once {
+            context: context.clone(),
+            done: false,
+            _shows: PhantomData,
+        }
     }
 
-    fn write(&self, context: &Context, data: &[u8]) -> Result {
-        T::store(context, data)
+    fn write_some(&self, context: &Context, data: &[u8]) -> Result<usize> {
+        T::store_some(context, data)
+    }
+
+    fn release(&self, context: &Context) {
+        T::release(context);
     }
 }
 
@@ -48,16 +67,6 @@ pub(super) struct Once<T> {
     context: Arc<Context>,
     done: bool,
     _shows: PhantomData<T>,
-}
-
-impl<T> Once<T> {
-    pub(super) fn new(context: &Arc<Context>) -> Self {
-        Self {
-            context: context.clone(),
-            done: false,
-            _shows: PhantomData,
-        }
-    }
 }
 
 impl<T: Small> Records for Once<T> {

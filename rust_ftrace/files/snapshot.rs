@@ -96,7 +96,7 @@ impl SnapshotLines {
 
 impl Records for SnapshotLines {
     fn rewind(&mut self) -> Result {
-        let Context { instance, cpu } = &*self.context;
+        let Context { instance, cpu, .. } = &*self.context;
         self.help = match instance.stats(*cpu, Which::Snapshot).present {
             0 => Help::Due,
             _ => Help::NotDue,

@@ -19,6 +19,7 @@ use crate::instance::functions::List;
 use crate::instance::Instance;
 use crate::sys::text::Text;
 use crate::sys::{self, kallsyms};
+use crate::tracer::function::PidList;
 
 /// `status`.
 pub(super) struct Status;
@@ -30,9 +31,11 @@ impl Small for Status {
         let counts = stats.counts;
         let without_buffer = instance.without_buffer();
         let by_clock = instance.clock_recursion();
+        let by_snapshot = instance.missed_by_snapshots();
         let lost = (counts.lost())
             .wrapping_add(without_buffer)
-            .wrapping_add(by_clock);
+            .wrapping_add(by_clock)
+            .wrapping_add(by_snapshot);
         let (filter, notrace, patterns) = instance.with_lists(|lists| {
             let count = |list| lists.get(list).map(|set| set.len());
             let mut patterns = KVVec::new();
@@ -46,9 +49,12 @@ impl Small for Status {
                 .with_catalog(|catalog| Ok(catalog.len()))?,
         };
         let skipped = count_skipped(context, &patterns)?;
-        let (pids, pid_bytes) = instance.with_pids(|pids| (pids.len(), pids.bytes()));
+        let pids_of = |list| instance.with_pids(list, |pids| (pids.len(), pids.bytes()));
+        let (pids, pid_bytes) = pids_of(PidList::Traced);
+        let (not_pids, not_pid_bytes) = pids_of(PidList::NotTraced);
         let lists = instance.machine().catalog_bytes() + instance.machine().btf_bytes();
-        let memory = stats.bytes + lists + pid_bytes;
+        let profile = instance.profile_stats();
+        let memory = stats.bytes + lists + pid_bytes + not_pid_bytes + profile.bytes;
         let mut write = || {
             writeln!(text, "version: {}", crate::VERSION)?;
             text.write_str("kernel: ")?;
@@ -62,13 +68,21 @@ impl Small for Status {
                     None => writeln!(text, "{name}: empty")?,
                 }
             }
-            match pids {
-                0 => writeln!(text, "pid: empty")?,
-                _ => writeln!(text, "pid: {pids} tasks")?,
+            for (list, count) in [(PidList::Traced, pids), (PidList::NotTraced, not_pids)] {
+                match count {
+                    0 => writeln!(text, "{}: empty", list.name())?,
+                    _ => writeln!(text, "{}: {count} tasks", list.name())?,
+                }
             }
+            let missed = instance.forks_missed();
+            writeln!(text, "children not followed: {missed}")?;
             writeln!(text, "armed functions: {armed}")?;
             writeln!(text, "skipped matches: {skipped}")?;
-            writeln!(text, "hits: {}", counts.written.wrapping_add(lost))?;
+            let elsewhere = without_buffer
+                .wrapping_add(by_clock)
+                .wrapping_add(by_snapshot);
+            writeln!(text, "hits: {}", counts.hits().wrapping_add(elsewhere))?;
+            writeln!(text, "marks: {}", counts.marks)?;
             writeln!(text, "events written: {}", counts.written)?;
             writeln!(text, "events read: {}", counts.read)?;
             writeln!(text, "events present: {}", stats.present)?;
@@ -78,9 +92,18 @@ impl Small for Status {
             writeln!(text, "lost to commit overruns: {}", counts.overrun)?;
             writeln!(text, "lost without buffer: {without_buffer}")?;
             writeln!(text, "lost while the clock was read: {by_clock}")?;
+            writeln!(text, "lost while a snapshot was taken: {by_snapshot}")?;
             writeln!(text, "missed returns: {}", instance.missed_calls())?;
             let by_stack = instance.left_out_by_stacks();
             writeln!(text, "left out while a stack was unwound: {by_stack}")?;
+            if profile.functions != 0 {
+                let state = if profile.on { "on" } else { "ended" };
+                writeln!(text, "profile: {state}, {} functions", profile.functions)?;
+                writeln!(text, "profile lost: {}", profile.lost)?;
+                writeln!(text, "profile missed: {}", profile.missed)?;
+            } else {
+                writeln!(text, "profile: none")?;
+            }
             writeln!(text, "memory: {} KiB", memory.div_ceil(1024))
         };
         write().map_err(no_memory)

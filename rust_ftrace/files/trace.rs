@@ -2,21 +2,26 @@
 
 //! `trace`: the events as text, merged over CPUs, without taking them out.
 
+use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::lines::Lines;
 use super::small::no_memory;
 use super::Context;
-use crate::engine::graph;
+use crate::engine::decode::Event;
+use crate::engine::graph_header;
 use crate::engine::merge::{self, Merge};
-use crate::engine::reader::{Cursor, Event, What};
+use crate::engine::options::{Options, TraceOption};
+use crate::engine::reader::Cursor;
 use crate::engine::render::{self, Totals};
+use crate::engine::style::{Machine, Style};
 use crate::instance::buffer::SubbufCopy;
 use crate::instance::buffers::{Source, Which};
-use crate::sys::cpu;
+use crate::instance::Instance;
 use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::sys::text::Text;
+use crate::sys::{self, cpu};
 use crate::tracer::Tracer;
 
 /// `trace`, of one CPU or all.
@@ -62,13 +67,14 @@ impl merge::Source for CpuSource {
         self.source.cpu.as_u32()
     }
 
+    #[inline(always)]
     fn next(&mut self) -> Option<Event> {
         self.cursor.next(self.source.buffer.ring())
     }
 }
 
 /// The state of one reading of the trace.
-struct Reading {
+pub(super) struct Reading {
     events: Merge<CpuSource>,
     lines: Lines,
     totals: Totals,
@@ -76,6 +82,14 @@ struct Reading {
     /// CPUs that have shown an event, to say where the others begin; `None` if no CPU has lost any.
     started: Option<KVec<u32>>,
     header_done: bool,
+    /// Lines that wait for the time of the next event.
+    held: Option<Held>,
+}
+
+/// Lines of an event, where a mark in them tells how much later the next came, and when this did.
+struct Held {
+    text: Text,
+    marked: Option<(usize, u64)>,
 }
 
 /// The lines of `trace`.
@@ -94,15 +108,21 @@ impl TraceLines {
             reading: None,
         }
     }
+}
 
-    fn begin(&self) -> Result<Reading> {
-        let instance = &self.context.instance;
-        let stats = instance.stats(self.context.cpu, self.which);
+impl Reading {
+    /// From the first event of `cpu`, or of all, on.
+    pub(super) fn begin(
+        instance: &Arc<Instance>,
+        cpu: Option<CpuId>,
+        which: Which,
+    ) -> Result<Self> {
+        let stats = instance.stats(cpu, which);
         let mut events = Merge::new();
-        for source in instance.sources(self.context.cpu, self.which)? {
+        for source in instance.sources(cpu, which)? {
             events.add(CpuSource::new(source)?)?;
         }
-        Ok(Reading {
+        Ok(Self {
             events,
             lines: Lines::new(instance)?,
             totals: Totals {
@@ -111,21 +131,99 @@ impl TraceLines {
                 cpus: u32::try_from(cpu::online().count())?,
             },
             tracer: instance.tracer(),
-            started: (stats.overwritten() != 0).then(KVec::new),
+            started: (stats.overwritten() != 0 && instance.options().has(TraceOption::Annotate))
+                .then(KVec::new),
             header_done: false,
+            held: None,
         })
     }
-}
 
-impl Reading {
+    /// How many events there were.
+    pub(super) const fn present(&self) -> u64 {
+        self.totals.present
+    }
+
+    /// Leaves the next event out; false if there is none.
+    pub(super) fn skip_next(&mut self) -> bool {
+        self.events.next().is_some()
+    }
+
     /// Writes the next event; false if there is none.
-    fn write_next(&mut self, text: &mut Text) -> Result<bool> {
+    #[inline(always)]
+    pub(super) fn write_next(&mut self, text: &mut Text) -> Result<bool> {
+        match self.lines.is_latency() {
+            true => self.write_held(text),
+            false => self.write_event(text),
+        }
+    }
+
+    /// Writes the lines of the next event once those of the one behind it are known.
+    #[cold]
+    fn write_held(&mut self, text: &mut Text) -> Result<bool> {
+        let Some(held) = (match self.held.take() {
+            Some(held) => Some(held),
+            None => self.hold()?,
+        }) else {
+            return Ok(false);
+        };
+        self.held = self.hold()?;
+        let bytes = held.text.as_bytes();
+        let next = self.held.as_ref().and_then(|next| next.marked);
+        match (held.marked, next) {
+            (Some((place, time)), Some((_, next))) => {
+                let (before, after) = bytes.split_at_checked(place).unwrap_or((bytes, &[]));
+                text.push_bytes(before).map_err(no_memory)?;
+                text.push_bytes(&[Style::mark(time, next)])
+                    .map_err(no_memory)?;
+                text.push_bytes(after.get(1..).unwrap_or_default())
+            }
+            _ => text.push_bytes(bytes),
+        }
+        .map_err(no_memory)?;
+        Ok(true)
+    }
+
+    /// The lines of the next event.
+    fn hold(&mut self) -> Result<Option<Held>> {
+        let mut text = Text::new();
+        let is_there = self.write_event(&mut text)?;
+        let marked = self.lines.take_marked();
+        Ok(is_there.then_some(Held { text, marked }))
+    }
+
+    /// Writes the lines that come before all events.
+    #[cold]
+    fn write_header(
+        &self,
+        text: &mut Text,
+        options: Options,
+    ) -> core::result::Result<bool, core::fmt::Error> {
+        let style = self.lines.style();
+        let machine = Machine {
+            release: sys::kernel_release().to_str().unwrap_or_default(),
+            preemption: sys::preemption_model(),
+        };
+        let (name, totals) = (self.tracer.name(), &self.totals);
+        let with_depth = self.lines.with_depth();
+        match self.tracer {
+            Tracer::FunctionGraph => {
+                graph_header::write_header(text, name, options, totals, machine)
+            }
+            _ if style.is_plain() => render::write_header(text, name, totals, with_depth),
+            _ => style.write_header(text, name, totals, with_depth, machine),
+        }?;
+        Ok(true)
+    }
+
+    /// Writes the next event as far as it tells.
+    #[inline(always)]
+    fn write_event(&mut self, text: &mut Text) -> Result<bool> {
         let Some((source, event)) = self.events.next() else {
             return Ok(false);
         };
         let cpu = merge::Source::cpu(source);
         // (function_graph does not say so: print_trace_line() of kernel/trace/trace.c)
-        let started = (self.started.as_mut()).filter(|_| event.what == What::Function);
+        let started = (self.started.as_mut()).filter(|_| self.tracer != Tracer::FunctionGraph);
         if let Some(started) = started {
             if !started.contains(&cpu) {
                 if !started.is_empty() {
@@ -137,15 +235,16 @@ impl Reading {
             }
         }
         let extras = source.cursor.extras();
-        let callers = &mut source.cursor.stack();
-        self.lines.write_event(text, cpu, event, extras, callers)?;
+        let (callers, said) = (&mut source.cursor.stack(), &mut source.cursor.text());
+        (self.lines).write_event(text, cpu, event, extras, callers, said)?;
         Ok(true)
     }
 }
 
 impl Records for TraceLines {
     fn rewind(&mut self) -> Result {
-        self.reading = Some(self.begin()?);
+        let Context { instance, cpu, .. } = &*self.context;
+        self.reading = Some(Reading::begin(instance, *cpu, self.which)?);
         Ok(())
     }
 
@@ -155,15 +254,7 @@ impl Records for TraceLines {
         };
         if !core::mem::replace(&mut reading.header_done, true) {
             let options = self.context.instance.options();
-            match reading.tracer {
-                Tracer::FunctionGraph => graph::write_header(text, reading.tracer.name(), options),
-                tracer => {
-                    let with_depth = reading.lines.with_depth();
-                    render::write_header(text, tracer.name(), &reading.totals, with_depth)
-                }
-            }
-            .map_err(no_memory)?;
-            return Ok(true);
+            return reading.write_header(text, options).map_err(no_memory);
         }
         reading.write_next(text)
     }

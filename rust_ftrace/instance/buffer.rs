@@ -127,6 +127,7 @@ impl Buffer {
             read: consumer.read(),
             overrun: self.ring.overrun(),
             dropped: self.ring.dropped(),
+            marks: self.ring.marks(),
         };
         (counts, consumer.present(&extent))
     }
@@ -141,6 +142,7 @@ impl Buffer {
             read: consumer.read(),
             overrun: self.ring.overrun(),
             dropped: self.ring.dropped(),
+            marks: self.ring.marks(),
         }
     }
 

@@ -12,6 +12,7 @@ use kernel::sync::Arc;
 use super::buffer::Buffer;
 use super::waiting::Wakers;
 use crate::engine::account::{Account, Counts};
+use crate::engine::kernel_page::PAGE_BYTES;
 use crate::engine::ring::{MAX_SLOTS, MAX_SUBBUF_SLOTS};
 use crate::engine::slot::SLOT_BYTES;
 use crate::sys::{cpu, rcu};
@@ -30,6 +31,9 @@ const MAX_SUBBUF_KB: usize = MAX_SUBBUF_SLOTS * SLOT_BYTES / 1024;
 
 /// Largest size of a CPU's buffer, in KiB.
 const MAX_SIZE_KB: usize = MAX_SLOTS * SLOT_BYTES / 1024;
+
+/// Number of the next ring, of whatever instance: one may have the hooks of another that was removed.
+static NEXT_RING: AtomicU32 = AtomicU32::new(0);
 
 /// The size that a buffer has if somebody asks for `size_kb`: whole sub-buffers, two at least.
 fn rounded(size_kb: usize, subbuf_kb: usize) -> usize {
@@ -143,11 +147,11 @@ pub(crate) struct Source {
 /// The buffers of an instance.
 pub(crate) struct Buffers {
     subbuf_kb: usize,
+    /// Somebody has said how large sub-buffers are to be.
+    has_said_subbuf: bool,
     discard: bool,
     /// Whether anything has needed buffers so far.
     made: bool,
-    /// Number of the next ring.
-    next_ring: AtomicU32,
     /// By the number of the CPU.
     pub(super) cpus: KVec<PerCpuBuffers>,
 }
@@ -171,9 +175,9 @@ impl Buffers {
         }
         Ok(Self {
             subbuf_kb: DEFAULT_SUBBUF_KB,
+            has_said_subbuf: false,
             discard: false,
             made: false,
-            next_ring: AtomicU32::new(0),
             cpus,
         })
     }
@@ -204,6 +208,15 @@ impl Buffers {
         self.meant(None).map(|(_, buffers)| buffers.size_kb).sum()
     }
 
+    /// Bytes of the pages of `trace_pipe_raw`: as the kernel has them, unless somebody has said how large sub-buffers
+    /// are to be.
+    pub(crate) const fn page_bytes(&self) -> usize {
+        match self.has_said_subbuf {
+            true => self.subbuf_kb * 1024,
+            false => PAGE_BYTES,
+        }
+    }
+
     /// Size of the sub-buffers, in KiB.
     pub(crate) const fn subbuf_kb(&self) -> usize {
         self.subbuf_kb
@@ -225,7 +238,7 @@ impl Buffers {
     pub(super) fn make_one(&self, cpu: CpuId, size_kb: usize) -> Result<Arc<Buffer>> {
         let buffers = self.cpus.get(cpu.as_u32() as usize).ok_or(EINVAL)?;
         let waker = buffers.waker.clone();
-        let id = self.next_ring.fetch_add(1, Ordering::Relaxed);
+        let id = NEXT_RING.fetch_add(1, Ordering::Relaxed);
         Buffer::new(cpu, id, waker, size_kb, self.subbuf_kb, self.discard)
     }
 
@@ -323,6 +336,7 @@ impl Buffers {
         }
         let subbuf_kb = size_kb.next_power_of_two().max(MIN_SUBBUF_KB);
         if subbuf_kb == self.subbuf_kb {
+            self.has_said_subbuf = true;
             return Ok(OldBuffers::none());
         }
         let mut new = KVec::new();
@@ -333,7 +347,10 @@ impl Buffers {
         let before = core::mem::replace(&mut self.subbuf_kb, subbuf_kb);
         let old = self.exchange(&new, recorder);
         match old {
-            Ok(_) => self.drop_spares(),
+            Ok(_) => {
+                self.has_said_subbuf = true;
+                self.drop_spares();
+            }
             Err(_) => self.subbuf_kb = before,
         }
         old

@@ -4,11 +4,13 @@
 
 use kernel::prelude::*;
 
-use super::Instance;
+use super::{Control, Instance};
 use crate::catalog::{Catalog, MAX_LOCATION_OFFSET};
-use crate::engine::filter::{words, Refusal, Selector, StackCommand};
+use crate::engine::command::Command;
+use crate::engine::filter::{words, Refusal, Selector};
 use crate::engine::function_set::FunctionSet;
 use crate::engine::options::TraceOption;
+use crate::engine::pending::{self, PendingWords};
 use crate::machine::Machine;
 use crate::shim::AllocError;
 use crate::sys::{symbols, unwind};
@@ -47,6 +49,8 @@ pub(crate) struct Lists {
     /// By [`List`]. `None`: nothing was said, so all functions, or none are left out. An empty set is what
     /// remains of a list whose functions all went away with their modules.
     sets: [Option<FunctionSet>; 4],
+    /// By [`List`], for the first two: what is meant once a module is there.
+    pending: [PendingWords; 2],
     /// The patterns in the filter, with a space after each.
     patterns: KVVec<u8>,
 }
@@ -76,6 +80,7 @@ impl Lists {
     pub(crate) const fn new() -> Self {
         Self {
             sets: [const { None }; 4],
+            pending: [const { PendingWords::new() }; 2],
             patterns: KVVec::new(),
         }
     }
@@ -89,6 +94,17 @@ impl Lists {
     fn replace(&mut self, list: List, new: Option<FunctionSet>) -> Option<FunctionSet> {
         let set = self.sets.get_mut(list as usize)?;
         core::mem::replace(set, new)
+    }
+
+    /// The words of a list that wait for modules; `None` if it has no such.
+    pub(crate) fn pending(&self, list: List) -> Option<&PendingWords> {
+        self.pending.get(list as usize)
+    }
+
+    fn set_pending(&mut self, list: List, new: PendingWords) {
+        if let Some(pending) = self.pending.get_mut(list as usize) {
+            *pending = new;
+        }
     }
 
     /// The patterns in the filter.
@@ -121,55 +137,88 @@ impl Lists {
     /// Takes the functions at addresses `range` out of all lists; whether any were there.
     pub(crate) fn forget(&mut self, range: &core::ops::Range<usize>) -> bool {
         let sets = self.sets.iter_mut().flatten();
-        sets.fold(false, |found, set| set.remove_range(range) || found)
+        let found = sets.fold(false, |found, set| set.remove_range(range) || found);
+        // (what is left out can be nothing, but what is traced does not become all)
+        for list in [List::Notrace, List::GraphNotrace] {
+            if self.get(list).is_some_and(FunctionSet::is_empty) {
+                self.replace(list, None);
+            }
+        }
+        found
     }
 }
 
-/// Applies words to a list: `base` is what it begins with.
-fn apply<'a>(
-    machine: &Machine,
-    base: FunctionSet,
-    text: impl Iterator<Item = (usize, &'a [u8])>,
-) -> Result<FunctionSet, Failure> {
-    let mut set = base;
-    let mut failure = None;
-    machine.with_catalog(|catalog| {
-        for (at, word) in text {
-            match apply_word(catalog, &set, word) {
-                Ok(Ok(new)) => set = new,
-                Ok(Err(refusal)) => {
+/// What becomes of a list by words.
+struct Edit {
+    set: FunctionSet,
+    /// `None` for a list whose words do not wait for modules.
+    pending: Option<PendingWords>,
+}
+
+impl Edit {
+    /// Applies words to a list.
+    fn apply<'a>(
+        &mut self,
+        machine: &Machine,
+        text: impl Iterator<Item = (usize, &'a [u8])>,
+    ) -> Result<(), Failure> {
+        let mut failure = None;
+        machine.with_catalog(|catalog| {
+            for (at, word) in text {
+                if let Err(refusal) = self.apply_word(catalog, word)? {
                     failure = Some(Failure::Word(at, refusal));
                     break;
                 }
-                Err(error) => return Err(error),
             }
+            Ok(())
+        })?;
+        match failure {
+            Some(failure) => Err(failure),
+            None => Ok(()),
         }
-        Ok(())
-    })?;
-    match failure {
-        Some(failure) => Err(failure),
-        None => Ok(set),
     }
-}
 
-fn apply_word(
-    catalog: &Catalog,
-    set: &FunctionSet,
-    word: &[u8],
-) -> Result<Result<FunctionSet, Refusal>> {
-    let selector = match Selector::parse(word) {
-        Ok(selector) => selector,
-        Err(refusal) => return Ok(Err(refusal)),
-    };
-    let chosen = match choose(catalog, &selector)? {
-        Ok(chosen) => chosen,
-        Err(refusal) => return Ok(Err(refusal)),
-    };
-    Ok(Ok(if selector.remove {
-        set.difference(&chosen)?
-    } else {
-        set.union(&chosen)?
-    }))
+    fn apply_word(&mut self, catalog: &Catalog, word: &[u8]) -> Result<Result<(), Refusal>> {
+        let selector = match Selector::parse(word) {
+            Ok(selector) => selector,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let chosen = match choose(catalog, &selector)? {
+            Ok(chosen) => chosen,
+            Err(refusal) => return self.put_off(catalog, word, &selector, refusal),
+        };
+        self.set = if selector.remove {
+            self.set.difference(&chosen)?
+        } else {
+            self.set.union(&chosen)?
+        };
+        Ok(Ok(()))
+    }
+
+    /// Keeps a word that means nothing yet until its module is there, or takes such a word out; otherwise it is
+    /// refused.
+    fn put_off(
+        &mut self,
+        catalog: &Catalog,
+        word: &[u8],
+        selector: &Selector<'_>,
+        refusal: Refusal,
+    ) -> Result<Result<(), Refusal>> {
+        let Some(pending) = self.pending.as_mut().filter(|_| selector.names_modules()) else {
+            return Ok(Err(refusal));
+        };
+        if selector.remove {
+            let Some(rest) = pending.without(selector)? else {
+                return Ok(Err(refusal));
+            };
+            *pending = rest;
+        } else if catalog.has_module_of(selector) {
+            return Ok(Err(refusal));
+        } else {
+            *pending = pending.with(word)?;
+        }
+        Ok(Ok(()))
+    }
 }
 
 /// The functions that a word means; at least one.
@@ -229,11 +278,31 @@ impl Instance {
     /// `ENOMEM` if there is no memory, and those of [`Machine::with_catalog`].
     pub(crate) fn traced(&self) -> Result<Option<FunctionSet>> {
         let control = self.control.lock();
-        let wanted = match control.tracer {
-            Tracer::Nop => return Ok(Some(FunctionSet::new())),
-            Tracer::FunctionGraph => return Ok(Some(self.wanted_calls(&control)?)),
-            Tracer::Function | Tracer::CallTrace => self.wanted_entries(&control)?,
+        let traced = self.traced_by_tracer(&control)?;
+        match traced {
+            Some(traced) if control.profile.is_on() => {
+                Ok(Some(traced.union(&self.wanted_in_profile(&control)?)?))
+            }
+            traced => Ok(traced),
+        }
+    }
+
+    /// The functions that the tracer and commands hook now; `None` for all.
+    pub(super) fn traced_by_tracer(&self, control: &Control) -> Result<Option<FunctionSet>> {
+        let entries = self.traced_entries(control)?;
+        let Some(entries) = entries else {
+            return Ok(None);
         };
+        let mut traced = entries.union(&self.commanded()?)?;
+        if control.tracer == Tracer::FunctionGraph {
+            traced = traced.union(&self.wanted_calls(control)?)?;
+        }
+        Ok(Some(traced))
+    }
+
+    /// The functions whose entries are hooked now; `None` for all.
+    fn traced_entries(&self, control: &Control) -> Result<Option<FunctionSet>> {
+        let wanted = self.wanted_entries(control)?;
         if !control.options.has(TraceOption::FuncStackTrace) {
             return Ok(wanted);
         }
@@ -266,10 +335,6 @@ impl Instance {
     /// - Those of [`Hook::trace`](crate::sys::ftrace::Hook::trace).
     pub(crate) fn edit(&self, list: List, text: &[u8], replace: bool) -> Result {
         let mut control = self.control.lock();
-        let old = match control.lists.get(list) {
-            Some(set) if !replace => set.duplicate()?,
-            _ => FunctionSet::new(),
-        };
         let mut patterns = KVVec::new();
         if list == List::Filter {
             if !replace {
@@ -277,7 +342,7 @@ impl Instance {
             }
             keep_patterns(&mut patterns, text)?;
         }
-        let is_command = |word: &[u8]| list == List::Filter && StackCommand::parse(word).is_some();
+        let is_command = |word: &[u8]| list == List::Filter && Command::parse(word).is_some();
         let names = || words(text).filter(|(_, word)| !is_command(word));
         let has_names = names().next().is_some();
         if !replace && words(text).next().is_none() {
@@ -287,16 +352,29 @@ impl Instance {
             Failure::Word(at, refusal) => self.refuse(list, refusal, text, at),
             Failure::Other(error) => error,
         };
-        let new = if has_names {
-            let new = apply(&self.machine, old, names()).map_err(failed)?;
-            (!new.is_empty()).then_some(new)
-        } else if replace {
-            None
-        } else {
-            (!old.is_empty()).then_some(old)
+        let mut edit = Edit {
+            set: FunctionSet::new(),
+            pending: control.lists.pending(list).map(|_| PendingWords::new()),
         };
+        if !replace {
+            if let Some(set) = control.lists.get(list) {
+                edit.set = set.duplicate()?;
+            }
+            if let Some(pending) = control.lists.pending(list) {
+                edit.pending = Some(pending.filtered(|_| true)?);
+            }
+        }
+        if has_names {
+            edit.apply(&self.machine, names()).map_err(failed)?;
+        }
+        let Edit { set, pending } = edit;
+        // A filter that waits for modules is not one for all functions.
+        let waits = list == List::Filter && pending.as_ref().is_some_and(|words| !words.is_empty());
+        let is_as_before = !replace && !has_names;
+        let keeps = waits || (is_as_before && control.lists.get(list).is_some());
+        let new = (!set.is_empty() || keeps).then_some(set);
         let probes = match list {
-            List::Filter => Some(self.edited_probes(text, replace).map_err(failed)?),
+            List::Filter => Some(self.edited_probes(text).map_err(failed)?),
             _ => None,
         };
         if new.is_none() {
@@ -307,6 +385,7 @@ impl Instance {
         let before = control.lists.replace(list, new);
         if let Err(error) = self.rearm_after_edit(&mut control, list) {
             control.lists.replace(list, before);
+            self.arm_profile(&mut control)?;
             if let Some(probes) = probes_before {
                 self.replace_probes(&mut control, probes)?;
             }
@@ -315,7 +394,53 @@ impl Instance {
         if list == List::Filter {
             control.lists.patterns = patterns;
         }
+        if let Some(pending) = pending {
+            control.lists.set_pending(list, pending);
+        }
         Ok(())
+    }
+
+    /// Puts into the lists what waits for `module`, whose functions are in their place.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory, and those of [`Hook::trace`](crate::sys::ftrace::Hook::trace).
+    pub(super) fn resolve_pending(&self, module: &[u8]) -> Result {
+        let mut control = self.control.lock();
+        let mut found = false;
+        for list in [List::Filter, List::Notrace] {
+            let waits = |word: &&[u8]| pending::waits_for(word, module);
+            let Some(words) = control.lists.pending(list) else {
+                continue;
+            };
+            if !words.iter().any(|word| waits(&word)) {
+                continue;
+            }
+            if !found {
+                self.machine.forget_catalog();
+            }
+            found = true;
+            let mut set = match control.lists.get(list) {
+                Some(set) => set.duplicate()?,
+                None => FunctionSet::new(),
+            };
+            self.machine.with_catalog(|catalog| {
+                for word in words.iter().filter(waits) {
+                    if let Ok(selector) = Selector::parse(word) {
+                        set = set.union(&catalog.select(&selector)?)?;
+                    }
+                }
+                Ok(())
+            })?;
+            let rest = words.filtered(|word| !waits(&word))?;
+            let keeps = list == List::Filter || !set.is_empty();
+            control.lists.replace(list, keeps.then_some(set));
+            control.lists.set_pending(list, rest);
+        }
+        match found {
+            true => (self.rearm(&mut control)).and_then(|()| self.arm_profile(&mut control)),
+            false => Ok(()),
+        }
     }
 
     fn refuse(&self, list: List, refusal: Refusal, text: &[u8], at: usize) -> Error {

@@ -18,7 +18,7 @@ use crate::tracer::graph::{Marked, Role, Want};
 use crate::tracer::Tracer;
 
 /// The hooks of calls, by what they keep of each, and what is asked of them.
-pub(super) struct Calls {
+pub(crate) struct Calls {
     plain: Probes<Recorder, OpenCall>,
     marked: Probes<Recorder, Marked<3>>,
     long: Probes<Recorder, Marked<5>>,
@@ -38,7 +38,8 @@ enum Kept {
 }
 
 impl Calls {
-    pub(super) const fn new() -> Self {
+    /// Nothing is hooked.
+    pub(crate) const fn new() -> Self {
         Self {
             plain: Probes::new(),
             marked: Probes::new(),
@@ -47,6 +48,18 @@ impl Calls {
             max_depth: None,
             thresh: 0,
         }
+    }
+
+    /// What there is, for another instance: calls that are open may know it, so it must not go. All is unhooked.
+    pub(super) fn take(&mut self) -> Self {
+        self.clear();
+        let mut taken = core::mem::replace(self, Self::new());
+        taken.max_depth = None;
+        taken.thresh = 0;
+        taken.plain.forget_missed();
+        taken.marked.forget_missed();
+        taken.long.forget_missed();
+        taken
     }
 
     /// Unhooks all.
@@ -204,6 +217,7 @@ impl Instance {
             // SAFETY: The recorder lives as long as the instance, whose `control` goes before it.
             unsafe { control.calls.switches.call(recorder)? };
         }
+        let _alone = self.machine.hooks_calls();
         // SAFETY: As above.
         unsafe { control.calls.trace(kept, recorder, &groups)? };
         if sleep_counts {

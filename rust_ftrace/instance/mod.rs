@@ -1,44 +1,55 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An instance of the tracer: all of its state. The top directory belongs to the first one.
+//! An instance of the tracer: all of its state.
 
 pub(crate) mod buffer;
 pub(crate) mod buffers;
 mod clock;
+mod comms;
 mod error_log;
 pub(crate) mod functions;
-mod graph;
+pub(crate) mod graph;
+mod marks;
 mod pids;
 mod probes;
+pub(crate) mod profile;
 mod snapshot;
+pub(crate) mod users;
 pub(crate) mod waiting;
 
 use core::ops::Range;
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
 use self::buffers::{Buffers, OldBuffers, Source, Stats, Which};
+use self::comms::Comms;
 use self::error_log::ErrorLog;
 use self::functions::{List, Lists};
 use self::graph::Calls;
+use self::probes::Server;
+use self::profile::{Profile, ProfileHooks};
+use self::snapshot::Taken;
+use self::users::Users;
 use self::waiting::Wakers;
 use crate::engine::clock::ClockKind;
 use crate::engine::function_set::FunctionSet;
 use crate::engine::options::{Options, TraceOption};
 use crate::machine::Machine;
 use crate::sys::context::PreemptOff;
-use crate::sys::cpu::{self, Prepare};
+use crate::sys::cpu;
+use crate::sys::forks::Forks;
 use crate::sys::ftrace::{Functions, Hook};
-use crate::sys::modules::Watch;
 use crate::sys::rcu;
 use crate::sys::text::Text;
 use crate::sys::unwind;
 use crate::sys::work::Work;
 use crate::tracer::beside::What;
+use crate::tracer::commands::Commander;
 use crate::tracer::function::{Gate, Recorder};
+use crate::tracer::profile::Profiler;
 use crate::tracer::Tracer;
 
 /// `buffer_percent` unless said otherwise; the same as tracefs's.
@@ -53,12 +64,15 @@ pub(crate) struct Control {
     options: Options,
     /// Hooks of `function_graph`.
     calls: Calls,
+    /// What lists of tasks follow.
+    forks: Forks<Recorder>,
+    profile: ProfileHooks,
 }
 
 /// An instance.
 ///
-/// Locks are taken in the order `control`, `buffers`, a buffer's consumer, `wakers`; `error_log` last. CPU hotplug takes `buffers`,
-/// so nothing that waits for CPUs is called with it held.
+/// Locks are taken in the order `control`, `buffers`, a buffer's consumer, `wakers`; `profile` after `control` and the machine's;
+/// `error_log` last. CPU hotplug takes `buffers` and `profile`, so nothing that waits for CPUs is called with one of these held.
 #[pin_data]
 pub(crate) struct Instance {
     machine: Arc<Machine>,
@@ -68,15 +82,26 @@ pub(crate) struct Instance {
     error_log: Mutex<ErrorLog>,
     #[pin]
     recheck: Work<Self>,
-    // Field order is teardown order: no CPU is in the hook any more when the rings go.
+    // Field order is teardown order: no CPU is in a hook any more when the rings go, and commands, which change what
+    // the recorder does, go before it.
+    #[pin]
+    commands: Hook<Commander<Server>>,
     #[pin]
     hook: Hook<Recorder>,
     #[pin]
     buffers: Mutex<Buffers>,
     #[pin]
     wakers: Mutex<Wakers>,
+    profiler: Profiler,
+    #[pin]
+    profile: Mutex<Profile>,
     /// `buffer_percent`.
     percent: AtomicU8,
+    /// What the clock said when a buffer was cleared the last time.
+    began: AtomicU64,
+    #[pin]
+    comms: Mutex<Comms>,
+    users: Users,
 }
 
 impl Instance {
@@ -87,8 +112,12 @@ impl Instance {
     /// `ENOMEM` if there is no memory.
     pub(crate) fn new(machine: Arc<Machine>) -> Result<impl PinInit<Self, Error>> {
         let wakers = Wakers::new()?;
+        let calls = machine.reuse_calls();
         Ok(try_pin_init!(Self {
+            commands <- Hook::new(Commander::new()?),
             hook <- Hook::new(Recorder::new(machine.is_counter(ClockKind::Local))?),
+            profiler: Profiler::new(machine.is_counter(ClockKind::Local))?,
+            profile <- new_mutex!(Profile::new()?),
             machine,
             recheck <- Work::new(),
             control <- new_mutex!(Control {
@@ -96,13 +125,52 @@ impl Instance {
                 implicit: false,
                 lists: Lists::new(),
                 options: Options::new(),
-                calls: Calls::new(),
+                calls,
+                forks: Forks::new(),
+                profile: ProfileHooks::new(),
             }),
             error_log <- new_mutex!(ErrorLog::new()),
             buffers <- new_mutex!(Buffers::new(&wakers)?),
             wakers <- new_mutex!(wakers),
             percent: AtomicU8::new(DEFAULT_PERCENT),
+            began: AtomicU64::new(0),
+            comms <- new_mutex!(Comms::new()),
+            users: Users::new(),
         }? Error))
+    }
+
+    /// Takes over those of another instance's options that new instances begin with, as in
+    /// `trace_array_create_systems()` of kernel/trace/trace.c.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Instance::set_option`].
+    pub(crate) fn inherit(&self, options: Options) -> Result {
+        for option in TraceOption::INHERITED {
+            self.set_option(option, options.has(option))?;
+        }
+        Ok(())
+    }
+
+    /// Ends all tracing: the instance is being removed.
+    pub(crate) fn stop(&self) {
+        let mut control = self.control.lock();
+        control.tracer = Tracer::Nop;
+        let none = self.replace_probes(&mut control, KVVec::new());
+        let result = none.and_then(|_| self.rearm(&mut control));
+        if let Err(error) = result {
+            pr_warn!("an instance that is removed still traces: {error:?}\n");
+        }
+        if self.clock() != ClockKind::Local {
+            // (whoever has their hooks next begins with that one)
+            control.calls.forget();
+        }
+        self.machine.keep_calls(control.calls.take());
+    }
+
+    /// Who uses it.
+    pub(crate) fn users(&self) -> &Users {
+        &self.users
     }
 
     /// The machine it runs on.
@@ -126,15 +194,11 @@ impl Instance {
     pub(crate) fn set_tracer(&self, tracer: Tracer) -> Result {
         let mut control = self.control.lock();
         if control.tracer == tracer {
-            let was_implicit = core::mem::replace(&mut control.implicit, false);
-            return match was_implicit && control.lists.get(List::Filter).is_none() {
-                // Until now only probes were traced, and an empty filter means all.
-                true => self.rearm(&mut control),
-                false => Ok(()),
-            };
+            control.implicit = false;
+            return Ok(());
         }
         self.switch(&mut control, tracer, false)?;
-        self.buffers.lock().clear(None);
+        self.clear(None);
         Ok(())
     }
 
@@ -158,31 +222,25 @@ impl Instance {
         result
     }
 
-    /// Hooks the functions that tracer and lists say, and no others.
+    /// Hooks the functions that tracer, lists and commands say, and no others.
     fn rearm(&self, control: &mut Control) -> Result {
-        let none = Functions::Only(&[]);
-        match control.tracer {
-            Tracer::Nop => {
-                self.hook.trace(none)?;
-                control.calls.clear();
-            }
-            Tracer::Function | Tracer::CallTrace => {
-                let wanted = self.wanted_entries(control)?;
-                let set = wanted.as_ref().map(FunctionSet::as_slice);
-                self.hook
-                    .trace(set.map_or(Functions::All, Functions::Only))?;
-                control.calls.clear();
-            }
-            Tracer::FunctionGraph => {
-                self.arm_calls(control)?;
-                self.hook.trace(none)?;
-            }
+        let is_graph = control.tracer == Tracer::FunctionGraph;
+        if is_graph {
+            self.arm_calls(control)?;
         }
-        if control.tracer != Tracer::FunctionGraph {
+        let wanted = self.wanted_entries(control)?;
+        let set = wanted.as_ref().map(FunctionSet::as_slice);
+        self.hook
+            .trace(set.map_or(Functions::All, Functions::Only))?;
+        if !is_graph {
+            control.calls.clear();
             // (what writes other events does not look for entries that are not complete)
             self.complete_entries(None);
         }
-        Ok(())
+        let commanded = self.commanded()?;
+        // SAFETY: The commands' hook goes before the recorder.
+        unsafe { self.commands.handler().command(self.hook.handler()) };
+        self.commands.trace(Functions::Only(commanded.as_slice()))
     }
 
     /// Completes the entries of calls that are pending on `cpu`, or all, so that readers see them.
@@ -203,7 +261,11 @@ impl Instance {
     /// Follows a change of `list`. A filter starts the `function` tracer if there is none, and
     /// stops one that was so started when it is cleared.
     fn rearm_after_edit(&self, control: &mut Control, list: List) -> Result {
-        match (list, self.is_asked(control), control.tracer) {
+        if matches!(list, List::Filter | List::Notrace) {
+            self.arm_profile(control)?;
+        }
+        let is_asked = control.lists.get(List::Filter).is_some();
+        match (list, is_asked, control.tracer) {
             (List::Filter, true, Tracer::Nop) => self.switch(control, Tracer::Function, true),
             (List::Filter, false, Tracer::Function) if control.implicit => {
                 self.switch(control, Tracer::Nop, false)
@@ -283,21 +345,27 @@ impl Instance {
                 })?;
                 recorder.record_beside_all(What::Stack, on);
             }
+            TraceOption::FunctionFork => self.follow_forks(&mut control, on)?,
             TraceOption::FuncArgs => recorder.record_beside_all(What::Args, on),
             _ => {}
         }
         let before = control.options;
         control.options = before.with(option, on);
         self.set_graph(&control);
-        if option == TraceOption::SleepTime && control.tracer == Tracer::FunctionGraph {
-            // (other hooks)
-            if let Err(error) = self.rearm(&mut control) {
-                control.options = before;
-                self.set_graph(&control);
-                return Err(error);
+        let is_graph = control.tracer == Tracer::FunctionGraph;
+        // (other hooks)
+        let result = match option {
+            TraceOption::SleepTime if is_graph => {
+                (self.rearm(&mut control)).and_then(|()| self.arm_profile(&mut control))
             }
+            TraceOption::SleepTime | TraceOption::GraphTime => self.arm_profile(&mut control),
+            _ => Ok(()),
+        };
+        if result.is_err() {
+            control.options = before;
+            self.set_graph(&control);
         }
-        Ok(())
+        result
     }
 
     /// Calls `user` with the buffers.
@@ -351,6 +419,7 @@ impl Instance {
         if control.options.has(TraceOption::DisableOnFree) {
             self.hook.handler().set_gate(Gate::Off, true);
         }
+        self.free_profile(&control);
         self.exchange(&mut control, Buffers::shrink)
     }
 
@@ -361,11 +430,19 @@ impl Instance {
     /// Those of [`Buffers::take_snapshot`].
     pub(crate) fn take_snapshot(&self, cpu: Option<CpuId>) -> Result {
         let _control = self.control.lock();
-        let taken = (self.buffers.lock()).take_snapshot(cpu, self.hook.handler())?;
+        let mut buffers = self.buffers.lock();
+        buffers.make(self.hook.handler())?;
+        let taken = buffers.take_snapshot(cpu, self.hook.handler())?;
+        drop(buffers);
+        self.end_snapshot(taken);
+        Ok(())
+    }
+
+    /// Makes a snapshot one that can be read.
+    fn end_snapshot(&self, taken: Taken) {
         taken.wait();
         // SAFETY: Nobody writes to the snapshot any more.
         unsafe { self.buffers.lock().complete_snapshot() };
-        Ok(())
     }
 
     /// Clears the snapshot of `cpu`, or all.
@@ -381,7 +458,13 @@ impl Instance {
 
     /// Clears the buffer of `cpu`, or all.
     pub(crate) fn clear(&self, cpu: Option<CpuId>) {
+        self.began.store(self.now(), Ordering::Relaxed);
         self.buffers.lock().clear(cpu);
+    }
+
+    /// What the clock said when a buffer was cleared the last time.
+    pub(crate) fn began(&self) -> u64 {
+        self.began.load(Ordering::Relaxed)
     }
 
     /// The counts of `cpu`, or the sum of all.
@@ -392,6 +475,11 @@ impl Instance {
     /// Events that were not recorded because their CPU has no buffer, for want of memory.
     pub(crate) fn without_buffer(&self) -> u64 {
         self.hook.handler().without_ring()
+    }
+
+    /// Entries that were not recorded because a snapshot was to be taken.
+    pub(crate) fn missed_by_snapshots(&self) -> u64 {
+        self.hook.handler().missed_by_snapshots()
     }
 
     /// Entries that were not recorded, nor count as lost, since unwinding a stack made them.
@@ -427,8 +515,10 @@ impl Instance {
     }
 }
 
-impl Prepare for Instance {
-    fn prepare(&self, cpu: CpuId) {
+/// What it is told.
+impl Instance {
+    /// `cpu` is coming online.
+    pub(crate) fn prepare(&self, cpu: CpuId) {
         let result = self.buffers.lock().make_for(cpu, self.hook.handler());
         if result.is_err() {
             pr_warn!(
@@ -436,28 +526,38 @@ impl Prepare for Instance {
                 cpu.as_u32()
             );
         }
+        if self.profile.lock().make_for(cpu, &self.profiler).is_err() {
+            pr_warn!(
+                "no memory for the profile of CPU {}: calls on it are not counted\n",
+                cpu.as_u32()
+            );
+        }
     }
-}
 
-impl Watch for Instance {
-    fn loads(&self, text: &[Range<usize>]) {
-        self.machine.module_loads(text);
+    /// The functions of module `name` are in their place, and can be traced; none has run yet.
+    pub(crate) fn loads(&self, name: &[u8]) {
+        if let Err(error) = self.resolve_pending(name) {
+            pr_warn!("functions of a new module are not traced: {error:?}\n");
+        }
     }
 
-    fn coming(&self) {
-        self.machine.forget_catalog();
+    /// A module is loaded; its functions for that, at addresses `init`, go.
+    pub(crate) fn coming(&self, init: &Range<usize>) {
         let mut control = self.control.lock();
-        if control.lists.needs_news(control.tracer) {
+        // (these will be freed)
+        let mut found = control.lists.forget(init);
+        found |= self.forget_probes(&mut control, init);
+        if found || control.lists.needs_news(control.tracer) {
             let result = self.rearm(&mut control);
             if let Err(error) = result {
                 pr_warn!("functions of a new module are not traced: {error:?}\n");
             }
         }
+        self.profile_news(&mut control);
     }
 
-    fn going(&self, text: &[Range<usize>]) {
-        // (before the lock is taken: who hooks functions from here on does not see them)
-        self.machine.module_leaves(text);
+    /// The module whose functions lie at addresses `text` is being removed.
+    pub(crate) fn going(&self, text: &[Range<usize>]) {
         let mut control = self.control.lock();
         let mut found = control.lists.needs_news(control.tracer);
         for range in text {
@@ -469,6 +569,9 @@ impl Watch for Instance {
             if let Err(error) = result {
                 pr_warn!("functions of a removed module are still in the filter: {error:?}\n");
             }
+        }
+        if let Err(error) = self.arm_profile(&mut control) {
+            pr_warn!("functions of a removed module are still profiled: {error:?}\n");
         }
     }
 }

@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which tasks an instance traces: its `pid` list.
+//! Which tasks an instance traces, and on which CPUs.
 
+use kernel::cpu::CpuId;
 use kernel::prelude::*;
 
-use super::Instance;
+use super::{Control, Instance};
 use crate::engine::pid_set::{Failure, PidSet};
+use crate::sys::cpu::Mask;
+use crate::tracer::function::PidList;
 
-/// The name of the list's file.
-const FILE: &str = "pid";
+impl PidList {
+    /// The file's name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Traced => "pid",
+            Self::NotTraced => "notrace_pid",
+        }
+    }
+}
 
 impl Instance {
-    /// Edits the list by what was written to its file. With `replace` the old list goes. An empty
-    /// list means all tasks.
+    /// Edits a list by what was written to its file. With `replace` the old list goes. That none are traced means
+    /// all tasks.
     ///
     /// # Errors
     ///
@@ -20,26 +30,59 @@ impl Instance {
     ///
     /// - `EINVAL` if a word is wrong; the error log says which.
     /// - `ENOMEM` if there is no memory.
-    pub(crate) fn edit_pids(&self, text: &[u8], replace: bool) -> Result {
+    pub(crate) fn edit_pids(&self, list: PidList, text: &[u8], replace: bool) -> Result {
         let _control = self.control.lock();
         let recorder = self.hook.handler();
-        let new = recorder
-            .pids()
+        let base = recorder.pids(list).duplicate()?;
+        let new = base
             .edited(text, replace)
             .map_err(|failure| match failure {
                 Failure::Word(at, refusal) => {
-                    (self.error_log.lock()).add(FILE, refusal.text(), text, at);
+                    (self.error_log.lock()).add(list.name(), refusal.text(), text, at);
                     EINVAL
                 }
                 Failure::NoMemory => ENOMEM,
             })?;
-        recorder.set_pids(&new)?;
+        recorder.set_pids(list, (!replace).then_some(&base), &new)?;
         Ok(())
     }
 
-    /// Calls `user` with the list.
-    pub(crate) fn with_pids<R>(&self, user: impl FnOnce(&PidSet) -> R) -> R {
+    /// Has lists follow the tasks that are made and end from now on, or no more.
+    pub(super) fn follow_forks(&self, control: &mut Control, on: bool) -> Result {
+        match on {
+            // SAFETY: `control` goes before the recorder, and what is registered with it.
+            true => unsafe { control.forks.call(self.hook.handler()) },
+            false => {
+                control.forks.clear();
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether a list says anything; if so, and nobody is in it, it is of tasks that have all ended.
+    pub(crate) fn has_pids(&self, list: PidList) -> bool {
+        self.hook.handler().has_pids(list)
+    }
+
+    /// Tasks that are not in a list though who made them is, for want of memory.
+    pub(crate) fn forks_missed(&self) -> u64 {
+        self.hook.handler().forks_missed()
+    }
+
+    /// Calls `user` with a list.
+    pub(crate) fn with_pids<R>(&self, list: PidList, user: impl FnOnce(&PidSet) -> R) -> R {
         let _control = self.control.lock();
-        user(self.hook.handler().pids())
+        user(self.hook.handler().pids(list))
+    }
+
+    /// Traces only the CPUs in `mask` from now on.
+    pub(crate) fn set_cpus(&self, mask: &Mask) {
+        let _control = self.control.lock();
+        self.hook.handler().set_cpus(|cpu| mask.contains(cpu));
+    }
+
+    /// Whether `cpu` is traced.
+    pub(crate) fn is_cpu_traced(&self, cpu: CpuId) -> bool {
+        self.hook.handler().is_cpu_traced(cpu)
     }
 }

@@ -1,59 +1,100 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The functions whose stacks are recorded: the words `func:stacktrace[:count]` of `filter`.
+//! The functions at whose calls something is done: the words `func:action[:count]` of `filter`.
 //!
-//! As in tracefs they are no part of the list itself: such a function is traced, whatever the list and `notrace` say,
-//! and `>` does not take it out, only `!func:stacktrace` does. (`echo > filter` takes out all: it stops everything.)
-//! But what is recorded is an entry with a stack, and if only that was wanted of a function, no entries any more
-//! once all stacks that were wanted are there.
+//! As in tracefs they are no part of the list itself: it is done whatever the list, `notrace` and the tracer say, and `>`
+//! does not take it out, only `!func:action` does. But what `stacktrace` records is an entry with a stack, and
+//! if only that was wanted of a function, no entries any more once all stacks that were wanted are there.
 
 use core::ops::Range;
 
+use kernel::cpu::CpuId;
 use kernel::prelude::*;
+use kernel::sync::Arc;
 
-use super::functions::{choose, Failure, List};
+use super::functions::{choose, Failure};
 use super::{Control, Instance};
 use crate::catalog::Catalog;
-use crate::engine::filter::{words, StackCommand};
+use crate::engine::command::{Action, Command};
+use crate::engine::filter::words;
 use crate::engine::function_set::FunctionSet;
-use crate::tracer::probes::{Probes, StackProbe};
+use crate::tracer::commands::Serve;
+use crate::tracer::function::Gate;
+use crate::tracer::probes::{Probe, Probes};
+use crate::tracer::Tracer;
 
-/// The same probes.
-fn duplicate(probes: &[StackProbe]) -> Result<Probes> {
-    let mut new = Probes::with_capacity(probes.len(), GFP_KERNEL)?;
-    for probe in probes {
-        new.push(probe.duplicate(), GFP_KERNEL)?;
+/// Shows the trace of a CPU, or of all, on the console.
+pub(crate) type Dump = fn(&Arc<Instance>, Option<CpuId>);
+
+/// Does what commands have asked for.
+pub(crate) struct Server {
+    instance: Arc<Instance>,
+    dump: Dump,
+}
+
+impl Serve for Server {
+    fn stopped(&self) {
+        self.instance.wake_readers();
     }
-    Ok(new)
+
+    fn snapshot(&self) {
+        self.instance.take_asked_snapshot();
+    }
+
+    fn dump(&self, cpu: Option<CpuId>) {
+        (self.dump)(&self.instance, cpu);
+    }
 }
 
 /// Applies the commands among words to `probes`.
 fn apply(catalog: &Catalog, probes: &mut Probes, text: &[u8]) -> Result<(), Failure> {
     for (at, word) in words(text) {
-        let Some(command) = StackCommand::parse(word) else {
+        let Some(command) = Command::parse(word) else {
             continue;
         };
         let command = command.map_err(|refusal| Failure::Word(at, refusal))?;
         let chosen = choose(catalog, &command.selector())?;
         let chosen = chosen.map_err(|refusal| Failure::Word(at, refusal))?;
-        probes.retain(|probe| !chosen.contains(probe.ip));
+        probes.retain(|probe| probe.action != command.action || !chosen.contains(probe.ip));
         if !command.remove {
             for ip in chosen.as_slice() {
-                probes.push(StackProbe::new(*ip, command.count), GFP_KERNEL)?;
+                let probe = Probe::new(*ip, command.action, command.count);
+                probes.push(probe, GFP_KERNEL)?;
             }
         }
     }
-    probes.sort_unstable_by_key(|probe| probe.ip);
+    probes.sort_unstable_by_key(Probe::key);
     Ok(())
 }
 
 impl Instance {
+    /// Has `dump` show the trace when a command asks for that.
+    pub(crate) fn serve_commands(self: &Arc<Self>, dump: Dump) {
+        let instance = self.clone();
+        let server = Server { instance, dump };
+        let requests = self.commands.handler().requests();
+        requests.set_server(Some(server));
+    }
+
+    /// What commands ask for is not done any more. Must be called if [`Self::serve_commands`] was.
+    pub(crate) fn leave_commands(&self) {
+        self.commands.handler().requests().set_server(None);
+    }
+
+    /// The same probes.
+    fn duplicate_probes(&self) -> Result<Probes> {
+        self.with_probes(|probes| {
+            let mut new = Probes::new();
+            for probe in probes.into_iter().flatten() {
+                new.push(probe.duplicate(), GFP_KERNEL)?;
+            }
+            Ok(new)
+        })
+    }
+
     /// The probes that there are when `text` was written to `filter`.
-    pub(super) fn edited_probes(&self, text: &[u8], replace: bool) -> Result<Probes, Failure> {
-        let mut probes = self.with_probes(duplicate)?;
-        if replace && words(text).next().is_none() {
-            probes.clear();
-        }
+    pub(super) fn edited_probes(&self, text: &[u8]) -> Result<Probes, Failure> {
+        let mut probes = self.duplicate_probes()?;
         let mut failure = None;
         self.machine.with_catalog(|catalog| {
             match apply(catalog, &mut probes, text) {
@@ -71,26 +112,44 @@ impl Instance {
 
     /// Puts other probes in the place of those that there are, and returns these.
     pub(super) fn replace_probes(&self, _control: &mut Control, new: Probes) -> Result<Probes> {
-        let before = self.with_probes(duplicate)?;
+        let before = self.duplicate_probes()?;
+        if new.is_empty() && before.is_empty() {
+            return Ok(before);
+        }
         let recorder = self.hook.handler();
-        if !new.is_empty() {
+        let (mut stacks, mut commands) = (Probes::new(), Probes::new());
+        for probe in new {
+            match probe.action {
+                Action::Stacktrace => stacks.push(probe, GFP_KERNEL)?,
+                _ => commands.push(probe, GFP_KERNEL)?,
+            }
+        }
+        let mut buffers = self.buffers.lock();
+        if !stacks.is_empty() {
             recorder.beside().make_room(self.machine.core_text())?;
+            buffers.make(recorder)?;
         }
-        if !new.is_empty() || !before.is_empty() {
-            recorder.set_probes(new)?;
+        if commands
+            .iter()
+            .any(|probe| probe.action == Action::Snapshot)
+        {
+            buffers.make(recorder)?;
+            buffers.make_spares(None)?;
         }
+        drop(buffers);
+        recorder.set_probes(stacks)?;
+        self.commands.handler().probes().replace(commands)?;
         Ok(before)
     }
 
     /// The functions that the hook of entries is wanted for; `None` for all. Tells the probes which of them are theirs
     /// alone.
     pub(super) fn wanted_entries(&self, control: &Control) -> Result<Option<FunctionSet>> {
-        let lists = &control.lists;
-        let plain = match lists.get(List::Filter) {
-            None if control.implicit => Some(FunctionSet::new()),
-            _ => lists.wanted(&self.machine)?,
+        let plain = match control.tracer {
+            Tracer::Function | Tracer::CallTrace => control.lists.wanted(&self.machine)?,
+            Tracer::Nop | Tracer::FunctionGraph => Some(FunctionSet::new()),
         };
-        self.with_probes(|probes| {
+        self.hook.handler().beside().probes().with(|probes| {
             for probe in probes {
                 let plain = plain.as_ref();
                 probe.set_alone(plain.is_some_and(|plain| !plain.contains(probe.ip)));
@@ -103,22 +162,34 @@ impl Instance {
         })
     }
 
-    /// Calls `user` with the probes. `control` is held.
-    fn with_probes<R>(&self, user: impl FnOnce(&[StackProbe]) -> R) -> R {
-        self.hook.handler().beside().probes().with(user)
+    /// The functions with other commands than `stacktrace`.
+    pub(super) fn commanded(&self) -> Result<FunctionSet> {
+        self.commands.handler().probes().with(|probes| {
+            let mut last = None;
+            let ips = probes.iter().map(|probe| probe.ip);
+            let ips = ips.filter(|ip| last.replace(*ip) != Some(*ip));
+            Ok(FunctionSet::from_sorted(ips)?)
+        })
     }
 
-    /// The functions of probes, and how many stacks of each are still wanted; `None` for all.
+    /// Calls `user` with the probes, those for stacks first. `control` is held.
+    fn with_probes<R>(&self, user: impl FnOnce([&[Probe]; 2]) -> R) -> R {
+        let stacks = self.hook.handler().beside().probes();
+        let commands = self.commands.handler().probes();
+        stacks.with(|stacks| commands.with(|commands| user([stacks, commands])))
+    }
+
+    /// The functions of probes, what is done at their calls, and how often yet; `None` for always.
     ///
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    pub(crate) fn probes(&self) -> Result<KVec<(usize, Option<i64>)>> {
+    pub(crate) fn probes(&self) -> Result<KVVec<(usize, Action, Option<i64>)>> {
         let _control = self.control.lock();
         self.with_probes(|probes| {
-            let mut list = KVec::new();
-            for probe in probes {
-                list.push((probe.ip, probe.left()), GFP_KERNEL)?;
+            let mut list = KVVec::new();
+            for probe in probes.into_iter().flatten() {
+                list.push((probe.ip, probe.action, probe.left()), GFP_KERNEL)?;
             }
             Ok(list)
         })
@@ -126,10 +197,14 @@ impl Instance {
 
     /// Takes the probes of functions at addresses `range` out; whether there were any.
     pub(super) fn forget_probes(&self, control: &mut Control, range: &Range<usize>) -> bool {
-        if !self.with_probes(|probes| probes.iter().any(|probe| range.contains(&probe.ip))) {
+        let has_any = |probes: [&[Probe]; 2]| {
+            let mut probes = probes.into_iter().flatten();
+            probes.any(|probe| range.contains(&probe.ip))
+        };
+        if !self.with_probes(has_any) {
             return false;
         }
-        let rest = self.with_probes(duplicate).and_then(|mut rest| {
+        let rest = self.duplicate_probes().and_then(|mut rest| {
             rest.retain(|probe| !range.contains(&probe.ip));
             self.replace_probes(control, rest)
         });
@@ -139,8 +214,19 @@ impl Instance {
         true
     }
 
-    /// Whether the filter, or a probe, says that something is traced.
-    pub(super) fn is_asked(&self, control: &Control) -> bool {
-        control.lists.get(List::Filter).is_some() || self.with_probes(|probes| !probes.is_empty())
+    /// Takes the snapshot that recording waits for, and goes on. Without memory for one recording stops, so
+    /// that what was to be kept is still there.
+    fn take_asked_snapshot(&self) {
+        let recorder = self.hook.handler();
+        let _control = self.control.lock();
+        let taken = self.buffers.lock().take_snapshot(None, recorder);
+        if taken.is_err() {
+            recorder.set_gate(Gate::Off, true);
+            pr_warn!("no memory for a snapshot: recording is switched off\n");
+        }
+        recorder.set_gate(Gate::Snapshot, false);
+        if let Ok(taken) = taken {
+            self.end_snapshot(taken);
+        }
     }
 }

@@ -27,37 +27,50 @@ impl Buffers {
         cpu: Option<CpuId>,
         recorder: &Recorder,
     ) -> Result<Taken> {
-        let mut new = KVec::new();
-        for (cpu, buffers) in self.meant(cpu) {
-            let Some(live) = &buffers.live.buffer else {
-                continue;
-            };
-            let size_kb = live.size_kb();
-            let fits = |spare: &super::buffer::Buffer| spare.size_kb() == size_kb;
-            let spare = match &buffers.spare.buffer {
-                Some(spare) if fits(spare) => None,
-                _ => Some(self.make_one(cpu, size_kb)?),
-            };
-            new.push((cpu, spare), GFP_KERNEL)?;
-        }
+        self.make_spares(cpu)?;
         // Nothing fails from here on.
-        for (cpu, spare) in new {
-            let Some(buffers) = self.of_mut(cpu) else {
+        for number in cpu::possible().filter(|number| cpu.is_none_or(|cpu| cpu == *number)) {
+            let Some(buffers) = self.of_mut(number) else {
                 continue;
             };
-            if let Some(spare) = spare {
-                buffers.spare = Counted::new(spare);
+            if buffers.live.buffer.is_none() {
+                continue;
             }
             buffers.spare.clear();
             core::mem::swap(&mut buffers.live, &mut buffers.spare);
             if let Some(live) = &buffers.live.buffer {
                 // SAFETY: The ring is this CPU's alone; both live on with the CPU's buffers until
                 // they are replaced or the snapshot is freed, which wait for writers.
-                unsafe { recorder.set_ring(cpu, Some(live.ring())) };
+                unsafe { recorder.set_ring(number, Some(live.ring())) };
             }
             buffers.waker.wake();
         }
         Ok(Taken(()))
+    }
+
+    /// Makes room for a snapshot of `cpu`, or all, where there is none yet.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory; nothing is changed then.
+    pub(crate) fn make_spares(&mut self, cpu: Option<CpuId>) -> Result {
+        let mut new = KVec::new();
+        for (cpu, buffers) in self.meant(cpu) {
+            let Some(live) = &buffers.live.buffer else {
+                continue;
+            };
+            let size_kb = live.size_kb();
+            let spare = buffers.spare.buffer.as_ref();
+            if spare.is_none_or(|spare| spare.size_kb() != size_kb) {
+                new.push((cpu, self.make_one(cpu, size_kb)?), GFP_KERNEL)?;
+            }
+        }
+        for (cpu, spare) in new {
+            if let Some(buffers) = self.of_mut(cpu) {
+                buffers.spare = Counted::new(spare);
+            }
+        }
+        Ok(())
     }
 
     /// Clears the snapshot of `cpu`, or all, if there is one.

@@ -8,5 +8,7 @@
 #include <asm/unwind.h>
 #include <generated/utsrelease.h>
 
-/* (a macro with casts, which bindgen does not evaluate) */
+/* (macros which bindgen does not evaluate) */
 const int RUST_CONST_IOCB_NOWAIT = IOCB_NOWAIT;
+const unsigned int RUST_CONST_HARDIRQ_MASK = HARDIRQ_MASK;
+const unsigned int RUST_CONST_NMI_MASK = NMI_MASK;

@@ -14,18 +14,47 @@ use crate::engine::pid_set::PID_LIMIT;
 use crate::engine::slot::Task;
 use crate::shim::Word;
 
+use super::ffi;
+
 // The layout of preempt_count(), include/linux/preempt.h.
 const PREEMPT_MASK: u32 = 0xff;
 const SOFTIRQ_OFFSET: u32 = 1 << 8;
 const SOFTIRQ_DISABLE_MASK: u32 = 0xfe << 8;
-const HARDIRQ_MASK: u32 = 0xf << 16;
-const NMI_MASK: u32 = 0xf << 20;
+const HARDIRQ_MASK: u32 = ffi::RUST_CONST_HARDIRQ_MASK;
+const NMI_MASK: u32 = ffi::RUST_CONST_NMI_MASK;
+
+/// `__preempt_count`, with the need-resched bit on top: 32 bits before Linux 7.3, and 64 since.
+#[cfg(CONFIG_HAS_SEPARATE_PREEMPT_RESCHED_BITS)]
+type Count = u64;
+#[cfg(not(CONFIG_HAS_SEPARATE_PREEMPT_RESCHED_BITS))]
+type Count = u32;
+
+/// An instruction on all of it.
+#[cfg(CONFIG_HAS_SEPARATE_PREEMPT_RESCHED_BITS)]
+macro_rules! on_count {
+    ($mnemonic:literal) => {
+        concat!($mnemonic, " qword ptr gs:[rip + {count}]")
+    };
+    ($mnemonic:literal to) => {
+        concat!($mnemonic, " {value}, qword ptr gs:[rip + {count}]")
+    };
+}
+#[cfg(not(CONFIG_HAS_SEPARATE_PREEMPT_RESCHED_BITS))]
+macro_rules! on_count {
+    ($mnemonic:literal) => {
+        concat!($mnemonic, " dword ptr gs:[rip + {count}]")
+    };
+    ($mnemonic:literal to) => {
+        concat!($mnemonic, " {value:e}, dword ptr gs:[rip + {count}]")
+    };
+}
+
 /// How large a task's stack is, and how it is aligned, in bytes: include/asm/page_64_types.h of arch/x86.
 pub(crate) const THREAD_SIZE: usize = kernel::page::PAGE_SIZE << THREAD_ORDER;
 const THREAD_ORDER: u32 = if cfg!(CONFIG_KASAN) { 3 } else { 2 };
 
 /// Inverted: clear if rescheduling is needed.
-const PREEMPT_NEED_RESCHED: u32 = 1 << 31;
+const PREEMPT_NEED_RESCHED: Count = 1 << (Count::BITS - 1);
 
 const RESCHED_FLAGS: u64 =
     (1 << bindings::TIF_NEED_RESCHED) | (1 << bindings::TIF_NEED_RESCHED_LAZY);
@@ -54,7 +83,7 @@ impl PreemptGuard {
         // instruction, so it happens on one CPU; from there on the code stays on it.
         unsafe {
             asm!(
-                "inc dword ptr gs:[rip + {count}]",
+                on_count!("inc"),
                 count = sym bindings::__preempt_count,
                 options(nostack),
             );
@@ -89,12 +118,12 @@ impl<'a> PreemptOff<'a> {
 
     /// The preempt count, which the guard has raised by one, with its need-resched bit.
     #[inline(always)]
-    fn count(self) -> u32 {
-        let count: u32;
+    fn count(self) -> Count {
+        let count: Count;
         // SAFETY: As in `new`, for a load.
         unsafe {
             asm!(
-                "mov {value:e}, dword ptr gs:[rip + {count}]",
+                on_count!("mov" to),
                 value = out(reg) count,
                 count = sym bindings::__preempt_count,
                 options(nostack, readonly, preserves_flags),
@@ -106,7 +135,7 @@ impl<'a> PreemptOff<'a> {
     /// A bit for the kind of context: task, softirq, interrupt or NMI, as the kernel's
     /// `interrupt_context_level()` tells them apart.
     pub(crate) fn context_level(self) -> u64 {
-        let count = self.count();
+        let count = self.count() as u32;
         let within = |mask| u32::from(count & mask != 0);
         let interrupt = NMI_MASK | HARDIRQ_MASK;
         1 << (within(NMI_MASK) + within(interrupt) + within(interrupt | SOFTIRQ_OFFSET))
@@ -114,7 +143,7 @@ impl<'a> PreemptOff<'a> {
 
     /// Whether a hardware interrupt is being served: `in_hardirq()`.
     pub(crate) fn is_in_hardirq(self) -> bool {
-        self.count() & HARDIRQ_MASK != 0
+        self.count() as u32 & HARDIRQ_MASK != 0
     }
 
     /// The CPU's number.
@@ -177,7 +206,7 @@ impl Drop for PreemptGuard {
         // given: the call needs an aligned stack.
         unsafe {
             asm!(
-                "dec dword ptr gs:[rip + {count}]",
+                on_count!("dec"),
                 "jnz 2f",
                 "call {schedule}",
                 "2:",
@@ -189,7 +218,7 @@ impl Drop for PreemptGuard {
         // SAFETY: As in `new`; by the type's invariant this undoes that addition.
         unsafe {
             asm!(
-                "dec dword ptr gs:[rip + {count}]",
+                on_count!("dec"),
                 count = sym bindings::__preempt_count,
                 options(nostack),
             );
@@ -229,7 +258,7 @@ impl Current<'_> {
     #[inline(always)]
     fn with_state<const RAISED: u32>(&self, word: u32) -> u32 {
         // The count of a task that has not disabled preemption, beside those of tracing.
-        let plain = PREEMPT_NEED_RESCHED | RAISED;
+        let plain = PREEMPT_NEED_RESCHED | RAISED as Count;
         let word = word | (eflags() & EFLAGS_IF);
         let count = self.token.count();
         if count != plain
@@ -237,15 +266,17 @@ impl Current<'_> {
             || self.migration_disabled() != 0
             || self.softirq_count(0) != 0
         {
-            return self.with_rare_state(word, count.wrapping_sub(RAISED));
+            return self.with_rare_state(word, count.wrapping_sub(RAISED as Count));
         }
         word
     }
 
     /// Adds all of the context word that is 0 for a task which nothing special is known of.
     #[inline(always)]
-    fn with_rare_state(&self, mut word: u32, count: u32) -> u32 {
+    fn with_rare_state(&self, mut word: u32, count: Count) -> u32 {
         cold_path();
+        let needs_resched = count & PREEMPT_NEED_RESCHED == 0;
+        let count = count as u32;
         word |= (count & PREEMPT_MASK).min(bits::MAX_DEPTH);
         word = in_turn(word);
         word |= u32::from(self.migration_disabled()).min(bits::MAX_DEPTH) << bits::MIGRATE_SHIFT;
@@ -261,7 +292,7 @@ impl Current<'_> {
             self.thread_flags() & RESCHED_LAZY != 0,
             bits::NEED_RESCHED_LAZY,
         );
-        set(count & PREEMPT_NEED_RESCHED == 0, bits::PREEMPT_RESCHED);
+        set(needs_resched, bits::PREEMPT_RESCHED);
         set(count & NMI_MASK != 0, bits::NMI);
         set(count & HARDIRQ_MASK != 0, bits::HARDIRQ);
         let softirq = self.softirq_count(count);

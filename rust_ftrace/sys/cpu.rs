@@ -42,6 +42,46 @@ pub(crate) fn online() -> impl Iterator<Item = CpuId> {
     among(&raw const bindings::__cpu_online_mask)
 }
 
+/// The CPU of that number, if there may ever be one.
+pub(crate) fn from_number(number: u32) -> Option<CpuId> {
+    possible().find(|cpu| cpu.as_u32() == number)
+}
+
+/// Some of the CPUs.
+pub(crate) struct Mask(KVec<c_ulong>);
+
+impl Mask {
+    /// Understands what people write as a mask: hex digits, groups of up to eight with commas between.
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL` if it is none.
+    /// - `EOVERFLOW` if a number is too large.
+    /// - `ENOMEM` if there is no memory.
+    pub(crate) fn parse(text: &[u8]) -> Result<Self> {
+        let words = nr_cpu_ids().div_ceil(c_ulong::BITS) as usize;
+        let mut mask = KVec::from_elem(0, words, GFP_KERNEL)?;
+        // SAFETY: `text` has so many bytes, and `mask` so many bits.
+        let result = unsafe {
+            bindings::bitmap_parse(
+                text.as_ptr().cast(),
+                u32::try_from(text.len())?,
+                mask.as_mut_ptr(),
+                c_int::try_from(nr_cpu_ids())?,
+            )
+        };
+        to_result(result)?;
+        Ok(Self(mask))
+    }
+
+    /// Whether `cpu` is one of them.
+    pub(crate) fn contains(&self, cpu: CpuId) -> bool {
+        let number = cpu.as_u32();
+        let word = self.0.get((number / c_ulong::BITS) as usize);
+        word.is_some_and(|word| (word >> (number % c_ulong::BITS)) & 1 != 0)
+    }
+}
+
 /// No CPU comes or goes while this is there.
 pub(crate) struct ReadLock(NotThreadSafe);
 
@@ -66,6 +106,8 @@ impl ReadLock {
         // CAST: CPU numbers are small.
         let number = cpu.as_u32() as c_int;
         let user: *const F = user;
+        // (what says so is an int before Linux 7.3, and a bool since)
+        #[allow(clippy::useless_conversion)]
         // SAFETY: Interrupts are on. `call` gets `user`, which outlives the call, as it is waited for.
         let result = unsafe {
             bindings::smp_call_function_single(

@@ -20,6 +20,7 @@ use kernel::types::ForeignOwnable;
 use kernel::uaccess::{UserPtr, UserSlice};
 
 use super::stream::{self, Stream};
+use super::subdirectories::{Parent, Served, Subdirectories};
 use super::text::Text;
 
 /// Most bytes that one call of `write` takes; the caller comes again with the rest.
@@ -37,10 +38,52 @@ pub(crate) struct OpenMode {
     pub(crate) truncate: bool,
 }
 
+/// What files belong to. It knows whether any are open.
+pub(crate) trait Owner: Send + Sync + 'static {
+    /// A file of it is being opened.
+    ///
+    /// # Errors
+    ///
+    /// What opening the file is to return; there will be no `closed` then.
+    fn opened(&self) -> Result;
+
+    /// A file of it was closed.
+    fn closed(&self);
+}
+
+/// A file of the owner is open.
+///
+/// # Invariants
+///
+/// The owner was told of it.
+pub(super) struct Opened<C: Owner>(Arc<C>);
+
+impl<C: Owner> Opened<C> {
+    pub(super) fn new(owner: &Arc<C>) -> Result<Self> {
+        owner.opened()?;
+        // INVARIANT: It was.
+        Ok(Self(owner.clone()))
+    }
+}
+
+impl<C: Owner> core::ops::Deref for Opened<C> {
+    type Target = Arc<C>;
+
+    fn deref(&self) -> &Arc<C> {
+        &self.0
+    }
+}
+
+impl<C: Owner> Drop for Opened<C> {
+    fn drop(&mut self) {
+        self.0.closed();
+    }
+}
+
 /// What a file shows and does; a value for each time it is opened.
 pub(crate) trait File: Sized + Send + Sync + 'static {
     /// What the file belongs to.
-    type Context: Send + Sync + 'static;
+    type Context: Owner;
     /// What reading it gives.
     type Records: Records;
 
@@ -53,6 +96,12 @@ pub(crate) trait File: Sized + Send + Sync + 'static {
     /// Takes all of `data`, or nothing.
     fn write(&self, _context: &Self::Context, _data: &[u8]) -> Result {
         Err(EINVAL)
+    }
+
+    /// The same, but it may take less than all: how much. The caller comes again with the rest.
+    fn write_some(&self, context: &Self::Context, data: &[u8]) -> Result<usize> {
+        self.write(context, data)?;
+        Ok(data.len())
     }
 
     /// The file is closed; nothing comes after it.
@@ -72,9 +121,10 @@ pub(crate) trait Records: Send + Unpin {
 #[pin_data]
 struct OpenFile<F: File> {
     file: F,
-    context: Arc<F::Context>,
     #[pin]
     reading: Mutex<Reading<F::Records>>,
+    // (the last to go)
+    context: Opened<F::Context>,
 }
 
 /// Most bytes that are made ready at a time.
@@ -108,7 +158,8 @@ impl<R: Records> Reading<R> {
         while position >= start.saturating_add(self.text.as_bytes().len()) && !self.ended {
             start = start.saturating_add(self.text.as_bytes().len());
             self.text.clear();
-            while self.text.as_bytes().len() < wanted.min(MAX_READ) && !self.ended {
+            // (at least a record, or a read of nothing would not end)
+            while self.text.as_bytes().len() < wanted.clamp(1, MAX_READ) && !self.ended {
                 self.ended = !self.records.next(&mut self.text)?;
             }
         }
@@ -123,7 +174,7 @@ struct Operations<F>(core::marker::PhantomData<F>);
 
 impl<F: File> Operations<F> {
     const FILE: bindings::file_operations = bindings::file_operations {
-        owner: crate::THIS_MODULE.as_ptr(),
+        owner: super::this_module(),
         open: Some(Self::open),
         read: Some(Self::read),
         write: Some(Self::write),
@@ -144,13 +195,14 @@ impl<F: File> Operations<F> {
         // SAFETY: The file is live, and its flags are set before it is opened.
         let flags = unsafe { (*file).f_flags };
         from_result(|| {
+            let context = Opened::new(context)?;
             let mode = OpenMode {
                 writable: flags & bindings::O_ACCMODE != bindings::O_RDONLY,
                 truncate: flags & bindings::O_TRUNC != 0,
             };
-            let state = F::open(context, mode)?;
+            let state = F::open(&context, mode)?;
             let reading = Reading {
-                records: state.records(context),
+                records: state.records(&context),
                 text: Text::new(),
                 start: None,
                 ended: false,
@@ -158,8 +210,8 @@ impl<F: File> Operations<F> {
             let open = KBox::pin_init(
                 try_pin_init!(OpenFile::<F> {
                     file: state,
-                    context: context.clone(),
                     reading <- new_mutex!(reading),
+                    context,
                 }? Error),
                 GFP_KERNEL,
             )?;
@@ -224,14 +276,14 @@ impl<F: File> Operations<F> {
         // SAFETY: As the caller promises.
         let open = unsafe { Self::opened(file) };
         let length = length.min(MAX_WRITE);
-        let result = || -> Result {
+        let result = || -> Result<usize> {
             let mut bytes = KVVec::new();
             let user = UserSlice::new(UserPtr::from_ptr(data.cast_mut().cast()), length);
             user.read_all(&mut bytes, GFP_KERNEL)?;
-            open.file.write(&open.context, &bytes)
+            open.file.write_some(&open.context, &bytes)
         };
         match result() {
-            Ok(()) => {
+            Ok(length) => {
                 // SAFETY: As the caller promises.
                 unsafe { *position = (*position).saturating_add(length as i64) };
                 length as isize
@@ -264,6 +316,8 @@ pub(crate) struct Place(usize);
 /// - `directories` are live directories of debugfs; the first contains all others.
 /// - What the private pointers of the files' inodes lead to is in `contexts`.
 pub(crate) struct Tree<C> {
+    /// Directories in which users make others.
+    served: KVec<Served>,
     directories: KVec<NonNull<bindings::dentry>>,
     contexts: KVec<KBox<Arc<C>>>,
 }
@@ -273,7 +327,7 @@ unsafe impl<C: Send + Sync> Send for Tree<C> {}
 // SAFETY: As above; nothing is changed through a shared reference.
 unsafe impl<C: Send + Sync> Sync for Tree<C> {}
 
-impl<C: Send + Sync + 'static> Tree<C> {
+impl<C: Owner> Tree<C> {
     /// The top directory.
     pub(crate) const TOP: Place = Place(0);
 
@@ -284,12 +338,44 @@ impl<C: Send + Sync + 'static> Tree<C> {
     /// - `ENODEV` if debugfs is not there, `EPERM` if it is switched off.
     /// - `EEXIST` if there is such a directory.
     pub(crate) fn new(name: &CStr) -> Result<Self> {
-        let mut tree = Self {
-            directories: KVec::with_capacity(1, GFP_KERNEL)?,
-            contexts: KVec::new(),
-        };
+        let mut tree = Self::none();
         tree.make(name, core::ptr::null_mut())?;
         Ok(tree)
+    }
+
+    /// Makes a directory where a user asked for one. By the contract of [`Subdirectories`] it goes before the tree
+    /// that it is in.
+    ///
+    /// # Errors
+    ///
+    /// - `EEXIST` if there is such a directory.
+    /// - `ENOMEM` if there is no memory.
+    pub(crate) fn inside(parent: Parent<'_>, name: &CStr) -> Result<Self> {
+        let mut tree = Self::none();
+        tree.make(name, parent.as_ptr())?;
+        Ok(tree)
+    }
+
+    const fn none() -> Self {
+        Self {
+            served: KVec::new(),
+            directories: KVec::new(),
+            contexts: KVec::new(),
+        }
+    }
+
+    /// Lets users make and remove directories in `place`, by `handler`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn serve<T: Subdirectories>(&mut self, place: Place, handler: Arc<T>) -> Result {
+        let directory = NonNull::new(self.dentry(place)?).ok_or(EINVAL)?;
+        self.served.reserve(1, GFP_KERNEL)?;
+        // SAFETY: The directory is live, and goes after what is in `served`.
+        let served = unsafe { Served::new(directory, handler)? };
+        self.served.push(served, GFP_KERNEL)?;
+        Ok(())
     }
 
     /// Makes a directory in `place`.
@@ -405,6 +491,7 @@ impl<C: Send + Sync + 'static> Tree<C> {
 
 impl<C> Drop for Tree<C> {
     fn drop(&mut self) {
+        self.served.clear();
         if let Some(top) = self.directories.first() {
             // SAFETY: By the type's invariant. Waits for file operations that are running.
             unsafe { bindings::debugfs_remove(top.as_ptr()) };

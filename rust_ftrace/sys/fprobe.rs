@@ -246,6 +246,11 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
         live.fold(self.missed, u64::wrapping_add)
     }
 
+    /// Counts [`Self::missed`] from 0 on. Nothing is traced.
+    pub(crate) fn forget_missed(&mut self) {
+        self.missed = 0;
+    }
+
     /// Traces the functions of `groups`, and no others, from now on. Open calls of functions that go are not
     /// told of their return; nor are some others.
     ///
@@ -258,7 +263,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
     ///
     /// # Safety
     ///
-    /// `handler` stays valid until nothing is traced any more.
+    /// `handler` stays valid until nothing is traced any more. No other probes begin to trace meanwhile.
     pub(crate) unsafe fn trace(
         &mut self,
         handler: *const T,

@@ -8,6 +8,8 @@ use core::ptr::NonNull;
 use kernel::alloc::allocator::Vmalloc;
 use kernel::alloc::flags::{GFP_KERNEL, __GFP_NOWARN, __GFP_ZERO};
 use kernel::alloc::{AllocError, Allocator, NumaNode};
+use kernel::bindings;
+use kernel::page::PAGE_SIZE;
 
 use crate::engine::ring::Slot;
 use crate::engine::slot::SLOT_BYTES;
@@ -46,9 +48,15 @@ impl SlotMemory {
     ///
     /// # Errors
     ///
-    /// [`AllocError`] if there is no memory.
+    /// [`AllocError`] if there is not as much memory that can be had without somebody being killed for it, as in
+    /// `__rb_allocate_pages()` of kernel/trace/ring_buffer.c.
     pub(crate) fn new(length: usize, node: NumaNode) -> Result<Self, AllocError> {
         let layout = Layout::array::<Slot>(length).map_err(|_| AllocError)?;
+        // SAFETY: May be called where one may sleep, as vmalloc must be.
+        let available = unsafe { bindings::si_mem_available() };
+        if layout.size().div_ceil(PAGE_SIZE) > usize::try_from(available).unwrap_or(0) {
+            return Err(AllocError);
+        }
         // People may ask for more than there is: that is their error, not the kernel's to warn of.
         let flags = GFP_KERNEL | __GFP_ZERO | __GFP_NOWARN;
         let slots = Vmalloc::alloc(layout, flags, node)?.cast();

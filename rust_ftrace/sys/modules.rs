@@ -15,11 +15,12 @@ use kernel::types::Opaque;
 
 /// Is told of modules.
 pub(crate) trait Watch: Send + Sync {
-    /// The functions of a module are in their place, at addresses `text`, and have names; none has run yet.
-    fn loads(&self, text: &[Range<usize>]);
+    /// The functions of module `name` are in their place, at addresses `text`, have names, and can be traced; none
+    /// has run yet.
+    fn loads(&self, name: &[u8], text: &[Range<usize>]);
 
-    /// A module is loaded, and its functions can be traced.
-    fn coming(&self);
+    /// A module is loaded; its functions for that, at addresses `init`, will not run any more, and go.
+    fn coming(&self, init: &Range<usize>);
 
     /// The module whose functions lie at addresses `text` is being removed; they can still be
     /// traced, but not for long.
@@ -102,8 +103,12 @@ unsafe extern "C" fn notified<T: Watch>(
         range(&memory[bindings::mod_mem_type_MOD_INIT_TEXT as usize]),
     ];
     match state as bindings::module_state {
-        bindings::module_state_MODULE_STATE_COMING => notifier.watcher.loads(&text),
-        bindings::module_state_MODULE_STATE_LIVE => notifier.watcher.coming(),
+        bindings::module_state_MODULE_STATE_COMING => {
+            // SAFETY: As above; the name is an array of chars with a zero at its end.
+            let name = unsafe { CStr::from_char_ptr((&raw const (*module).name).cast()) };
+            notifier.watcher.loads(name.to_bytes(), &text);
+        }
+        bindings::module_state_MODULE_STATE_LIVE => notifier.watcher.coming(&text[1]),
         bindings::module_state_MODULE_STATE_GOING => notifier.watcher.going(&text),
         _ => {}
     }

@@ -75,7 +75,7 @@ macro_rules! string_param {
                             Err(_) => c"",
                         },
                     ),
-                    mod_: $crate::THIS_MODULE.as_ptr(),
+                    mod_: $crate::sys::this_module(),
                     ops: &raw const ::kernel::bindings::param_ops_charp,
                     perm: 0,
                     level: -1,

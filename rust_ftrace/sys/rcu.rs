@@ -17,3 +17,19 @@ pub(crate) fn synchronize_preempt_off() {
     // SAFETY: As above.
     unsafe { bindings::synchronize_rcu_tasks_rude() };
 }
+
+/// Returns when every task has slept, or left the kernel, of its own will since the call: none is left in the middle of
+/// anything, though it may have been preempted there.
+pub(crate) fn synchronize_tasks() {
+    #[cfg(CONFIG_TASKS_RCU)]
+    // SAFETY: Has no preconditions but that the caller may sleep.
+    unsafe {
+        bindings::synchronize_rcu_tasks();
+    }
+    // Nothing is preempted in the kernel then.
+    #[cfg(not(CONFIG_TASKS_RCU))]
+    // SAFETY: As above.
+    unsafe {
+        bindings::synchronize_rcu();
+    }
+}

@@ -14,6 +14,8 @@ use kernel::prelude::*;
 
 use super::context::PreemptOff;
 use super::rcu;
+use super::tracepoint::find;
+use crate::engine::shadow::Shadow;
 use crate::shim::Word;
 
 /// Called when tasks change.
@@ -25,8 +27,8 @@ pub(crate) trait SwitchHandler: Send + Sync + 'static {
 /// The words of a task's shadow stack that are in use, and the address of the first.
 #[derive(Clone, Copy)]
 pub(crate) struct ShadowStack<'a> {
-    pub(crate) words: &'a [Word],
-    pub(crate) base: u64,
+    words: &'a [Word],
+    base: u64,
 }
 
 impl<'a> ShadowStack<'a> {
@@ -57,6 +59,11 @@ impl<'a> ShadowStack<'a> {
             words: unsafe { core::slice::from_raw_parts(base, used) },
             base: base as u64,
         }
+    }
+
+    /// The calls in it that are marked with `secret`.
+    pub(crate) fn marked(self, secret: u64) -> Shadow<'a> {
+        Shadow::new(self.words, self.base, secret)
     }
 }
 
@@ -132,32 +139,6 @@ impl<T: SwitchHandler> Drop for Switches<T> {
     fn drop(&mut self) {
         self.clear();
     }
-}
-
-/// The kernel's tracepoint of that name.
-fn find(name: &'static CStr) -> Option<NonNull<bindings::tracepoint>> {
-    struct Search {
-        name: &'static CStr,
-        found: Option<NonNull<bindings::tracepoint>>,
-    }
-    /// # Safety
-    ///
-    /// `tracepoint` is one, and `search` points to a `Search`.
-    unsafe extern "C" fn look(tracepoint: *mut bindings::tracepoint, search: *mut c_void) {
-        // SAFETY: The caller promises it.
-        let search = unsafe { &mut *search.cast::<Search>() };
-        // SAFETY: The caller promises it.
-        let name = unsafe { (*tracepoint).name };
-        // SAFETY: A tracepoint's name is a string that stays.
-        if unsafe { CStr::from_char_ptr(name) } == search.name {
-            search.found = NonNull::new(tracepoint);
-        }
-    }
-    let mut search = Search { name, found: None };
-    let pointer: *mut Search = &mut search;
-    // SAFETY: `look` gets each tracepoint and the pointer, which is valid until the end of the call.
-    unsafe { bindings::for_each_kernel_tracepoint(Some(look), pointer.cast()) };
-    search.found
 }
 
 /// What the scheduler calls.

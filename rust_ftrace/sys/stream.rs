@@ -14,13 +14,14 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::types::ForeignOwnable;
 
+use super::debugfs::{Opened, Owner};
 use super::ffi;
 use super::wait::Poll;
 
 /// A stream; a value for each time its file is opened.
 pub(crate) trait Stream: Sized + Send + Sync + 'static {
     /// What the file belongs to.
-    type Context: Send + Sync + 'static;
+    type Context: Owner;
 
     /// The file is opened.
     fn open(context: &Arc<Self::Context>) -> Result<Pin<KBox<Self>>>;
@@ -40,12 +41,12 @@ pub(crate) trait Stream: Sized + Send + Sync + 'static {
         block: bool,
     ) -> Result<usize>;
 
-    /// Waits until a splice is worth while.
+    /// Waits until a splice is worth while; false if it is to end with nothing.
     ///
     /// # Errors
     ///
     /// As for [`Stream::read`].
-    fn wait_to_splice(&self, context: &Self::Context, block: bool) -> Result;
+    fn wait_to_splice(&self, context: &Self::Context, block: bool) -> Result<bool>;
 
     /// Whether there is something to read; if not, `poll` is told when there is.
     fn poll(&self, context: &Self::Context, poll: Poll<'_>) -> bool;
@@ -60,7 +61,8 @@ pub(crate) trait Stream: Sized + Send + Sync + 'static {
 /// What an open file's private data leads to.
 struct OpenStream<S: Stream> {
     stream: Pin<KBox<S>>,
-    context: Arc<S::Context>,
+    // (the last to go)
+    context: Opened<S::Context>,
 }
 
 /// The file is in use: debugfs waits for that before it goes.
@@ -98,7 +100,7 @@ pub(super) struct Operations<S>(core::marker::PhantomData<S>);
 
 impl<S: Stream> Operations<S> {
     pub(super) const STREAM: bindings::file_operations = bindings::file_operations {
-        owner: crate::THIS_MODULE.as_ptr(),
+        owner: super::this_module(),
         open: Some(Self::open),
         read_iter: Some(Self::read_iter),
         splice_read: Some(Self::splice_read),
@@ -118,9 +120,10 @@ impl<S: Stream> Operations<S> {
         // SAFETY: `Tree::stream` put it there, and the tree holds it while the file exists.
         let context = unsafe { &*context.cast_const().cast::<Arc<S::Context>>() };
         from_result(|| {
+            let context = Opened::new(context)?;
             let open = OpenStream::<S> {
-                stream: S::open(context)?,
-                context: context.clone(),
+                stream: S::open(&context)?,
+                context,
             };
             let open = KBox::new(open, GFP_KERNEL)?;
             // SAFETY: `file` is being opened, so its private data is ours to set.
@@ -185,13 +188,15 @@ impl<S: Stream> Operations<S> {
         let block = file_flags & bindings::O_NONBLOCK == 0 && flags & ffi::SPLICE_F_NONBLOCK == 0;
         // SAFETY: As the caller promises.
         let open = unsafe { Self::opened(file) };
-        let wait = || -> Result {
+        let wait = || -> Result<bool> {
             // SAFETY: As the caller promises.
             let _in_use = unsafe { InUse::new(file) }?;
             open.stream.wait_to_splice(&open.context, block)
         };
-        if let Err(error) = wait() {
-            return error.to_errno() as isize;
+        match wait() {
+            Ok(true) => {}
+            Ok(false) => return 0,
+            Err(error) => return error.to_errno() as isize,
         }
         // SAFETY: As the caller promises. It comes back by way of `read_iter`.
         unsafe { bindings::copy_splice_read(file, position, pipe, length, flags) }

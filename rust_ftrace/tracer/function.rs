@@ -2,7 +2,7 @@
 
 //! The `function` tracer's hook: from a function's entry into this CPU's ring, without a call.
 
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use kernel::alloc::AllocError;
 use kernel::cpu::CpuId;
@@ -10,10 +10,13 @@ use kernel::prelude::*;
 
 use crate::engine::beside::ArgsSlots;
 use crate::engine::clock::ClockKind;
-use crate::engine::pid_set::PidSet;
+use crate::engine::pid_set::{PidSet, PID_LIMIT};
 use crate::engine::ring::{Call, Caller, Ring};
 use crate::engine::slot::{Task, Words};
+use crate::shim::Word;
 use crate::sys::context::{cycles, PreemptGuard, PreemptOff};
+use crate::sys::cpu;
+use crate::sys::forks::ForkHandler;
 use crate::sys::ftrace::{Handler, Registers, Site};
 use crate::sys::percpu::PerCpu;
 use crate::tracer::beside::{Beside, What};
@@ -43,6 +46,30 @@ pub(crate) enum Gate {
     Graph = 1 << 5,
     /// Something is recorded beside entries.
     Beside = 1 << 6,
+    /// The tasks in another list are not traced.
+    NotPids = 1 << 7,
+    /// Not all CPUs are traced.
+    Cpus = 1 << 8,
+    /// Nothing is recorded until a snapshot is taken that a command has asked for.
+    Snapshot = 1 << 9,
+}
+
+/// The lists of tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PidList {
+    /// Who is traced; all if there are none.
+    Traced,
+    /// Who is not, whatever the other says.
+    NotTraced,
+}
+
+impl PidList {
+    const fn gate(self) -> Gate {
+        match self {
+            Self::Traced => Gate::Pids,
+            Self::NotTraced => Gate::NotPids,
+        }
+    }
 }
 
 /// Writes entries into the rings that it is given.
@@ -58,6 +85,12 @@ pub(crate) struct Recorder {
     /// For CPUs that have no ring.
     closed: KBox<CpuRing>,
     pids: PidSet,
+    not_pids: PidSet,
+    forks_missed: AtomicU64,
+    /// CPUs on which nothing is recorded.
+    cpus_off: PerCpu<AtomicBool>,
+    /// Entries that were not recorded because a snapshot was to be taken.
+    missed: PerCpu<Word>,
     clock: SlowClock,
     graph: GraphSettings,
     beside: Beside,
@@ -80,6 +113,10 @@ impl Recorder {
             rings: PerCpu::new(|_| AtomicPtr::new(pointer.cast_mut()))?,
             closed,
             pids: PidSet::new()?,
+            not_pids: PidSet::new()?,
+            forks_missed: AtomicU64::new(0),
+            cpus_off: PerCpu::new(|_| AtomicBool::new(false))?,
+            missed: PerCpu::new(|_| Word::new(0))?,
             clock: SlowClock::new()?,
             graph: GraphSettings::new(),
             beside: Beside::new()?,
@@ -89,10 +126,16 @@ impl Recorder {
     /// Sets or clears a bit of the gate. Hooks that run already may go on as it was before, until every
     /// CPU has left the code that it runs with preemption off.
     pub(crate) fn set_gate(&self, bit: Gate, set: bool) {
-        match set {
+        self.change_gate(bit, set);
+    }
+
+    /// As [`Self::set_gate`]; false if the bit was so already.
+    pub(crate) fn change_gate(&self, bit: Gate, set: bool) -> bool {
+        let before = match set {
             true => self.gate.fetch_or(bit as u64, Ordering::SeqCst),
             false => self.gate.fetch_and(!(bit as u64), Ordering::SeqCst),
         };
+        (before & bit as u64 != 0) != set
     }
 
     /// Whether a bit of the gate is set.
@@ -100,31 +143,87 @@ impl Recorder {
         self.gate.load(Ordering::Relaxed) & bit as u64 != 0
     }
 
+    /// Whether nothing is recorded, whoever is running.
+    pub(super) fn is_shut(&self) -> bool {
+        const SHUT: u64 = Gate::Off as u64 | Gate::Pause as u64 | Gate::Snapshot as u64;
+        self.gate() & SHUT != 0
+    }
+
+    /// Entries that were not recorded because a snapshot was to be taken.
+    pub(crate) fn missed_by_snapshots(&self) -> u64 {
+        cpu::possible()
+            .map(|cpu| self.missed.get(cpu).load_relaxed())
+            .fold(0, u64::wrapping_add)
+    }
+
     /// Events of CPUs that had no ring, for want of memory.
     pub(crate) fn without_ring(&self) -> u64 {
         self.closed.storage().count_missed()
     }
 
-    /// The tasks that are traced; all if there are none.
-    pub(crate) fn pids(&self) -> &PidSet {
-        &self.pids
+    /// One of the lists of tasks.
+    pub(crate) fn pids(&self, list: PidList) -> &PidSet {
+        match list {
+            PidList::Traced => &self.pids,
+            PidList::NotTraced => &self.not_pids,
+        }
     }
 
-    /// Makes them the same as `new`. Callers exclude each other.
+    /// Makes a list the same as `new`; if it was `base` when that was made, what has come and gone by
+    /// forks since stays so. Callers exclude each other.
     ///
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory; nothing is changed then.
-    pub(crate) fn set_pids(&self, new: &PidSet) -> Result<(), AllocError> {
+    pub(crate) fn set_pids(
+        &self,
+        list: PidList,
+        base: Option<&PidSet>,
+        new: &PidSet,
+    ) -> Result<(), AllocError> {
         // The gate is open while the list is empty, so that at no moment nobody is traced.
         if new.is_empty() {
-            self.set_gate(Gate::Pids, false);
+            self.set_gate(list.gate(), false);
         }
-        self.pids.assign(new)?;
+        match base {
+            Some(base) => self.pids(list).change(base, new)?,
+            None => self.pids(list).assign(new)?,
+        }
         if !new.is_empty() {
-            self.set_gate(Gate::Pids, true);
+            self.set_gate(list.gate(), true);
         }
         Ok(())
+    }
+
+    /// Whether a list says anything.
+    pub(crate) fn has_pids(&self, list: PidList) -> bool {
+        self.has_gate(list.gate())
+    }
+
+    /// Tasks that are not in a list though who made them is, for want of memory.
+    pub(crate) fn forks_missed(&self) -> u64 {
+        self.forks_missed.load(Ordering::Relaxed)
+    }
+
+    /// Whether `cpu` is traced.
+    pub(crate) fn is_cpu_traced(&self, cpu: CpuId) -> bool {
+        !self.cpus_off.get(cpu).load(Ordering::Relaxed)
+    }
+
+    /// Whether this CPU is traced.
+    pub(super) fn is_this_cpu_traced(&self, token: PreemptOff<'_>) -> bool {
+        !self.cpus_off.this(token).load(Ordering::Relaxed)
+    }
+
+    /// Traces those CPUs of which `is_traced` says so, from now on. Callers exclude each other.
+    pub(crate) fn set_cpus(&self, is_traced: impl Fn(CpuId) -> bool) {
+        let mut all = true;
+        for cpu in cpu::possible() {
+            let on = is_traced(cpu);
+            self.cpus_off.get(cpu).store(!on, Ordering::Relaxed);
+            all &= on;
+        }
+        self.set_gate(Gate::Cpus, !all);
     }
 
     /// The clock of those who do not take the time stamp counter.
@@ -192,17 +291,47 @@ impl Recorder {
     /// Whether the gate lets the running task through.
     #[inline(always)]
     pub(super) fn lets_through(&self, token: PreemptOff<'_>) -> bool {
+        self.lets_through_fast(token) && (self.gate() & Self::RARE == 0 || self.admits_slow(token))
+    }
+
+    /// What of the gate is looked at without a call; [`Self::RARE`] is for [`Self::admits_slow`].
+    #[inline(always)]
+    fn lets_through_fast(&self, token: PreemptOff<'_>) -> bool {
         // (loaded again each time: that keeps it out of a register on the way of most events)
         if self.gate() & Gate::Pids as u64 != 0 && !self.pids.contains(token.current().pid()) {
             return false;
         }
-        self.gate() & (Gate::Off as u64 | Gate::Pause as u64) == 0
+        const SHUT: u64 = Gate::Off as u64 | Gate::Pause as u64;
+        self.gate() & SHUT == 0
+    }
+
+    /// Bits that are rarely set, and take more to be looked at.
+    const RARE: u64 = Gate::NotPids as u64 | Gate::Cpus as u64 | Gate::Snapshot as u64;
+
+    /// What is rarely asked of the gate.
+    #[cold]
+    #[inline(never)]
+    fn admits_slow(&self, token: PreemptOff<'_>) -> bool {
+        let gate = self.gate();
+        let has = |bit: Gate| gate & bit as u64 != 0;
+        let is_left_out = has(Gate::Off)
+            || has(Gate::Pause)
+            || (has(Gate::NotPids) && self.not_pids.contains(token.current().pid()))
+            || (has(Gate::Cpus) && !self.is_this_cpu_traced(token));
+        if !is_left_out && has(Gate::Snapshot) {
+            self.missed.this(token).local_add(1);
+            return false;
+        }
+        !is_left_out
     }
 
     /// Other clocks than the counter, readers that wait, and what is recorded beside entries.
     #[cold]
     #[inline(never)]
     fn entered_slow(call: Call, recorder: &Self, registers: Registers<'_>, token: PreemptOff<'_>) {
+        if recorder.gate() & Self::RARE != 0 && !recorder.admits_slow(token) {
+            return;
+        }
         let site = Site { call, registers };
         if recorder.gate() & Gate::Beside as u64 != 0 {
             recorder.record_beside(token, site);
@@ -235,6 +364,8 @@ impl Recorder {
         let Some(wanted) = self.beside.wanted(token, call.ip) else {
             return;
         };
+        // (with function_graph, stacks of some functions come between calls)
+        self.complete_entry(token);
         let args = wanted.args.then(|| Words::args_slots(&registers.args()));
         let unwinding = wanted.stack.then(|| self.beside.begin(token)).flatten();
         let stack = unwinding
@@ -275,15 +406,33 @@ impl Recorder {
     }
 }
 
+impl ForkHandler for Recorder {
+    fn forked(&self, parent: u32, child: u32) {
+        for list in [&self.pids, &self.not_pids] {
+            if parent < PID_LIMIT && child < PID_LIMIT && list.forked(parent, child).is_err() {
+                self.forks_missed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn freed(&self, pid: u32) {
+        if pid < PID_LIMIT {
+            self.pids.freed(pid);
+            self.not_pids.freed(pid);
+        }
+    }
+}
+
 impl Handler for Recorder {
     #[inline(always)]
     fn entered(&self, site: Site<'_>) {
         let guard = PreemptGuard::new();
         if self.gate() != 0 {
-            if !self.lets_through(guard.token()) {
+            if !self.lets_through_fast(guard.token()) {
                 return;
             }
-            const SLOW: u64 = Gate::Clock as u64 | Gate::Wake as u64 | Gate::Beside as u64;
+            const SLOW: u64 =
+                Recorder::RARE | Gate::Clock as u64 | Gate::Wake as u64 | Gate::Beside as u64;
             if self.gate() & SLOW != 0 {
                 return Self::entered_slow(site.call, self, site.registers, guard.token());
             }

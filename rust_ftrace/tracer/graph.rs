@@ -31,6 +31,13 @@ pub(crate) enum Want {
     Rooted = 1 << 5,
 }
 
+/// Number of the next session, of whatever recorder: one may lie where another was.
+static NEXT_SESSION: AtomicU64 = AtomicU64::new(0);
+
+fn next_session() -> u64 {
+    NEXT_SESSION.fetch_add(1, Ordering::Relaxed)
+}
+
 /// How calls are recorded.
 pub(crate) struct GraphSettings {
     wants: AtomicU64,
@@ -44,18 +51,18 @@ pub(crate) struct GraphSettings {
 
 impl GraphSettings {
     /// All calls, with nothing beside.
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             wants: AtomicU64::new(0),
             depth_limit: AtomicU64::new(u64::MAX),
             thresh: AtomicU64::new(0),
-            session: AtomicU64::new(0),
+            session: AtomicU64::new(next_session()),
         }
     }
 
     /// Forgets all calls that are marked.
     pub(crate) fn forget_marks(&self) {
-        self.session.fetch_add(1, Ordering::Relaxed);
+        self.session.store(next_session(), Ordering::Relaxed);
     }
 
     /// Says which calls are too short to be recorded, in ticks of the clock; 0 for none.
@@ -291,7 +298,7 @@ impl Recorder {
         registers: Registers<'_>,
         token: PreemptOff<'_>,
     ) {
-        if !self.has_gate(Gate::Off) && !self.has_gate(Gate::Pause) {
+        if !self.is_shut() {
             self.leave_announced(ip, registers, token, *open, 0);
         }
     }
@@ -393,7 +400,7 @@ impl Recorder {
                 slept
             }
         };
-        if self.has_gate(Gate::Off) || self.has_gate(Gate::Pause) {
+        if self.is_shut() {
             return;
         }
         let mut open = OpenCall {
@@ -493,19 +500,7 @@ impl SwitchHandler for Recorder {
     /// Takes the time for which tasks do not run.
     fn switched(&self, prev: ShadowStack<'_>, next: ShadowStack<'_>, token: PreemptOff<'_>) {
         let secret = self.secret::<5>();
-        let prev = Shadow::new(prev.words, prev.base, secret).innermost();
-        let next = Shadow::new(next.words, next.base, secret).innermost();
-        if prev.is_none() && next.is_none() {
-            return;
-        }
-        if let Some(now) = self.now(token) {
-            if let Some(frame) = prev {
-                frame.sleeps(now);
-            }
-            if let Some(frame) = next {
-                frame.wakes(now);
-            }
-        }
+        shadow::switched(prev.marked(secret), next.marked(secret), || self.now(token));
     }
 }
 

@@ -4,10 +4,13 @@
 
 pub(crate) mod beside;
 pub(crate) mod clock;
+pub(crate) mod commands;
 pub(crate) mod function;
 pub(crate) mod graph;
+pub(crate) mod mark;
 pub(crate) mod memory;
 pub(crate) mod probes;
+pub(crate) mod profile;
 pub(crate) mod waker;
 
 /// The tracers by their names in `current_tracer`.

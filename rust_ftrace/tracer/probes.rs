@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The functions whose stacks somebody wants (`func:stacktrace[:count]` in the filter), as the hook looks
+//! The functions at whose calls something is done (`func:action[:count]` in the filter), as hooks look
 //! them up.
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, Ordering};
 
 use kernel::prelude::*;
 
+use crate::engine::command::Action;
 use crate::sys::context::PreemptOff;
 use crate::sys::rcu;
 
-/// A function, and how often its stack is wanted yet.
-pub(crate) struct StackProbe {
+/// A function, what is done when it is called, and how often yet.
+pub(crate) struct Probe {
     /// Its ftrace location.
     pub(crate) ip: usize,
+    /// What is done.
+    pub(crate) action: Action,
     /// `i64::MAX` for always.
     left: AtomicI64,
     /// It is traced only for its stack: without one, not at all.
@@ -23,18 +26,19 @@ pub(crate) struct StackProbe {
 /// Wanted always.
 const UNLIMITED: i64 = i64::MAX;
 
-impl StackProbe {
-    /// That many stacks of `ip`; `None` for all.
-    pub(crate) fn new(ip: usize, count: Option<u64>) -> Self {
+impl Probe {
+    /// `action` at so many calls of `ip`; `None` for all.
+    pub(crate) fn new(ip: usize, action: Action, count: Option<u64>) -> Self {
         let count = count.and_then(|count| i64::try_from(count).ok());
         Self {
             ip,
+            action,
             left: AtomicI64::new(count.unwrap_or(UNLIMITED)),
             alone: AtomicBool::new(false),
         }
     }
 
-    /// How many stacks are left; `None` for all.
+    /// How often it is done yet; `None` for always.
     pub(crate) fn left(&self) -> Option<i64> {
         let left = self.left.load(Ordering::Relaxed);
         (left != UNLIMITED).then_some(left)
@@ -44,9 +48,15 @@ impl StackProbe {
     pub(crate) fn duplicate(&self) -> Self {
         Self {
             ip: self.ip,
+            action: self.action,
             left: AtomicI64::new(self.left.load(Ordering::Relaxed)),
             alone: AtomicBool::new(self.alone.load(Ordering::Relaxed)),
         }
+    }
+
+    /// What probes are sorted by.
+    pub(crate) const fn key(&self) -> (usize, Action) {
+        (self.ip, self.action)
     }
 
     /// Says whether it is traced only for its stack.
@@ -54,7 +64,13 @@ impl StackProbe {
         self.alone.store(alone, Ordering::Relaxed);
     }
 
-    fn take(&self) -> bool {
+    /// Whether it is not done any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.left() == Some(0)
+    }
+
+    /// Counts that it is done; false if it is done no more.
+    pub(super) fn take(&self) -> bool {
         let take = |left| match left {
             UNLIMITED => Some(UNLIMITED),
             1.. => Some(left - 1),
@@ -63,12 +79,19 @@ impl StackProbe {
         let order = Ordering::Relaxed;
         self.left.fetch_update(order, order, take).is_ok()
     }
+
+    /// It was not done after all.
+    pub(super) fn give_back(&self) {
+        let give = |left: i64| (left != UNLIMITED).then_some(left.wrapping_add(1));
+        let order = Ordering::Relaxed;
+        let _ = self.left.fetch_update(order, order, give);
+    }
 }
 
-/// What came of looking a function up.
+/// What came of looking for a function's stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lookup {
-    /// Its stack is not wanted.
+    /// It is not wanted.
     None,
     /// It is.
     Hit,
@@ -76,31 +99,36 @@ pub(crate) enum Lookup {
     Over,
 }
 
-/// All probes, sorted by `ip`.
-pub(crate) type Probes = KVec<StackProbe>;
+/// All probes, sorted by [`Probe::key`].
+pub(crate) type Probes = KVVec<Probe>;
 
-/// The probe of `ip` among `probes`, sorted by it.
+/// The probes of `ip` among `probes`, sorted by it.
 ///
-/// (`binary_search` adds numbers, and would panic if the sum were too large: nothing that a hook calls may.)
-fn find(probes: &[StackProbe], ip: usize) -> Option<&StackProbe> {
+/// (`partition_point` adds numbers, and would panic if the sum were too large: nothing that a hook calls may.)
+fn find(probes: &[Probe], ip: usize) -> impl Iterator<Item = &Probe> {
+    let mut before = 0usize;
     let mut rest = probes;
-    loop {
-        let (before, behind) = rest.split_at_checked(rest.len() / 2)?;
-        let (probe, after) = behind.split_first()?;
-        rest = match probe.ip.cmp(&ip) {
-            core::cmp::Ordering::Less => after,
-            core::cmp::Ordering::Equal => return Some(probe),
-            core::cmp::Ordering::Greater => before,
+    while let Some((lower, upper)) = rest.split_at_checked(rest.len() / 2) {
+        let Some((probe, after)) = upper.split_first() else {
+            break;
+        };
+        rest = if probe.ip < ip {
+            before = before.wrapping_add(lower.len()).wrapping_add(1);
+            after
+        } else {
+            lower
         };
     }
+    let found = probes.get(before..).unwrap_or_default();
+    found.iter().take_while(move |probe| probe.ip == ip)
 }
 
-/// What the hook finds them by.
+/// What a hook finds them by.
 ///
 /// # Invariants
 ///
-/// Null, or from a box of probes sorted by `ip`, which lives until another was stored here and every CPU has left the
-/// code that it ran with preemption off.
+/// Null, or from a box of probes sorted by their keys, which lives until another was stored here and every CPU has left
+/// the code that it ran with preemption off.
 pub(crate) struct ProbesPointer(AtomicPtr<Probes>);
 
 impl ProbesPointer {
@@ -115,14 +143,21 @@ impl ProbesPointer {
         self.0.load(Ordering::Relaxed).is_null()
     }
 
-    /// Looks `ip` up, and counts it.
-    pub(crate) fn hit(&self, _token: PreemptOff<'_>, ip: u64) -> Lookup {
+    /// The probes of `ip`.
+    pub(super) fn of<'a>(
+        &'a self,
+        _token: PreemptOff<'a>,
+        ip: u64,
+    ) -> impl Iterator<Item = &'a Probe> {
         let probes = self.0.load(Ordering::Acquire);
         // SAFETY: By the type's invariant, as preemption is off.
-        let Some(probes) = (unsafe { probes.as_ref() }) else {
-            return Lookup::None;
-        };
-        let Some(probe) = find(probes, ip as usize) else {
+        let probes = unsafe { probes.as_ref() };
+        find(probes.map_or(&[], |probes| probes.as_slice()), ip as usize)
+    }
+
+    /// Looks for a stack of `ip` that is wanted, and counts it; all probes are for stacks.
+    pub(crate) fn hit(&self, token: PreemptOff<'_>, ip: u64) -> Lookup {
+        let Some(probe) = self.of(token, ip).next() else {
             return Lookup::None;
         };
         match (probe.take(), probe.alone.load(Ordering::Relaxed)) {
@@ -133,13 +168,13 @@ impl ProbesPointer {
     }
 
     /// Calls `user` with the probes. Callers of this and of [`Self::replace`] exclude each other.
-    pub(crate) fn with<R>(&self, user: impl FnOnce(&[StackProbe]) -> R) -> R {
+    pub(crate) fn with<R>(&self, user: impl FnOnce(&[Probe]) -> R) -> R {
         let probes = self.0.load(Ordering::Acquire);
         // SAFETY: By the type's invariant, as nobody replaces them meanwhile.
         user(unsafe { probes.as_ref() }.map_or(&[], |probes| probes.as_slice()))
     }
 
-    /// Makes `probes`, sorted by `ip`, the ones that count from now on.
+    /// Makes `probes`, sorted by their keys, the ones that count from now on.
     ///
     /// # Errors
     ///

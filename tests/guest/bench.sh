@@ -138,6 +138,24 @@ drain_cost() {
 	[ "$after" -lt $((before / 10)) ] || fail "$1/per_cpu/cpu0/$2 left $after of $before events"
 	per $((before - after)) "$took"
 }
+# profile_cost FUNCTIONS: what a call costs that is counted and timed, and nothing else.
+profile_cost() {
+	echo "$1" >$R/filter
+	echo nop >$R/current_tracer
+	echo 1 >$R/function_profile_enabled
+	extra
+	echo 0 >$R/function_profile_enabled
+	echo >$R/filter
+}
+# available_cost DIRECTORY: of one line of the list of all functions, when it is read once more.
+available_cost() {
+	local took bytes lines
+	bench read "$1/available_filter_functions" 65536 >/tmp/read
+	read -r took bytes lines <<-END
+		$(bench read "$1/available_filter_functions" 65536)
+	END
+	per "$lines" "$took"
+}
 # bytes DIRECTORY: per event, of a full buffer as it is.
 bytes() {
 	echo $(($(cat "$1/buffer_size_kb") * 102400 / $(has "$1" entries)))
@@ -203,10 +221,13 @@ measure_ours() {
 	fi
 	ours_text=$(text_cost $R)
 	[ ! -e $R/per_cpu/cpu0/raw ] || ours_drain=$(drain_cost $R raw 262144)
+	[ ! -e $R/per_cpu/cpu0/trace_pipe_raw ] || ours_pages=$(drain_cost $R trace_pipe_raw 4096)
 	ours_bytes=$(bytes_at_rest $R)
 	ours_switching=$(bytes_switching $R)
 	size $R 1408
 	ours_off
+	ours_profile=$(profile_cost $F)
+	ours_available=$(available_cost $R)
 	echo function >$R/current_tracer
 	ours_all=$(extra)
 	ours_off
@@ -242,12 +263,16 @@ measure_ftrace() {
 	else
 		missing args_one "the kernel's own tracer does not record arguments"
 	fi
+	row available_line "$ours_available" cost "$(available_cost $T)" "tracefs"
 	row idle "$ours_idle" cost - -
 	row text_line "$ours_text" cost "$(text_cost $T)" "$name"
 	if [ -e $R/per_cpu/cpu0/raw ]; then
-		row drain_event "$ours_drain" cost "$(drain_cost $T trace_pipe_raw 4096)" "$name"
+		peer=$(drain_cost $T trace_pipe_raw 4096)
+		row drain_event "$ours_drain" cost "$peer" "$name"
+		row drain_pages "$ours_pages" cost "$peer" "$name"
 	else
 		missing drain_event "there is no $R/per_cpu/cpu0/raw"
+		missing drain_pages "there is no $R/per_cpu/cpu0/raw"
 	fi
 	row bytes_per_event "$ours_bytes" bytes "$(bytes_at_rest $T)" "$name"
 	row bytes_switching "$ours_switching" bytes "$(bytes_switching $T)" "$name"
@@ -268,6 +293,7 @@ measure_graph() {
 	peer=$(extra)
 	row function_one_graph "$ours_one" cost "$peer" "$name"
 	row graph_one "$ours_graph" cost "$peer" "$name"
+	row profile_one "$ours_profile" cost "$peer" "$name"
 	row graph_line "$ours_graph_text" cost "$(text_cost $T)" "$name"
 	# (there, a call is two events)
 	row bytes_graph "$ours_graph_bytes" bytes $((2 * $(bytes_at_rest $T))) "$name"

@@ -13,12 +13,16 @@ good() {
 	printf '%s\t' row calltrace_one 105.00 cost 100.00; echo 'function of ours'
 	printf '%s\t' row stack_one 4000.00 cost 5000.00; echo 'ftrace function'
 	printf '%s\t' row graph_one 720.00 cost 1600.00; echo 'ftrace function_graph'
+	printf '%s\t' row profile_one 720.00 cost 1600.00; echo 'ftrace function_graph'
+	printf '%s\t' row available_line 370.00 cost 7400.00; echo 'tracefs'
 	printf '%s\t' row graph_all 5000.00 cost 10000.00; echo 'ftrace function_graph'
 	printf '%s\t' row bytes_graph 24.00 bytes 72.00; echo 'ftrace function_graph'
 	printf '%s\t' row bytes_graph_all 24.00 bytes 72.00; echo 'ftrace function_graph'
 	printf '%s\t' row idle 0.00 cost -; echo -
 	printf '%s\t' row text_line 2400.00 cost 8000.00; echo 'ftrace function'
+	printf '%s\t' row graph_line 1800.00 cost 6000.00; echo 'ftrace function_graph'
 	printf '%s\t' row drain_event 24.00 cost 40.00; echo 'ftrace function'
+	printf '%s\t' row drain_pages 280.00 cost 40.00; echo 'ftrace function'
 	printf '%s\t' row bytes_per_event 16.10 bytes 28.10; echo 'ftrace function'
 	printf '%s\t' row bytes_switching 18.00 bytes 28.10; echo 'ftrace function'
 	printf '%s\t' row function_all 800.00 cost 4000.00; echo 'ftrace function'
@@ -46,7 +50,7 @@ becomes() {
 	fi
 }
 
-expect pass "all promises kept" '' "16 passed, 0 failed, 0 skipped"
+expect pass "all promises kept" '' "20 passed, 0 failed, 0 skipped"
 becomes function_one 2 100.01 "instructions is 100.01"
 becomes function_one 4 500.00 "ratio is 0.2,"
 becomes function_all 2 801.00 "ratio is 0.20025"
@@ -55,12 +59,16 @@ becomes off_armed 2 61.00 "instructions is 61"
 becomes calltrace_one 2 105.01 "ratio is 1.0501"
 becomes stack_one 2 4000.01 "ratio is 0.800002"
 becomes graph_one 2 720.01 "ratio is 0.450006"
+becomes profile_one 2 720.01 "ratio is 0.450006"
+becomes available_line 2 370.01 "ratio is 0.0500014"
 becomes graph_all 2 5000.10 "ratio is 0.50001"
 becomes bytes_graph 2 24.01 "bytes is 24.01"
 becomes bytes_graph_all 2 24.01 "bytes is 24.01"
 becomes idle 2 0.01 "instructions is 0.01"
 becomes text_line 2 2401.00 "ratio"
+becomes graph_line 2 1801.00 "ratio"
 becomes drain_event 4 39.00 "ratio"
+becomes drain_pages 2 281.00 "ratio"
 becomes bytes_per_event 2 16.11 "bytes is 16.11"
 becomes bytes_switching 2 18.01 "bytes is 18.01"
 expect fail "a row is not there" '/function_one/d' "FAIL: function_one: was not measured"
@@ -68,13 +76,13 @@ expect fail "a peer is not there" 's/^(row\ttext_line.*cost\t)[^\t]*/\1-/' "FAIL
 expect fail "the guest did not come to its end" '/^kernel/d' "did not come to its end"
 expect fail "not a number" 's/60\.00\tcost\t200/cost\t200/' "not a number"
 expect pass "what the guest does not have is skipped" \
-	's/^row\tdrain_event.*/missing\tdrain_event\tno file/' "15 passed, 0 failed, 1 skipped"
+	's/^row\tdrain_event.*/missing\tdrain_event\tno file/' "19 passed, 0 failed, 1 skipped"
 expect pass "instructions are not judged where ns are counted" \
-	's/^(row\tpid_out\t)[^\t]*/\1999.00/' "12 passed, 0 failed" ns
+	's/^(row\tpid_out\t)[^\t]*/\1999.00/' "16 passed, 0 failed" ns
 expect fail "ratios are" 's/^(row\tfunction_all\t)[^\t]*/\1999.00/' "FAIL: function_all: ratio" ns
 
 good | "$report" --json "$dir/json" instructions >"$dir/table"
-if [[ $(grep -c '{"name": ' "$dir/json") == 16 ]] &&
+if [[ $(grep -c '{"name": ' "$dir/json") == 20 ]] &&
 	grep -qF '{"name": "function_one", "ours": 100, "peer": 600, "peer_name": "ftrace function", "unit": "instructions", "ratio": 0.167}' "$dir/json" &&
 	grep -qF '{"name": "idle", "ours": 0, "peer": null, "peer_name": null, "unit": "instructions", "ratio": null}' "$dir/json" &&
 	head -n 1 "$dir/json" | grep -qF '{"kernel": "7.2.12-test", '; then

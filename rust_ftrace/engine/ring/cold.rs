@@ -5,7 +5,8 @@
 use super::group::{Announced, Beside, Group, GROUP_ROOM};
 use super::{Call, Caller, Head, Outcome, Ring, Slot, Storage};
 use crate::engine::beside::{StackSlots, ARGS_SLOTS};
-use crate::engine::slot::{ip_mask, is_text_address, Words, PARITY, TIME_BITS};
+use crate::engine::mark::TEXT_BYTES;
+use crate::engine::slot::{ip_mask, is_text_address, Kind, Words, PARITY, TIME_BITS};
 use crate::shim::fence_release;
 
 impl<S: Storage> Ring<S> {
@@ -71,7 +72,36 @@ impl<S: Storage> Ring<S> {
         }
     }
 
-    /// The same, if nothing else is to be announced and a stack is there already; whether it did.
+    /// How many slots of text an event can have.
+    pub(crate) fn text_room(&self) -> usize {
+        self.subbuf_slots().saturating_sub(GROUP_ROOM)
+    }
+
+    /// Writes what a program has written ([`Words::mark`]): `text` is its `length` bytes, in [slots](Words::text_slot). Returns how
+    /// many bytes were written, which is less if a sub-buffer has no room for more.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Ring::write`].
+    pub(crate) unsafe fn write_mark<C: Caller>(
+        &self,
+        kind: Kind,
+        ip: u64,
+        text: &[Words],
+        length: usize,
+        caller: C,
+    ) -> Result<usize, Outcome> {
+        if self.cold.subbufs != 0 {
+            self.cold.marks.local_add(1);
+        }
+        let text = text.get(..self.text_room()).unwrap_or(text);
+        let length = length.min(text.len().wrapping_mul(TEXT_BYTES));
+        let event = |now| Words::mark(kind, ip, now, caller.context(), length as u32);
+        // SAFETY: The caller's obligations are the same.
+        unsafe { self.write_group(&caller, text, event, false) }.map(|_| length)
+    }
+
+    /// Does what [`Ring::write_beside`] does if nothing else is to be announced and a stack is there already; whether it did.
     ///
     /// # Safety
     ///

@@ -11,7 +11,8 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::engine::context::Context;
-use crate::engine::reader::{Cursor, Event};
+use crate::engine::decode::Event;
+use crate::engine::reader::Cursor;
 use crate::engine::ring::{Outcome, Ring};
 use crate::engine::slot::Words;
 use crate::shim::{weaken, Part};

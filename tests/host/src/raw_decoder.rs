@@ -39,6 +39,8 @@ pub(crate) struct RawEvent {
     pub(crate) since: Option<u64>,
     pub(crate) overrun: Option<u32>,
     pub(crate) args: Option<[u64; 6]>,
+    /// What a program has written.
+    pub(crate) text: Option<Vec<u8>>,
     /// The return addresses behind `parent_ip`; empty also for a stack that is not known.
     pub(crate) stack: Option<Vec<u64>>,
 }
@@ -76,7 +78,7 @@ fn decode_record(from: &[u8], stacks: &mut Stacks) -> Result<(Record, usize), Er
     if bytes(from, 0)? != *b"RFTR" {
         return Err(Error::NoRecord);
     }
-    if u16::from_le_bytes(bytes(from, 4)?) != 2 {
+    if u16::from_le_bytes(bytes(from, 4)?) != 3 {
         return Err(Error::OtherVersion);
     }
     let header = usize::from(u16::from_le_bytes(bytes(from, 6)?));
@@ -106,6 +108,7 @@ fn decode_record(from: &[u8], stacks: &mut Stacks) -> Result<(Record, usize), Er
     let mut next = RawEvent::default();
     let mut place = None;
     let mut high_duration = 0;
+    let mut said = Vec::new();
     let mut events = Vec::new();
     for slot in slots.chunks_exact(16) {
         let (low0, high0) = (half(slot, 0)?, half(slot, 4)?);
@@ -113,7 +116,7 @@ fn decode_record(from: &[u8], stacks: &mut Stacks) -> Result<(Record, usize), Er
         let text = |low: u32| 0xffff_ffff_8000_0000 | u64::from(low);
         let kind = low1 >> 24;
         let is_entry = low1 >> 31 != 0;
-        if is_entry || (64..67).contains(&kind) {
+        if is_entry || kind & 64 != 0 {
             let stack = place.take().map(|place| {
                 let (count, mut addresses) = stacks.1.get(&place).cloned().unwrap_or_default();
                 addresses.truncate(count);
@@ -141,10 +144,18 @@ fn decode_record(from: &[u8], stacks: &mut Stacks) -> Result<(Record, usize), Er
                     65 | 66 if !is_entry => high_duration | u64::from(high1),
                     _ => 0,
                 },
+                text: match kind {
+                    67 | 68 if !is_entry => {
+                        said.truncate(high1 as usize);
+                        Some(std::mem::take(&mut said))
+                    }
+                    _ => None,
+                },
                 stack,
                 ..std::mem::take(&mut next)
             });
             high_duration = 0;
+            said.clear();
             continue;
         }
         let halves = u64::from(high0) | (u64::from(high1) << 32);
@@ -153,6 +164,12 @@ fn decode_record(from: &[u8], stacks: &mut Stacks) -> Result<(Record, usize), Er
             7 => next.retval = Some(halves),
             8 => next.since = Some(halves),
             9 => next.overrun = Some(high1),
+            20 => {
+                said.extend(&low0.to_le_bytes()[..3]);
+                said.extend(high0.to_le_bytes());
+                said.extend(&low1.to_le_bytes()[..3]);
+                said.extend(high1.to_le_bytes());
+            }
             10 | 11 => place = Some((low1 >> 8) & 0x7fff),
             16..19 => {
                 let args = next.args.get_or_insert_default();

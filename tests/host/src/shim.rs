@@ -88,11 +88,35 @@ impl Word {
         self.0.store(value, order);
     }
 
+    /// Sets bits, atomic towards all CPUs.
+    pub(crate) fn set_bits(&self, bits: u64) {
+        preempt::point();
+        self.0.fetch_or(bits, Ordering::Relaxed);
+    }
+
+    /// Clears bits, atomic towards all CPUs.
+    pub(crate) fn clear_bits(&self, bits: u64) {
+        preempt::point();
+        self.0.fetch_and(!bits, Ordering::Relaxed);
+    }
+
     /// Adds, atomic towards interrupts of this CPU only.
     pub(crate) fn local_add(&self, value: u64) {
         preempt::point();
         self.0.fetch_add(value, Ordering::Relaxed);
     }
+}
+
+/// Adds to a number of two words, the lower first, atomic towards interrupts of this CPU only: whoever comes
+/// between the two halves carries for itself.
+pub(crate) fn local_add_wide(number: &[Word; 2], value: u128) {
+    preempt::point();
+    let low = value as u64;
+    let before = number[0].0.fetch_add(low, Ordering::Relaxed);
+    let carry = u64::from(before.checked_add(low).is_none());
+    preempt::point();
+    let high = ((value >> 64) as u64).wrapping_add(carry);
+    number[1].0.fetch_add(high, Ordering::Relaxed);
 }
 
 /// Stores before it are seen no later than stores after it.
@@ -264,6 +288,11 @@ impl LazyWords {
             let _ = self.0.set(Table::new(|| Word::new(0))?);
         }
         self.get().ok_or(AllocError)
+    }
+
+    /// The same where nobody may sleep.
+    pub(crate) fn get_or_make_now(&self) -> Result<&[Word; LAZY_WORDS], AllocError> {
+        self.get_or_make()
     }
 }
 

@@ -6,7 +6,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::cursor;
-use crate::engine::reader::{Event, What};
+use crate::engine::decode::{Event, What};
 use crate::engine::ring::{OpenCall, Ring};
 use crate::shim::{weaken, Part};
 use crate::support::{call, ring as new_ring, task, Heap, Who};

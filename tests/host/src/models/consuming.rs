@@ -8,7 +8,7 @@ use loom::thread;
 use super::{event, try_write, write, IN_SUBBUF};
 use crate::engine::account::{Account, Counts};
 use crate::engine::consumer::Consumer;
-use crate::engine::reader::Event;
+use crate::engine::decode::Event;
 use crate::engine::ring::{Outcome, Ring};
 use crate::engine::slot::Words;
 use crate::shim::{weaken, weakened, Part};

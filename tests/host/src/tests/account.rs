@@ -12,7 +12,7 @@ use super::cpu::{check_events, Cpu};
 use super::{cases, interrupted};
 use crate::engine::account::{Account, Counts};
 use crate::engine::consumer::{Chunk, Consumer};
-use crate::engine::reader::{Event, Group};
+use crate::engine::decode::{Event, Group};
 use crate::engine::slot::{Task, Words};
 use crate::raw_decoder::{decode, RawEvent, Record};
 use crate::support::{copy_space, raw_record, task};
@@ -158,6 +158,7 @@ impl Ground {
             read: consumer.read(),
             overrun: self.cpu.ring.overrun(),
             dropped: self.cpu.ring.dropped(),
+            marks: self.cpu.ring.marks(),
         };
         (counts, consumer.present(&extent))
     }
@@ -169,6 +170,7 @@ impl Ground {
             read: self.taken.events.get(),
             overrun: self.cpu.overrun(),
             dropped: self.cpu.dropped(),
+            marks: 0,
         }
     }
 
@@ -181,6 +183,7 @@ impl Ground {
             read: difference(now.read, self.base.read, self.earlier.read),
             overrun: difference(now.overrun, self.base.overrun, self.earlier.overrun),
             dropped: difference(now.dropped, self.base.dropped, self.earlier.dropped),
+            marks: 0,
         }
     }
 

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::cases;
 use crate::engine::call_sites::{CallSites, Code, Role};
 use crate::engine::context::{Context, Level, HARDIRQ, IRQS_ON, NMI, SOFTIRQ};
-use crate::engine::reader::Event;
+use crate::engine::decode::Event;
 use crate::engine::replay::Replay;
 use crate::support::task;
 
@@ -236,6 +236,8 @@ struct Truth {
     depth: usize,
     /// The event of its caller, if that is traced, and did call it.
     caller: Option<usize>,
+    /// Where the return address of its caller lies, traced or not.
+    caller_sp: Option<u64>,
 }
 
 /// A task at work.
@@ -287,6 +289,7 @@ impl Run<'_> {
                 caller: parent
                     .filter(|parent| parent.is_traced && parent.sp != sp)
                     .and(activation.traced),
+                caller_sp: parent.map(|parent| parent.sp),
             });
             activation.traced = Some(self.events.len());
             activation.depth += 1;
@@ -510,6 +513,64 @@ fn play(
     Ok(())
 }
 
+/// Whether it is of the begin or the end of an interrupt: on that level, but no tree of it begins there.
+fn is_edge(event: &Event) -> bool {
+    let caller = ((event.parent_ip - start(0)) / FUNCTION_BYTES) as usize;
+    (event.context.level() as usize) < Level::Hardirq as usize
+        && [SYSVEC, IRQ_EXIT].contains(&caller)
+}
+
+/// Whether a task's depths are guesses, until another tree begins:
+///
+/// - One of its calls lies where its hidden caller would make another call, with up to 64 bytes of arguments, from where
+///   that was met before: it is taken to be the same call of that.
+/// - A call lies on the stack of interrupts, and where the task's own is, is not known yet.
+#[derive(Default)]
+struct Guesses {
+    /// It had an event with interrupts on.
+    is_known: bool,
+    levels: [Tree; 4],
+}
+
+/// The tree that there is on a level.
+#[derive(Default)]
+struct Tree {
+    /// Hidden callers that were met, where the calls lay, and where theirs did.
+    met: Vec<(u64, u16, Option<u64>)>,
+    is_guess: bool,
+}
+
+impl Guesses {
+    fn meet(&mut self, program: &Program, event: &Event, truth: &Truth, depth: usize) -> bool {
+        let level = event.context.level() as usize;
+        // What interrupted it is over.
+        for over in &mut self.levels[level + 1..] {
+            *over = Default::default();
+        }
+        let Tree { met, is_guess } = &mut self.levels[level];
+        let caller = (event.parent_ip - start(0)) / FUNCTION_BYTES;
+        if depth == 0 && !is_edge(event) {
+            met.clear();
+            *is_guess &= truth.depth != 0;
+        }
+        let offset = event.context.stack_offset();
+        if event.context.level() == Level::Task {
+            self.is_known |= event.context.has(IRQS_ON);
+            *is_guess |=
+                !self.is_known && caller as usize == DO_SOFTIRQ && !program.traced[DO_SOFTIRQ];
+        }
+        if !program.traced[caller as usize] {
+            *is_guess |= met.iter().any(|(of, at, sp)| {
+                *of == caller
+                    && (1..=8).contains(&at.wrapping_sub(offset))
+                    && *sp != truth.caller_sp
+            });
+            met.push((caller, offset, truth.caller_sp));
+        }
+        self.levels.iter().any(|tree| tree.is_guess)
+    }
+}
+
 proptest! {
     #![proptest_config(cases(600))]
 
@@ -534,8 +595,11 @@ proptest! {
         // By the outermost call site of a tree that is met again, another tree is taken to begin: where
         // that is guessed, nothing is certain until the next system call.
         let mut outermost = HashMap::new();
+        let mut guesses: HashMap<i32, Guesses> = HashMap::new();
         play(&program, &entries, |event, truth, depth, before| {
-            if event.context.level() == Level::Task {
+            let guesses = guesses.entry(event.task.pid()).or_default();
+            let is_guess = guesses.meet(&program, event, truth, depth);
+            if event.context.level() == Level::Task && !is_edge(event) {
                 let (site, is_met) = outermost.entry(event.task.pid()).or_insert((0, false));
                 if event.parent_ip / FUNCTION_BYTES == start(SYSCALL) / FUNCTION_BYTES {
                     (*site, *is_met) = (event.parent_ip, false);
@@ -547,7 +611,7 @@ proptest! {
                     return Ok(());
                 }
             }
-            if let Some(caller) = truth.caller {
+            if let Some(caller) = truth.caller.filter(|_| !is_guess) {
                 prop_assert_eq!(depth, before[caller] + 1, "event {} of {}", before.len(), event.task.pid());
             }
             Ok(())

@@ -6,7 +6,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::interrupted;
-use crate::engine::reader::{Cursor, Event, What};
+use crate::engine::consumer::Consumer;
+use crate::engine::decode::{Event, What};
+use crate::engine::reader::Cursor;
 use crate::engine::ring::{OpenCall, Ring};
 use crate::engine::slot::{Task, Words};
 use crate::shim::preempt;
@@ -153,6 +155,24 @@ impl Cpu {
         std::iter::from_fn(|| cursor.next(&self.ring)).collect()
     }
 
+    /// The same, taken out, though one at a time.
+    fn drained(&self) -> Vec<Event> {
+        let mut consumer = Consumer::new(copy_space(&self.ring));
+        let mut events = vec![];
+        let mut before = usize::MAX;
+        while before != events.len() {
+            before = events.len();
+            consumer.drain(&self.ring, |event, _| {
+                let accepted = events.len() == before;
+                if accepted {
+                    events.push(Event { lost: 0, ..*event });
+                }
+                accepted
+            });
+        }
+        events
+    }
+
     /// Whether the ring has what was recorded, all of it but for what was overwritten, in order.
     fn check(&self) {
         self.complete();
@@ -160,7 +180,10 @@ impl Cpu {
         let mut log = self.log.borrow().clone();
         log.sort();
         let mut read = Vec::new();
-        for event in self.events() {
+        let events = self.events();
+        let all = events.iter().map(|event| Event { lost: 0, ..*event });
+        assert_eq!(self.drained(), all.collect::<Vec<_>>());
+        for event in events {
             let step = |entry, duration| (entry, event.ip, u32::from(event.depth), duration);
             match event.what {
                 What::Entry => read.push(step(true, 0)),
@@ -169,7 +192,7 @@ impl Cpu {
                     read.push(step(true, 0));
                     read.push(step(false, event.duration));
                 }
-                What::Function => panic!("a function"),
+                other => panic!("{other:?}"),
             }
         }
         let log: Vec<_> = (log.iter())

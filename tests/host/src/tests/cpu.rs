@@ -6,7 +6,8 @@ use std::cell::{Cell, RefCell};
 use std::ops::RangeInclusive;
 
 use crate::engine::context::Context;
-use crate::engine::reader::{Cursor, Event, Extent};
+use crate::engine::decode::Event;
+use crate::engine::reader::{Cursor, Extent};
 use crate::engine::ring::{Outcome, Ring};
 use crate::engine::slot::{Task, Words};
 use crate::shim::preempt;

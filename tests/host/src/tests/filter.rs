@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::engine::filter::{words, ModuleSelector, Refusal, Selector, StackCommand};
+use crate::engine::filter::{words, ModuleSelector, Refusal, Selector};
 
 /// Whether to remove, names, and the module: whether inverted, and its name.
 type Parsed<'a> = (bool, &'a str, Option<(bool, &'a str)>);
@@ -144,34 +144,5 @@ proptest! {
         if let Ok(selector) = Selector::parse(&word) {
             selector.matches(&name, Some(&name));
         }
-    }
-}
-
-#[test]
-fn stack_commands() {
-    let command = |remove, names, count| {
-        Some(Ok(StackCommand {
-            remove,
-            names,
-            count,
-        }))
-    };
-    for (word, wanted) in [
-        (&b"do_it:stacktrace"[..], command(false, b"do_it", None)),
-        (b"do_*:stacktrace:3", command(false, b"do_*", Some(3))),
-        (b"!do_it:stacktrace", command(true, b"do_it", None)),
-        (b"!do_it:stacktrace:0", command(true, b"do_it", Some(0))),
-        (b"do_it", None),
-        (b"do_it:mod:stacktrace", None),
-        (b"do_it:stacktraces", None),
-        (b"stacktrace", None),
-        (b":stacktrace", Some(Err(Refusal::Empty))),
-        (b"!:stacktrace", Some(Err(Refusal::Empty))),
-        (b"do_it:stacktrace:", Some(Err(Refusal::BadCount))),
-        (b"do_it:stacktrace:-1", Some(Err(Refusal::BadCount))),
-        (b"do_it:stacktrace:1:2", Some(Err(Refusal::BadCount))),
-        (b"do\xff:stacktrace", Some(Err(Refusal::BadCharacter))),
-    ] {
-        assert_eq!(StackCommand::parse(word), wanted, "{}", word.escape_ascii());
     }
 }

@@ -8,13 +8,26 @@ use proptest::prelude::*;
 
 use super::cases;
 use super::render::Page;
-use crate::engine::graph::{ticks_of, time_of, write_header, Graph, Shown};
+use crate::engine::decode::{Event, Extras, What};
+use crate::engine::graph::{ticks_of, time_of, Graph, Shown};
+use crate::engine::graph_header::write_header;
 use crate::engine::line::ROOM;
 use crate::engine::options::{Options, TraceOption};
-use crate::engine::reader::{Event, Extras, What};
-use crate::engine::render::Symbols;
+use crate::engine::render::{Symbols, Totals};
 use crate::engine::slot::Task;
+use crate::engine::style::Machine;
 use crate::support::task;
+
+const TOTALS: Totals = Totals {
+    present: 7,
+    written: 9,
+    cpus: 2,
+};
+
+const MACHINE: Machine<'_> = Machine {
+    release: "7.2",
+    preemption: "PREEMPT(lazy)",
+};
 
 /// Functions are called `f` and their address; those of which the last three bits are set have names
 /// that no line has room for, and others a module.
@@ -593,7 +606,7 @@ fn headers() {
         ),
     ] {
         let mut out = String::new();
-        write_header(&mut out, "function_graph", options(changes)).expect("a string");
+        write_header(&mut out, "function_graph", options(changes), &TOTALS, MACHINE).expect("a string");
         assert_eq!(out, format!("# tracer: function_graph\n#\n{wanted}"), "{changes}");
     }
 }
@@ -666,7 +679,12 @@ impl Reference {
         if has(TraceOption::GraphProc) {
             prologue += &format!("{} | ", comm(&event.task));
         }
-        let arrow = |arrow| match has(TraceOption::GraphDuration) {
+        let has_context = has(TraceOption::ContextInfo);
+        if !has_context {
+            prologue.clear();
+        }
+        let with_duration = has_context && has(TraceOption::GraphDuration);
+        let arrow = |arrow| match with_duration {
             true => format!("{prologue}  {arrow} |\n"),
             false => format!("{prologue}{arrow}\n"),
         };
@@ -675,7 +693,7 @@ impl Reference {
         }
 
         out += &prologue;
-        if has(TraceOption::GraphDuration) {
+        if with_duration {
             out += &match shown.duration {
                 None => "              |  ".to_owned(),
                 Some(ns) => {
@@ -831,9 +849,9 @@ fn any_event() -> impl Strategy<Value = (u32, Event, Extras, usize)> {
         )
 }
 
-/// All sorts of options.
+/// All sorts of options. (the column of latency-format is compared with the kernel's own in the guest)
 fn any_options() -> impl Strategy<Value = Options> {
-    any::<u64>().prop_map(Options)
+    any::<u64>().prop_map(|bits| Options(bits).with(TraceOption::LatencyFormat, false))
 }
 
 proptest! {
@@ -1024,7 +1042,7 @@ fn the_kernels_own() {
             }
         }
         let mut out = Page(String::new(), [0; ROOM]);
-        write_header(&mut out, "function_graph", options).expect("a string");
+        write_header(&mut out, "function_graph", options, &TOTALS, MACHINE).expect("a string");
         let mut graph = Graph::new(options, 2, IRQ_TEXT.end..IRQ_TEXT.end);
         let is_event = |line: &&str| !line.starts_with('#') && !line.starts_with(" (");
         let mut events = 0;

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
+use crate::engine::decode::Event;
 use crate::engine::merge::{Merge, Source};
-use crate::engine::reader::Event;
 
 struct List(u32, std::vec::IntoIter<Event>);
 

@@ -16,16 +16,21 @@ mod call_sites;
 mod call_trees;
 mod calls;
 mod clock;
+mod command;
 mod context;
 mod cpu;
 mod filter;
 mod glob;
 mod graph;
+mod kernel_page;
+mod mark;
 mod merge;
 mod names;
 mod nesting;
 mod parse;
+mod pending;
 mod pids;
+mod profile;
 mod raw;
 mod render;
 mod replay;
@@ -33,6 +38,7 @@ mod ring;
 mod sets;
 mod shadow;
 mod slot;
+mod style;
 
 /// So many cases of a property; those that fail are shown, not stored in the tree.
 fn cases(cases: u32) -> Config {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::cpu::{check_events, Cpu};
 use super::interrupted;
 use crate::engine::consumer::Consumer;
-use crate::engine::reader::Event;
+use crate::engine::decode::Event;
 use crate::engine::slot::Words;
 use crate::support::{copy_space, task};
 

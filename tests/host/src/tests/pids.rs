@@ -193,6 +193,56 @@ fn looks_meanwhile() {
     assert_eq!(pids(&shared), after.into_iter().collect::<Vec<_>>());
 }
 
+#[test]
+fn children() {
+    let set = set([5, 70_000]);
+    for (parent, child) in [
+        (5, 6),
+        (6, 200_000),
+        (7, 8),
+        (70_000, PID_LIMIT - 1),
+        (5, 5),
+    ] {
+        set.forked(parent, child).expect("memory");
+    }
+    assert_eq!(pids(&set), [5, 6, 70_000, 200_000, PID_LIMIT - 1]);
+    for pid in [6, 7, 70_000, 1_000_000] {
+        set.freed(pid);
+    }
+    assert_eq!(pids(&set), [5, 200_000, PID_LIMIT - 1]);
+}
+
+/// Tasks come and go at any moment of an edit: none of that is lost, nor brought back.
+#[test]
+fn forks_meanwhile() {
+    for at in 0..40 {
+        let shared = Rc::new(set([1, 2, 3, 64, 5_000]));
+        let base = shared.duplicate().expect("memory");
+        let new = base.edited(b"!3 7 9000", false).expect("good words");
+        let steps = Rc::new(RefCell::new(0));
+        let meanwhile = {
+            let (shared, steps) = (shared.clone(), steps.clone());
+            move || {
+                let step = steps.replace_with(|step| *step + 1);
+                if step == at {
+                    shared.forked(1, 65).expect("memory");
+                    shared.forked(64, 20_000).expect("memory");
+                    shared.freed(2);
+                }
+            }
+        };
+        preempt::with_handler(meanwhile, || shared.change(&base, &new).expect("memory"));
+        if *steps.borrow() <= at {
+            break;
+        }
+        assert_eq!(
+            pids(&shared),
+            [1, 7, 64, 65, 5_000, 9_000, 20_000],
+            "at step {at}"
+        );
+    }
+}
+
 proptest! {
     #![proptest_config(cases(64))]
 

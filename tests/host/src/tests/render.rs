@@ -9,8 +9,8 @@ use crate::engine::context::{
     Context, BH_OFF, HARDIRQ, IRQS_ON, NEED_RESCHED, NEED_RESCHED_LAZY, NMI, PREEMPT_RESCHED,
     SOFTIRQ,
 };
+use crate::engine::decode::Event;
 use crate::engine::line::{Output, ROOM};
-use crate::engine::reader::Event;
 use crate::engine::render::{
     write_cpu_started, write_entry, write_header, write_lost, Shown, Symbols, TimeUnit, Totals,
 };

@@ -2,7 +2,7 @@
 
 use crate::engine::call_sites::{CallSites, Code, Role};
 use crate::engine::context::{Context, HARDIRQ, IRQS_ON, NMI, SOFTIRQ};
-use crate::engine::reader::Event;
+use crate::engine::decode::Event;
 use crate::engine::replay::{Replay, MAX_TASKS};
 use crate::support::task;
 

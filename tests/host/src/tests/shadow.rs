@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::engine::shadow::{flags_of, mark, secret, Shadow, IN_IRQ, SHOWN, SKIP};
+use crate::engine::shadow::{flags_of, mark, secret, switched, Shadow, IN_IRQ, SHOWN, SKIP};
 use crate::shim::Word;
 
 const BASE: u64 = 0xffff_8881_0000_1000;
@@ -74,6 +74,30 @@ fn time_asleep() {
     frame.sleeps(6000);
     frame.wakes(7000);
     assert_eq!(frame.word(4), 2327);
+}
+
+#[test]
+fn the_innermost_call_of_both_tasks_learns_of_a_switch() {
+    let secret = secret(OWNER, 0, 5);
+    let of_task = |flags| {
+        let mark = |index| mark_at(index, secret, flags);
+        words(&[mark(0), 0, 0, 0, 0, mark(5), 0, 0, 0, 0])
+    };
+    let (one, other) = (of_task(0), of_task(SHOWN));
+    let shadow = |words| Shadow::new(words, BASE, secret);
+    let slept = |words| {
+        shadow(words)
+            .frames()
+            .map(|frame| frame.word(4))
+            .collect::<Vec<_>>()
+    };
+    switched(shadow(&one), shadow(&[]), || Some(1000));
+    switched(shadow(&other), shadow(&one), || Some(1007));
+    assert_eq!(slept(&one), [0, 7]);
+    switched(shadow(&one), shadow(&other), || None);
+    switched(shadow(&[]), shadow(&other), || Some(1100));
+    assert_eq!((slept(&one), slept(&other)), (vec![0, 7], vec![0, 93]));
+    switched(shadow(&[]), shadow(&[]), || panic!("nobody wants the time"));
 }
 
 proptest! {

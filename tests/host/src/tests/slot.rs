@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::engine::reader::{Decoder, Group};
+use crate::engine::decode::{Decoder, Group};
 use crate::engine::slot::{ip_mask, is_text_address, Kind, Task, Words, ENTRY, PARITY};
 use crate::support::task;
 

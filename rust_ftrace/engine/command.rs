@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What people write into `filter` to have something done when a function is called.
+//!
+//! ```text
+//! word   = ["!"] names ":" action [":" count]
+//! names  = a function's name, or a pattern (see `glob`)
+//! action = "traceon" | "traceoff" | "stacktrace" | "snapshot" | "dump" | "cpudump"
+//! ```
+
+use super::filter::{Refusal, Selector};
+use super::parse::parse_any_base;
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Action {
+    /// Recording is switched on.
+    Traceon,
+    /// Recording is switched off.
+    Traceoff,
+    /// The stack is recorded.
+    Stacktrace,
+    /// A snapshot is taken.
+    Snapshot,
+    /// Recording is switched off, and the trace goes to the console.
+    Dump,
+    /// The same, with the trace of the CPU only.
+    Cpudump,
+}
+
+impl Action {
+    /// All of them.
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Traceon,
+        Self::Traceoff,
+        Self::Stacktrace,
+        Self::Snapshot,
+        Self::Dump,
+        Self::Cpudump,
+    ];
+
+    /// The word for it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Traceon => "traceon",
+            Self::Traceoff => "traceoff",
+            Self::Stacktrace => "stacktrace",
+            Self::Snapshot => "snapshot",
+            Self::Dump => "dump",
+            Self::Cpudump => "cpudump",
+        }
+    }
+
+    /// The action of that name.
+    fn from_name(name: &[u8]) -> Option<Self> {
+        (Self::ALL.into_iter()).find(|action| action.name().as_bytes() == name)
+    }
+
+    /// How often it is done if nothing is said; `None` for always.
+    const fn default_count(self) -> Option<u64> {
+        match self {
+            Self::Dump | Self::Cpudump => Some(1),
+            _ => None,
+        }
+    }
+}
+
+/// `names:action[:count]`: that is to be done when these functions are called, or no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Command<'a> {
+    /// It is to be done no more; there is no count then.
+    pub(crate) remove: bool,
+    /// A name or a pattern.
+    pub(crate) names: &'a [u8],
+    /// What.
+    pub(crate) action: Action,
+    /// How often; `None` for always.
+    pub(crate) count: Option<u64>,
+}
+
+impl<'a> Command<'a> {
+    /// Understands a word that is a command; `None` if it is none.
+    pub(crate) fn parse(word: &'a [u8]) -> Option<Result<Self, Refusal>> {
+        let mut parts = word.splitn(3, |&byte| byte == b':');
+        let (names, action) = (parts.next()?, Action::from_name(parts.next()?)?);
+        let (remove, names) = match names.split_first() {
+            Some((b'!', rest)) => (true, rest),
+            _ => (false, names),
+        };
+        // (what `filter` shows may follow what is taken out, as in tracefs)
+        let count = match parts.next() {
+            _ if remove => None,
+            None => action.default_count(),
+            Some(count) => match parse_any_base(count) {
+                Ok(count) => Some(count),
+                Err(_) => return Some(Err(Refusal::BadCount)),
+            },
+        };
+        if names.is_empty() {
+            return Some(Err(Refusal::Empty));
+        }
+        Some(match names.iter().all(u8::is_ascii_graphic) {
+            false => Err(Refusal::BadCharacter),
+            true => Ok(Self {
+                remove,
+                names,
+                action,
+                count,
+            }),
+        })
+    }
+
+    /// The functions that it is for.
+    pub(crate) const fn selector(&self) -> Selector<'a> {
+        Selector {
+            remove: self.remove,
+            names: self.names,
+            module: None,
+        }
+    }
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From slots to events: what an event is to readers, and how it is decoded.
+
+use super::beside::ARGS;
+use super::context::Context;
+use super::slot::{Kind, Task, Words, TIME_BITS};
+
+/// An event as the reader sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Event {
+    /// When, in ticks of the trace clock.
+    pub(crate) time: u64,
+    /// The function.
+    pub(crate) ip: u64,
+    /// Where it was called from, 0 if nothing says so.
+    pub(crate) parent_ip: u64,
+    /// Stack offset and state.
+    pub(crate) context: Context,
+    /// Who called it.
+    pub(crate) task: Task,
+    /// Events of this CPU that were overwritten before this reader came to them, right before it.
+    pub(crate) lost: u64,
+    /// What happened.
+    pub(crate) what: What,
+    /// Depth of a call, 0 for the outermost of its task; 255 for more.
+    pub(crate) depth: u8,
+    /// Whether there are [`Extras`].
+    pub(crate) has_extras: bool,
+    /// Its entry and its return were two events of the ring.
+    pub(crate) joined: bool,
+    /// How long a call took, in ticks of the trace clock.
+    pub(crate) duration: u64,
+}
+
+/// What an event says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum What {
+    /// A function was entered; nothing is said of its end.
+    #[default]
+    Function,
+    /// A call began.
+    Entry,
+    /// A call, of which nothing else of its CPU was recorded from its entry to its return.
+    Call,
+    /// A call ended.
+    Return,
+    /// A program has written text, which is shown as that of a function.
+    Mark,
+    /// A program has written a number of 32 bits, and bytes.
+    RawMark,
+}
+
+impl Event {
+    /// How many events of the ring it stands for: a [`What::Call`] may have been two.
+    pub(crate) const fn count(&self) -> u64 {
+        1 + self.joined as u64
+    }
+}
+
+/// What only some events have, beside [`Event`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extras {
+    /// What the call has returned.
+    pub(crate) retval: Option<u64>,
+    /// When the call began, if that was before the event's own time.
+    pub(crate) since: Option<u64>,
+    /// Calls of the task that were too deep to be traced, up to here.
+    pub(crate) overrun: Option<u32>,
+    /// The arguments of the call.
+    pub(crate) args: Option<[u64; ARGS]>,
+    /// Where in the sub-buffer the stack is; see [`Cursor::stack`].
+    pub(crate) stack: Option<usize>,
+    /// Bytes that a program has written; see [`Cursor::text`].
+    pub(crate) text: Option<u32>,
+}
+
+/// What slots before it say of an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Decoder {
+    /// Upper half of the time.
+    pub(crate) epoch: u32,
+    /// Who runs.
+    pub(crate) task: Task,
+}
+
+/// What the slots of a group say of the event at their end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// Bits 32-63 of the duration.
+    long: u32,
+    /// The event was decoded.
+    ended: bool,
+    wide: Option<u64>,
+    /// Whether any of `extras` is there.
+    any: bool,
+    pub(crate) extras: Extras,
+}
+
+impl Group {
+    /// Whether its event was decoded.
+    pub(super) fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether anything is beside the event.
+    pub(super) fn is_any(&self) -> bool {
+        self.any
+    }
+
+    /// Has it forgotten with the next slot.
+    pub(super) fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// Adds what the group of a call's return says to that of its entry.
+    pub(super) fn join(&mut self, end: &Self) {
+        self.any |= end.any;
+        self.extras.retval = end.extras.retval;
+        self.extras.overrun = end.extras.overrun;
+    }
+}
+
+impl Decoder {
+    /// The event of a slot with nothing before it that says more, if it is one for which nothing behind it need be looked at.
+    #[inline(always)]
+    pub(super) fn plain(&self, words: Words) -> Option<Event> {
+        let what = match words.kind() {
+            Some(Kind::Function) => What::Function,
+            Some(Kind::Call) => What::Call,
+            Some(Kind::Return) => What::Return,
+            _ => return None,
+        };
+        let event = Event {
+            time: (u64::from(self.epoch) << TIME_BITS) | u64::from(words.high0()),
+            ip: words.ip(),
+            task: self.task,
+            what,
+            ..Event::default()
+        };
+        Some(match what {
+            What::Function => Event {
+                parent_ip: words.parent_ip(),
+                context: Context(words.high1()),
+                ..event
+            },
+            _ => Event {
+                context: Context(words.flags()),
+                depth: words.depth() as u8,
+                duration: words.high1().into(),
+                ..event
+            },
+        })
+    }
+
+    /// Decodes one slot; an event, if it is one. `group` is of the slots since the event before it, and stays
+    /// until the next slot is decoded.
+    #[inline(always)]
+    pub(crate) fn decode(&mut self, words: Words, group: &mut Group) -> Option<Event> {
+        if group.ended {
+            *group = Group::default();
+        }
+        let (what, parent_ip, context) = match words.kind() {
+            Some(Kind::Function) => (What::Function, words.parent_ip(), words.high1()),
+            Some(Kind::CallEntry) => (What::Entry, words.call_parent_ip(), words.flags()),
+            Some(Kind::Call) => (What::Call, 0, words.flags()),
+            Some(Kind::Return) => (What::Return, 0, words.flags()),
+            Some(kind @ (Kind::Mark | Kind::RawMark)) => {
+                group.extras.text = Some(words.high1());
+                group.any = true;
+                let is_raw = kind == Kind::RawMark;
+                let what = if is_raw { What::RawMark } else { What::Mark };
+                (what, 0, words.flags())
+            }
+            other => {
+                self.announce(other, words, group);
+                return None;
+            }
+        };
+        group.ended = true;
+        let duration = match what {
+            What::Call | What::Return => (u64::from(group.long) << 32) | u64::from(words.high1()),
+            What::Function | What::Entry | What::Mark | What::RawMark => 0,
+        };
+        Some(Event {
+            time: (u64::from(self.epoch) << TIME_BITS) | u64::from(words.high0()),
+            ip: words.ip(),
+            parent_ip: group.wide.unwrap_or(parent_ip),
+            context: Context(context),
+            task: self.task,
+            lost: 0,
+            what,
+            depth: match what {
+                What::Function => 0,
+                _ => words.depth() as u8,
+            },
+            has_extras: group.any,
+            joined: false,
+            duration,
+        })
+    }
+
+    #[inline(never)]
+    fn announce(&mut self, kind: Option<Kind>, words: Words, group: &mut Group) {
+        let extras = &mut group.extras;
+        match kind {
+            Some(Kind::Time) => self.epoch = words.high1(),
+            Some(Kind::Task) => words.first_half(&mut self.task),
+            Some(Kind::TaskName) => words.second_half(&mut self.task),
+            Some(Kind::Long) => group.long = words.high1(),
+            Some(Kind::Wide) => group.wide = Some(words.wide()),
+            Some(Kind::Retval) => extras.retval = Some(words.wide()),
+            Some(Kind::Since) => extras.since = Some(words.wide()),
+            Some(Kind::Overrun) => extras.overrun = Some(words.high1()),
+            Some(Kind::Args01 | Kind::Args23 | Kind::Args45 | Kind::ArgsHigh) => {
+                words.read_args(extras.args.get_or_insert_default());
+            }
+            Some(Kind::Stack | Kind::SameStack) => extras.stack = Some(words.stack_place()),
+            _ => {}
+        }
+        group.any = *extras != Extras::default();
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The lines that explain the columns of calls (kernel/trace/trace_functions_graph.c).
+
+use core::fmt::{Result, Write};
+
+use super::options::{Options, TraceOption};
+use super::render::Totals;
+use super::style::{write_latency_header, Machine};
+
+/// Writes the lines that begin with `#` (`__print_graph_headers_flags()`).
+pub(crate) fn write_header(
+    out: &mut dyn Write,
+    tracer: &str,
+    options: Options,
+    totals: &Totals,
+    machine: Machine<'_>,
+) -> Result {
+    write!(out, "# tracer: {tracer}\n#\n")?;
+    let is_latency = options.has(TraceOption::LatencyFormat);
+    if !options.has(TraceOption::ContextInfo) || (is_latency && totals.present == 0) {
+        return Ok(());
+    }
+    if is_latency {
+        write_latency_header(out, tracer, totals, machine)?;
+        // print_lat_header()
+        let size = [
+            (TraceOption::GraphAbstime, 16),
+            (TraceOption::GraphCpu, 4),
+            (TraceOption::GraphProc, 17),
+        ];
+        let shown = size.iter().filter(|(option, _)| options.has(*option));
+        let size = shown.fold(0, |sum, (_, size)| sum + size);
+        for line in [
+            "  _-----=> irqs-off        ",
+            " / _----=> need-resched    ",
+            "| / _---=> hardirq/softirq ",
+            "|| / _--=> preempt-depth   ",
+            "||| /                      ",
+        ] {
+            writeln!(out, "#{:size$}{line}", "")?;
+        }
+    }
+    let columns = [
+        (
+            TraceOption::GraphAbstime,
+            "     TIME       ",
+            "      |         ",
+        ),
+        (TraceOption::GraphCpu, " CPU", " |  "),
+        (
+            TraceOption::GraphProc,
+            "  TASK/PID       ",
+            "   |    |        ",
+        ),
+        (TraceOption::LatencyFormat, "||||   ", "||||   "),
+        (
+            TraceOption::GraphDuration,
+            "  DURATION   ",
+            "   |   |      ",
+        ),
+    ];
+    let shown = || columns.iter().filter(|(option, ..)| options.has(*option));
+    out.write_char('#')?;
+    for (_, name, _) in shown() {
+        out.write_str(name)?;
+    }
+    out.write_str("               FUNCTION CALLS\n#")?;
+    for (_, _, rule) in shown() {
+        out.write_str(rule)?;
+    }
+    out.write_str("               |   |   |   |\n")
+}

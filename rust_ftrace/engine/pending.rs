@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Words of a list that mean functions of modules which are not loaded (`name:mod:module`): kept until they are.
+
+use super::filter::Selector;
+use crate::shim::{AllocError, Vec};
+
+/// The words, the newest first.
+pub(crate) struct PendingWords {
+    /// With a new line behind each.
+    text: Vec<u8>,
+}
+
+impl PendingWords {
+    /// None.
+    pub(crate) const fn new() -> Self {
+        Self { text: Vec::new() }
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// All of them, with a new line behind each.
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.text
+            .split(|&byte| byte == b'\n')
+            .filter(|word| !word.is_empty())
+    }
+
+    fn push(&mut self, word: &[u8]) -> Result<(), AllocError> {
+        for byte in word.iter().chain(b"\n") {
+            self.text.push(*byte)?;
+        }
+        Ok(())
+    }
+
+    /// Those for which `keeps` says so.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub(crate) fn filtered(&self, keeps: impl Fn(&[u8]) -> bool) -> Result<Self, AllocError> {
+        let mut new = Self::new();
+        for word in self.iter().filter(|word| keeps(word)) {
+            new.push(word)?;
+        }
+        Ok(new)
+    }
+
+    /// These, and `word`, once.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub(crate) fn with(&self, word: &[u8]) -> Result<Self, AllocError> {
+        let mut new = Self::new();
+        new.push(word)?;
+        for other in self.iter().filter(|other| *other != word) {
+            new.push(other)?;
+        }
+        Ok(new)
+    }
+
+    /// These without those that `selector` takes out: of the same module, and of the same names, or of all if
+    /// its names are `*`. `None` if there are no such.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub(crate) fn without(&self, selector: &Selector<'_>) -> Result<Option<Self>, AllocError> {
+        let is_meant = |word: &[u8]| {
+            Selector::parse(word).is_ok_and(|old| {
+                old.module == selector.module
+                    && (selector.names == b"*" || old.names == selector.names)
+            })
+        };
+        match self.iter().any(is_meant) {
+            true => self.filtered(|word| !is_meant(word)).map(Some),
+            false => Ok(None),
+        }
+    }
+}
+
+/// Whether `word` waits for `module`.
+pub(crate) fn waits_for(word: &[u8], module: &[u8]) -> bool {
+    Selector::parse(word).is_ok_and(|selector| selector.is_of_module(module))
+}

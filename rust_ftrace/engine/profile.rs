@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The profile: how often functions were called and how long that took, counted by each CPU in a table of its
+//! own. Every count is one instruction without a lock, which interrupts and NMIs come before or after.
+//!
+//! Functions have numbers, which they keep as long as anything is counted for them. [`Places`] says which, for
+//! all CPUs. What is shown is what `function_stat_show()` of kernel/trace/ftrace.c shows.
+
+use core::fmt::{Result as FmtResult, Write};
+use core::ops::Deref;
+
+use super::duration;
+use super::line::{Line, Output};
+use crate::shim::{local_add_wide, AllocError, Vec, Word};
+
+/// 2^32 divided by the golden ratio: addresses that lie close together are spread well by it.
+const SPREAD: u32 = 0x9e37_79b9;
+
+/// Which number a function has.
+///
+/// # Invariants
+///
+/// - `slots` has a power of two, which `shift` follows from, and at least half of them are free.
+/// - A slot is free, 0, or has the lower half of a function's address in its lower half, and in its upper half
+///   an index of `ips`.
+/// - Between the slot that an address hashes to and the one it is in, none is free.
+pub(crate) struct Places {
+    slots: Vec<u64>,
+    shift: u32,
+    /// By number. 0: not in `slots`.
+    ips: Vec<usize>,
+}
+
+impl Places {
+    /// Places for functions with the ftrace locations `ips`, which differ in their lower halves, and have none
+    /// that is 0; their numbers are the places there. A 0 is nobody's.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub(crate) fn new(ips: Vec<usize>) -> Result<Self, AllocError> {
+        let size = ips.len().saturating_mul(2).max(2).next_power_of_two();
+        let mut slots = Vec::new();
+        for _ in 0..size {
+            slots.push(0)?;
+        }
+        // INVARIANT: All slots are free.
+        let mut places = Self {
+            slots,
+            shift: 32u32.saturating_sub(size.trailing_zeros()),
+            ips: Vec::new(),
+        };
+        for (number, ip) in ips.iter().enumerate().filter(|(_, ip)| **ip != 0) {
+            places.put(*ip as u32, number as u32);
+        }
+        places.ips = ips;
+        Ok(places)
+    }
+
+    /// Puts an address into the first free slot from where it hashes to, unless it is there.
+    fn put(&mut self, key: u32, number: u32) {
+        let start = self.start(key);
+        let mask = self.slots.len().wrapping_sub(1);
+        for step in 0..self.slots.len() {
+            let Some(slot) = self.slots.get_mut(start.wrapping_add(step) & mask) else {
+                return;
+            };
+            if *slot as u32 == key {
+                return;
+            }
+            if *slot == 0 {
+                // INVARIANT: The first that is free; there are at least twice as many as addresses.
+                *slot = u64::from(key) | (u64::from(number) << 32);
+                return;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn start(&self, key: u32) -> usize {
+        key.wrapping_mul(SPREAD).wrapping_shr(self.shift) as usize
+    }
+
+    /// The number of the function at `ip`.
+    #[inline(always)]
+    pub(crate) fn find(&self, ip: u64) -> Option<usize> {
+        let key = ip as u32;
+        let start = self.start(key);
+        let slot = *self.slots.get(start)?;
+        if slot as u32 == key {
+            return Some((slot >> 32) as usize);
+        }
+        self.find_behind(start, key)
+    }
+
+    /// The same for one that is not in the first slot that it can be in.
+    #[cold]
+    #[inline(never)]
+    fn find_behind(&self, start: usize, key: u32) -> Option<usize> {
+        let mask = self.slots.len().wrapping_sub(1);
+        for step in 1..self.slots.len() {
+            let slot = *self.slots.get(start.wrapping_add(step) & mask)?;
+            if slot as u32 == key {
+                return Some((slot >> 32) as usize);
+            }
+            if slot == 0 {
+                break;
+            }
+        }
+        None
+    }
+
+    /// The functions by their numbers; 0 for one that has gone.
+    pub(crate) fn ips(&self) -> &[usize] {
+        &self.ips
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.slots).wrapping_add(size_of_val(&*self.ips))
+    }
+}
+
+/// What a CPU counts for a function. Written by it only.
+struct Record {
+    hits: Word,
+    /// Ticks of the clock.
+    time: Word,
+    /// Squares of them, added up: the lower half first.
+    squares: [Word; 2],
+}
+
+/// What a CPU counts.
+pub(crate) struct Table<P> {
+    places: P,
+    records: Vec<Record>,
+    /// Tells apart the calls of different times: in the upper half.
+    session: u64,
+}
+
+impl<P: Deref<Target = Places>> Table<P> {
+    /// A table for all functions of `places`. Calls that a table of another `session` was told of are not known
+    /// to it.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub(crate) fn new(places: P, session: u32) -> Result<Self, AllocError> {
+        let mut records = Vec::new();
+        for _ in 0..places.ips().len() {
+            records.push(Record {
+                hits: Word::new(0),
+                time: Word::new(0),
+                squares: [Word::new(0), Word::new(0)],
+            })?;
+        }
+        Ok(Self {
+            places,
+            records,
+            session: u64::from(session) << 32,
+        })
+    }
+
+    /// Counts a call of the function at `ip`. What it is to be known by when it returns; `None` if the function
+    /// has no number.
+    ///
+    /// To be called on the table's CPU, with preemption off.
+    #[inline(always)]
+    pub(crate) fn enter(&self, ip: u64) -> Option<u64> {
+        let number = self.places.find(ip)?;
+        self.records.get(number)?.hits.local_add(1);
+        Some(self.session | number as u64)
+    }
+
+    /// Adds the time of a call, by what it is known by. Of calls of another session nothing becomes.
+    ///
+    /// As for [`Table::enter`]; it may have been entered on another CPU.
+    #[inline(always)]
+    pub(crate) fn leave(&self, call: u64, time: u64) {
+        // (what is of another session is no number of a function any more)
+        if let Some(record) = self.records.get((call ^ self.session) as usize) {
+            record.time.local_add(time);
+            let time = u128::from(time);
+            local_add_wide(&record.squares, time.wrapping_mul(time));
+        }
+    }
+
+    /// What was counted for the function with this number, more or less if that goes on now.
+    pub(crate) fn totals(&self, number: usize) -> Totals {
+        let Some(record) = self.records.get(number) else {
+            return Totals::default();
+        };
+        let [low, high] = [&record.squares[0], &record.squares[1]].map(Word::load_relaxed);
+        Totals {
+            hits: record.hits.load_relaxed(),
+            time: record.time.load_relaxed(),
+            squares: u128::from(low) | (u128::from(high) << 64),
+        }
+    }
+
+    /// The places of the functions.
+    pub(crate) fn places(&self) -> &P {
+        &self.places
+    }
+
+    /// Bytes of memory, without the places.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.records)
+    }
+}
+
+/// What is known of a function.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    /// How often it was entered.
+    pub(crate) hits: u64,
+    /// How long all its calls took that have returned.
+    pub(crate) time: u64,
+    /// The squares of how long each took.
+    pub(crate) squares: u128,
+}
+
+impl Totals {
+    /// With what is known from elsewhere.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            hits: self.hits.wrapping_add(other.hits),
+            time: self.time.wrapping_add(other.time),
+            squares: self.squares.wrapping_add(other.squares),
+        }
+    }
+
+    /// How long a call took on average.
+    pub(crate) fn average(&self) -> u64 {
+        self.time.checked_div(self.hits).unwrap_or(0)
+    }
+
+    /// The sample variance: `1/(n * (n-1)) * (n * sum of squares - square of sum)`.
+    pub(crate) fn variance(&self) -> u128 {
+        let (Some(mean), Some(rest)) = (
+            self.time.checked_div(self.hits),
+            self.time.checked_rem(self.hits),
+        ) else {
+            return 0;
+        };
+        // The square of the sum, divided by n, in parts that do not overflow.
+        let (time, rest) = (u128::from(self.time), u128::from(rest));
+        let of_mean = u128::from(mean).saturating_mul(time.wrapping_add(rest));
+        let of_rest = divide(rest.wrapping_mul(rest), self.hits);
+        // (the sums may be a call apart)
+        let spread = self.squares.saturating_sub(of_mean).saturating_sub(of_rest);
+        divide(spread, self.hits.wrapping_sub(1))
+    }
+}
+
+/// `value / by`, which the kernel has no function for; 0 if `by` is 0.
+fn divide(value: u128, by: u64) -> u128 {
+    let (high, low) = ((value >> 64) as u64, value as u64);
+    let (Some(top), Some(mut rest)) = (high.checked_div(by), high.checked_rem(by)) else {
+        return 0;
+    };
+    let top = u128::from(top) << 64;
+    if rest == 0 {
+        return top | u128::from(low.checked_div(by).unwrap_or(0));
+    }
+    let mut quotient = 0;
+    for bit in (0..64).rev() {
+        let carry = rest >> 63;
+        rest = (rest << 1) | ((low >> bit) & 1);
+        if carry != 0 || rest >= by {
+            rest = rest.wrapping_sub(by);
+            quotient |= 1 << bit;
+        }
+    }
+    top | quotient
+}
+
+/// What stands above the columns.
+pub(crate) const HEADER: &str = concat!(
+    "  Function                               Hit    Time            Avg             s^2\n",
+    "  --------                               ---    ----            ---             ---\n",
+);
+
+/// How long the name of a function can be.
+const NAME_WIDTH: usize = 30;
+
+/// Writes the line of a function; `to_ns` says how many ns some ticks are.
+pub(crate) fn write_row(
+    out: &mut impl Output,
+    name: &[u8],
+    totals: &Totals,
+    to_ns: impl Fn(u64) -> u64,
+) -> FmtResult {
+    let square_to_ns = |square: u128| match u64::try_from(square) {
+        Ok(square) => u128::from(to_ns(to_ns(square))),
+        // (a call takes a second and more: the lowest bits are of no account)
+        Err(_) => u128::from(to_ns(to_ns((square >> 32).try_into().unwrap_or(u64::MAX)))) << 32,
+    };
+    // (in us^2, with three decimals)
+    let variance = divide(square_to_ns(totals.variance()), 1000);
+    let name = name.get(..NAME_WIDTH).unwrap_or(name);
+    let mut line = Line::new(out.room()?);
+    line.blanks(2);
+    line.push_all(name);
+    line.blanks(NAME_WIDTH.saturating_sub(name.len()).saturating_add(2));
+    line.long_number(totals.hits, 10, b' ');
+    for ns in [
+        to_ns(totals.time),
+        to_ns(totals.average()),
+        variance.try_into().unwrap_or(u64::MAX),
+    ] {
+        line.blanks(4);
+        duration::write(&mut line, ns);
+    }
+    line.push(b'\n');
+    let length = line.length();
+    out.advance(length);
+    Ok(())
+}
+
+/// Writes a function's address, for one whose name is not known any more.
+pub(crate) fn write_address(out: &mut dyn Write, ip: usize) -> FmtResult {
+    write!(out, "{ip:#x}")
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Files that give out events, each once: what they have in common is how they wait, and how they give bytes out.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use kernel::iov::IovIterDest;
+use kernel::prelude::*;
+use kernel::sync::{new_mutex, Arc, Mutex};
+
+use super::Context;
+use crate::instance::buffers::{Source, Which};
+use crate::instance::waiting::{Awaited, Waiting};
+use crate::instance::Instance;
+use crate::sys::stream::Stream;
+use crate::sys::wait::Poll;
+
+/// What such a file gives out.
+pub(super) trait Contents: Sized + Send + Unpin + 'static {
+    /// Whether who splices waits for as much as who polls; else for any event, as who reads.
+    const SPLICES_AS_POLLS: bool;
+
+    /// Nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    fn new(context: &Context) -> Result<Self>;
+
+    /// Takes events of `sources` out, if there are any, for a user who wants about so many bytes. Those that were taken
+    /// out before are given out, and forgotten whatever happens.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    fn fill(&mut self, context: &Context, sources: &[Source], wanted: usize) -> Result;
+
+    /// The bytes of the events that were taken out last, one part behind the other; none if there were no events.
+    fn parts(&self) -> [&[u8]; 2];
+
+    /// How many bytes more the user must have room for, if a read that gave some is to take more events out.
+    fn least_room(&self) -> usize;
+}
+
+/// A file with such contents.
+#[pin_data]
+pub(super) struct Drain<C> {
+    #[pin]
+    state: Mutex<State<C>>,
+    #[pin]
+    waiting: Mutex<Option<Waiting>>,
+    /// How often somebody asked that whoever waits here should go on.
+    woken: AtomicU32,
+}
+
+struct State<C> {
+    contents: C,
+    /// Bytes of it that the user has.
+    sent: usize,
+    /// Whether the user was given anything.
+    has_read: bool,
+}
+
+impl<C: Contents> State<C> {
+    /// Whether there are bytes of events that were taken out, and that the user does not have yet.
+    fn has_rest(&self) -> bool {
+        let length: usize = self.contents.parts().iter().map(|part| part.len()).sum();
+        self.sent < length
+    }
+
+    /// Gives the user what there is and `into` takes: how many bytes.
+    ///
+    /// # Errors
+    ///
+    /// - `EFAULT` if the user's memory cannot be written; nothing is lost.
+    /// - `ENOMEM` if there is no memory.
+    fn read(&mut self, context: &Context, into: &mut IovIterDest<'_>) -> Result<usize> {
+        let room = into.len();
+        let result = self.give(context, into);
+        match room - into.len() {
+            0 => result.map(|()| 0),
+            given => {
+                // Whatever failed then, the next read says so, or gives the rest.
+                self.has_read = true;
+                Ok(given)
+            }
+        }
+    }
+
+    fn give(&mut self, context: &Context, into: &mut IovIterDest<'_>) -> Result {
+        let room = into.len();
+        self.send(into)?;
+        // (left as it was: nothing was given yet)
+        let least_room = self.contents.least_room();
+        let takes_more = |into: &IovIterDest<'_>| match into.len() {
+            0 => false,
+            left => left == room || left >= least_room,
+        };
+        if !takes_more(into) {
+            return Ok(());
+        }
+        let sources = context.instance.sources(context.cpu, Which::Live)?;
+        while takes_more(into) {
+            self.sent = 0;
+            self.contents.fill(context, &sources, into.len())?;
+            if !self.has_rest() {
+                break;
+            }
+            self.send(into)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the user the rest of what was taken out, as much as `into` takes.
+    fn send(&mut self, into: &mut IovIterDest<'_>) -> Result {
+        let mut skip = self.sent;
+        for part in self.contents.parts() {
+            let rest = part.get(skip..).unwrap_or_default();
+            let sent = into.copy_to_iter(rest);
+            self.sent += sent;
+            if sent < rest.len() {
+                return match into.is_empty() {
+                    true => Ok(()),
+                    false => Err(EFAULT),
+                };
+            }
+            skip = skip.saturating_sub(part.len());
+        }
+        Ok(())
+    }
+}
+
+/// What a reader that polls waits for: any event of all CPUs, or part of one CPU's buffer, as in
+/// `trace_poll()` of kernel/trace/trace.c.
+fn awaited(context: &Context) -> Awaited {
+    match (context.cpu, context.instance.buffer_percent()) {
+        (Some(_), percent @ 1..) => Awaited::Percent(percent),
+        _ => Awaited::Event,
+    }
+}
+
+/// Polls, with `waiting` held as long as that takes.
+fn poll(context: &Context, waiting: &Mutex<Option<Waiting>>, poll: Poll<'_>) -> bool {
+    let awaited = awaited(context);
+    let mut waiting = waiting.lock();
+    if awaited == Awaited::Event && waiting.is_none() {
+        *waiting = Some(Waiting::new(&context.instance));
+    }
+    // Without memory it is for a read to say so.
+    let ready = (context.instance)
+        .poll(context.cpu, awaited, poll)
+        .unwrap_or(true);
+    if ready {
+        *waiting = None;
+    }
+    ready
+}
+
+impl<C: Contents> Stream for Drain<C> {
+    type Context = Context;
+
+    fn open(context: &Arc<Context>) -> Result<Pin<KBox<Self>>> {
+        let state = State {
+            contents: C::new(context)?,
+            sent: 0,
+            has_read: false,
+        };
+        KBox::pin_init(
+            pin_init!(Self {
+                state <- new_mutex!(state),
+                waiting <- new_mutex!(None),
+                woken: AtomicU32::new(0),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    fn read(&self, context: &Context, into: &mut IovIterDest<'_>, block: bool) -> Result<usize> {
+        *self.waiting.lock() = None;
+        if into.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            let mut state = self.state.lock();
+            let sent = state.read(context, into)?;
+            if sent != 0 {
+                return Ok(sent);
+            }
+            let has_read = state.has_read;
+            drop(state);
+            if !wait_for_more(context, Awaited::Event, block, has_read, || false)? {
+                return Ok(0);
+            }
+        }
+    }
+
+    /// Ends when there is enough, or somebody [wakes](Self::wake) who waits: a program does so to end its splice. (A
+    /// read goes on, as in tracefs.)
+    fn wait_to_splice(&self, context: &Context, block: bool) -> Result<bool> {
+        if !C::SPLICES_AS_POLLS {
+            return Ok(true);
+        }
+        let woken = self.woken.load(Ordering::Relaxed);
+        let state = self.state.lock();
+        let (has_rest, has_read) = (state.has_rest(), state.has_read);
+        drop(state);
+        let instance = &context.instance;
+        while !has_rest && !instance.has(context.cpu, awaited(context))? {
+            if !instance.is_on() && instance.has(context.cpu, Awaited::Event)? {
+                // No more will come: what there is will do.
+                break;
+            }
+            let is_woken = || self.woken.load(Ordering::Relaxed) != woken;
+            if !wait_for_more(context, awaited(context), block, has_read, is_woken)? {
+                if is_woken() {
+                    return instance.has(context.cpu, Awaited::Event);
+                }
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    fn poll(&self, context: &Context, poll: Poll<'_>) -> bool {
+        let state = self.state.lock();
+        let has_rest = state.has_rest();
+        drop(state);
+        has_rest || self::poll(context, &self.waiting, poll)
+    }
+
+    fn wake(&self, context: &Context) {
+        self.woken.fetch_add(1, Ordering::Relaxed);
+        context.instance.wake_readers();
+    }
+}
+
+/// Waits, unless the stream ends here: nothing more is recorded, and something was read.
+///
+/// # Errors
+///
+/// - `EAGAIN` if there is nothing, and it may not `block`.
+/// - Those of [`Instance::wait`].
+fn wait_for_more(
+    context: &Context,
+    awaited: Awaited,
+    block: bool,
+    has_read: bool,
+    is_over: impl FnOnce() -> bool,
+) -> Result<bool> {
+    if !block {
+        return Err(EAGAIN);
+    }
+    let instance: &Arc<Instance> = &context.instance;
+    // (before `is_on`: who switches recording off wakes all after that)
+    let seen = instance.wakes_seen(context.cpu);
+    // (likewise)
+    if is_over() {
+        return Ok(false);
+    }
+    if !instance.is_on() && has_read {
+        // What was written before it was switched off is still to be read.
+        return instance.has(context.cpu, Awaited::Event);
+    }
+    instance.wait(context.cpu, awaited, seen)?;
+    Ok(true)
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `events/`: what programs need to know of the events in `trace_pipe_raw`. There are no others that could be switched on.
+
+use kernel::prelude::*;
+
+use super::small::{no_memory, Small};
+use super::Context;
+use crate::engine::event_format::{write_event_header, write_format, write_page_header};
+use crate::engine::kernel_page::{Layout, RecordType};
+use crate::engine::options::TraceOption;
+use crate::engine::parse::parse_number;
+use crate::instance::buffers::Buffers;
+use crate::sys::text::Text;
+
+/// What records have now. A reader of `trace_pipe_raw` stays with what it was when it opened the file.
+pub(super) fn layout(context: &Context) -> Layout {
+    Layout {
+        page_bytes: (context.instance).with_buffers(Buffers::page_bytes),
+        retval: (context.instance.options()).has(TraceOption::GraphRetval),
+    }
+}
+
+/// `events/header_page`.
+pub(super) struct HeaderPage;
+
+impl Small for HeaderPage {
+    fn show(context: &Context, text: &mut Text) -> Result {
+        write_page_header(text, layout(context)).map_err(no_memory)
+    }
+}
+
+/// `events/header_event`.
+pub(super) struct HeaderEvent;
+
+impl Small for HeaderEvent {
+    fn show(_context: &Context, text: &mut Text) -> Result {
+        write_event_header(text).map_err(no_memory)
+    }
+}
+
+/// `events/enable`.
+pub(super) struct Enable;
+
+impl Small for Enable {
+    fn show(_context: &Context, text: &mut Text) -> Result {
+        text.push_bytes(b"0\n").map_err(no_memory)
+    }
+
+    /// Events that there are not can be switched off, but not on.
+    fn store(_context: &Context, value: &[u8]) -> Result {
+        match parse_number(value)? {
+            0 => Ok(()),
+            _ => Err(EINVAL),
+        }
+    }
+}
+
+/// `events/ftrace/NAME/format`, of the event with that number.
+pub(super) struct Format<const KIND: u16>;
+
+impl<const KIND: u16> Small for Format<KIND> {
+    fn show(context: &Context, text: &mut Text) -> Result {
+        let kind = RecordType::from_number(KIND).ok_or(EINVAL)?;
+        write_format(text, kind, layout(context)).map_err(no_memory)
+    }
+}

@@ -1,0 +1,544 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The table of files: every file, its mode, its help line and what handles it.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use super::control::{
+    AvailableTracers, CurrentTracer, Errors, Readme, TimestampMode, TraceClock, TracingOn,
+};
+use super::cpumask::Cpumask;
+use super::events::{Enable, Format, HeaderEvent, HeaderPage};
+use super::graph::{GraphFunctionList, GraphNotraceList, MaxDepth, Thresh};
+use super::lists::{AddressesFile, AvailableFile, EnabledFile, FilterList, ListFile, NotraceList};
+use super::marker::{Marker, RawMarker};
+use super::options::{OptionFile, TraceOptions};
+use super::pid::{NotTraced, PidFile, Traced};
+use super::pipe::PipeFile;
+use super::profile::{ProfileEnabled, ProfileFile};
+use super::raw::RawFile;
+use super::sizes::{BufferPercent, BufferSize, FreeBuffer, SubbufSize, TotalSize};
+use super::small::SmallFile;
+use super::snapshot::SnapshotFile;
+use super::status::{CpuStats, Status};
+use super::tasks::{PrintkFormats, SavedCmdlines, SavedTgids};
+use super::trace::TraceFile;
+use super::trace_pipe_raw::KernelPagesFile;
+use super::Context;
+use crate::engine::kernel_page::RecordType;
+use crate::engine::options::TraceOption;
+use crate::sys::debugfs::{Place, Tree};
+
+/// Puts a file into a directory of a tree.
+pub(super) type Make = fn(&mut Tree<Context>, Place, &CStr, u16, Arc<Context>) -> Result;
+
+/// A file of the directory.
+pub(super) struct Spec {
+    /// Its name; files below `options/` and `per_cpu/cpuN/` with that before it.
+    pub(super) name: &'static str,
+    /// tracefs's name for it, if another.
+    pub(super) alias: Option<&'static str>,
+    /// Permissions.
+    pub(super) mode: u16,
+    /// What `README` says of it.
+    pub(super) help: &'static str,
+    pub(super) make: Make,
+}
+
+const READ: u16 = 0o400;
+const WRITE: u16 = 0o600;
+const WRITE_ONLY: u16 = 0o200;
+
+pub(super) const PER_CPU: &str = "per_cpu/cpuN/";
+pub(super) const INSTANCES: &str = "instances/NAME";
+pub(super) const TRACE_STAT_FUNCTION: &str = "trace_stat/functionN";
+
+macro_rules! spec {
+    ($name:literal, $mode:ident, $file:ty, $help:expr) => {
+        spec!(@ $name, None, $mode, $file, $help)
+    };
+    ($name:literal = $alias:literal, $mode:ident, $file:ty, $help:expr) => {
+        spec!(@ $name, Some($alias), $mode, $file, $help)
+    };
+    ($name:literal, $mode:ident, stream $stream:ty, $help:expr) => {
+        Spec {
+            name: $name,
+            alias: None,
+            mode: $mode,
+            help: $help,
+            make: Tree::stream::<$stream>,
+        }
+    };
+    ($name:literal, option $option:ident, $help:expr) => {
+        spec!($name, WRITE, SmallFile<OptionFile<{ TraceOption::$option as usize }>>, $help)
+    };
+    ($name:literal, format $record:ident, $help:expr) => {
+        spec!($name, READ, SmallFile<Format<{ RecordType::$record as u16 }>>, $help)
+    };
+    ($name:literal, directory, $help:expr) => {
+        Spec {
+            name: $name,
+            alias: None,
+            mode: 0,
+            help: $help,
+            make: |_, _, _, _, _| Ok(()),
+        }
+    };
+    (@ $name:literal, $alias:expr, $mode:ident, $file:ty, $help:expr) => {
+        Spec {
+            name: $name,
+            alias: $alias,
+            mode: $mode,
+            help: $help,
+            make: Tree::file::<$file>,
+        }
+    };
+}
+
+/// Every file, in the order of `README`.
+pub(super) const TABLE: &[Spec] = &[
+    spec!("README", READ, SmallFile<Readme>, "this text"),
+    spec!(
+        "filter" = "set_ftrace_filter",
+        WRITE,
+        ListFile<FilterList>,
+        "the functions to trace: names or patterns (accepts: .* glob-matching-pattern), '!name' \
+         removes, 'name:mod:module'; > replaces, >> adds; the first starts the function tracer; \
+         'name:traceoff[:count]' does that when it is called: traceon, stacktrace, snapshot, dump, cpudump"
+    ),
+    spec!(
+        "notrace" = "set_ftrace_notrace",
+        WRITE,
+        ListFile<NotraceList>,
+        "the functions not to trace, whatever the filter says"
+    ),
+    spec!(
+        "pid" = "set_ftrace_pid",
+        WRITE,
+        PidFile<Traced>,
+        "the tasks to trace, by thread ID, none for all: > replaces, >> adds, '!id' removes"
+    ),
+    spec!(
+        "notrace_pid" = "set_ftrace_notrace_pid",
+        WRITE,
+        PidFile<NotTraced>,
+        "the tasks not to trace, whatever pid says"
+    ),
+    spec!(
+        "tracing_cpumask",
+        WRITE,
+        SmallFile<Cpumask>,
+        "the CPUs to trace, as a mask in hex"
+    ),
+    spec!(
+        "graph_function" = "set_graph_function",
+        WRITE,
+        ListFile<GraphFunctionList>,
+        "the functions below which function_graph traces calls; all calls, if none"
+    ),
+    spec!(
+        "graph_notrace" = "set_graph_notrace",
+        WRITE,
+        ListFile<GraphNotraceList>,
+        "the functions that function_graph traces no calls of and below"
+    ),
+    spec!(
+        "max_depth" = "max_graph_depth",
+        WRITE,
+        SmallFile<MaxDepth>,
+        "how deep function_graph traces calls; 0 for any depth"
+    ),
+    spec!(
+        "tracing_thresh",
+        WRITE,
+        SmallFile<Thresh>,
+        "function_graph shows only calls that take longer, in us, and what they are in; 0 for all"
+    ),
+    spec!(
+        "trace",
+        WRITE,
+        TraceFile,
+        "the events as text, merged over CPUs; writing to it clears them"
+    ),
+    spec!(
+        "trace_pipe",
+        READ,
+        stream PipeFile,
+        "the events as text, each given out once; waits for more"
+    ),
+    spec!(
+        "trace_marker",
+        WRITE_ONLY,
+        SmallFile<Marker>,
+        "what a program writes here is an event, between those of functions"
+    ),
+    spec!(
+        "trace_marker_raw",
+        WRITE_ONLY,
+        SmallFile<RawMarker>,
+        "the same, of bytes: a number of 32 bits, and what the program means by it"
+    ),
+    spec!(
+        "status",
+        READ,
+        SmallFile<Status>,
+        "what is armed, hit, written and lost, and the memory in use"
+    ),
+    spec!(
+        "tracing_on",
+        WRITE,
+        SmallFile<TracingOn>,
+        "0 stops recording at once and leaves all else as it is, 1 goes on"
+    ),
+    spec!(
+        "current_tracer",
+        WRITE,
+        SmallFile<CurrentTracer>,
+        "the tracer; nop for none"
+    ),
+    spec!(
+        "available_tracers",
+        READ,
+        SmallFile<AvailableTracers>,
+        "what can be written to current_tracer"
+    ),
+    spec!(
+        "buffer_size_kb",
+        WRITE,
+        SmallFile<BufferSize>,
+        "size of each CPU's buffer in KiB; changing it empties them; X if they differ"
+    ),
+    spec!(
+        "buffer_total_size_kb",
+        READ,
+        SmallFile<TotalSize>,
+        "size of all buffers together in KiB"
+    ),
+    spec!(
+        "buffer_subbuf_size_kb",
+        WRITE,
+        SmallFile<SubbufSize>,
+        "size of the parts of a buffer in KiB, 4 to 512; changing it empties the buffers"
+    ),
+    spec!(
+        "buffer_percent",
+        WRITE,
+        SmallFile<BufferPercent>,
+        "how full a CPU's buffer is when those who poll or splice its files are woken"
+    ),
+    spec!(
+        "snapshot",
+        WRITE,
+        SnapshotFile,
+        "1 keeps what was recorded, to be read here, and goes on in an empty buffer; 0 frees it, \
+             2 clears it"
+    ),
+    spec!(
+        "free_buffer",
+        WRITE_ONLY,
+        SmallFile<FreeBuffer>,
+        "closing it gives back the memory of the buffers"
+    ),
+    spec!(
+        "trace_clock",
+        WRITE,
+        SmallFile<TraceClock>,
+        "what events are stamped with, the current one in brackets; changing it clears the buffers"
+    ),
+    spec!(
+        "timestamp_mode",
+        READ,
+        SmallFile<TimestampMode>,
+        "how the kernel's page format has times: as differences, or absolute"
+    ),
+    spec!(
+        "trace_options",
+        WRITE,
+        SmallFile<TraceOptions>,
+        "all options; writing a name switches it on, no before it off"
+    ),
+    spec!("options/print-parent", option PrintParent, "1: lines of calls have the caller"),
+    spec!(
+        "options/sym-offset",
+        option SymOffset,
+        "1: names of functions have the offset and the size"
+    ),
+    spec!("options/sym-addr", option SymAddr, "1: names of functions have the address"),
+    spec!(
+        "options/verbose",
+        option Verbose,
+        "1: no lines that explain the columns; with latency-format, more of each"
+    ),
+    spec!("options/trace_printk", option TracePrintk, "no effect: there is no trace_printk here"),
+    spec!(
+        "options/annotate",
+        option Annotate,
+        "1: lines say where the buffer of a CPU begins later than others"
+    ),
+    spec!(
+        "options/context-info",
+        option ContextInfo,
+        "1: lines have the task, the CPU, and the time"
+    ),
+    spec!(
+        "options/latency-format",
+        option LatencyFormat,
+        "1: lines are as those of ftrace's latency tracers"
+    ),
+    spec!("options/record-cmd", option RecordCmd, "no effect: names of tasks are always recorded"),
+    spec!("options/record-tgid", option RecordTgid, "1: lines have the thread group"),
+    spec!(
+        "options/irq-info",
+        option IrqInfo,
+        "1: lines have the state of interrupts and preemption"
+    ),
+    spec!("options/markers", option Markers, "0: writing to trace_marker is refused"),
+    spec!("options/event-fork", option EventFork, "no effect: there are no events"),
+    spec!("options/stacktrace", option Stacktrace, "no effect: there are no events"),
+    spec!(
+        "options/function-trace",
+        option FunctionTrace,
+        "no effect, as in tracefs with these tracers"
+    ),
+    spec!(
+        "options/overwrite",
+        option Overwrite,
+        "1: new events take the place of the oldest when a buffer is full; 0: they are dropped"
+    ),
+    spec!(
+        "options/disable_on_free",
+        option DisableOnFree,
+        "1: closing free_buffer also stops recording"
+    ),
+    spec!(
+        "options/function-fork",
+        option FunctionFork,
+        "1: pid and notrace_pid follow forks: children of tasks in them come in, tasks that end go out"
+    ),
+    spec!("options/func-depth", option FuncDepth, "1 adds the call depth to each line of trace"),
+    spec!(
+        "options/func_stack_trace",
+        option FuncStackTrace,
+        "1: the function tracer records the stack of each call"
+    ),
+    spec!(
+        "options/func-args",
+        option FuncArgs,
+        "1: the function tracer records the arguments of each call"
+    ),
+    spec!(
+        "options/funcgraph-overrun",
+        option GraphOverrun,
+        "1: function_graph shows how many calls were too deep to be traced"
+    ),
+    spec!("options/funcgraph-cpu", option GraphCpu, "1: function_graph shows the CPU"),
+    spec!(
+        "options/funcgraph-overhead",
+        option GraphOverhead,
+        "1: function_graph marks long durations"
+    ),
+    spec!("options/funcgraph-proc", option GraphProc, "1: function_graph shows the task"),
+    spec!(
+        "options/funcgraph-duration",
+        option GraphDuration,
+        "1: function_graph shows how long calls took"
+    ),
+    spec!(
+        "options/funcgraph-abstime",
+        option GraphAbstime,
+        "1: function_graph shows when calls began or ended"
+    ),
+    spec!(
+        "options/funcgraph-irqs",
+        option GraphIrqs,
+        "1: function_graph traces hardware interrupts too"
+    ),
+    spec!(
+        "options/funcgraph-tail",
+        option GraphTail,
+        "1: function_graph shows the function's name at its end"
+    ),
+    spec!(
+        "options/funcgraph-retval",
+        option GraphRetval,
+        "1: function_graph records and shows what functions return"
+    ),
+    spec!(
+        "options/funcgraph-retval-hex",
+        option GraphRetvalHex,
+        "1: function_graph shows that in hex always"
+    ),
+    spec!(
+        "options/funcgraph-retaddr",
+        option GraphRetaddr,
+        "1: function_graph records and shows where calls came from"
+    ),
+    spec!(
+        "options/funcgraph-args",
+        option GraphArgs,
+        "1: function_graph records and shows the arguments of calls"
+    ),
+    spec!(
+        "options/sleep-time",
+        option SleepTime,
+        "1: durations include the time that the task was not running"
+    ),
+    spec!(
+        "options/graph-time",
+        option GraphTime,
+        "1: the profile's times of a function include those of what it called"
+    ),
+    spec!(
+        "available_filter_functions",
+        READ,
+        AvailableFile,
+        "every function that can be traced"
+    ),
+    spec!(
+        "available_filter_functions_addrs",
+        READ,
+        AddressesFile,
+        "the same, each after its address"
+    ),
+    spec!(
+        "enabled_functions",
+        READ,
+        EnabledFile,
+        "every function that is traced or counted now, and while calls are counted how often it was called"
+    ),
+    spec!(
+        "function_profile_enabled",
+        WRITE,
+        SmallFile<ProfileEnabled>,
+        "1 counts the calls of the functions in filter, and times them, from zero; 0 ends that"
+    ),
+    spec!(
+        "trace_stat/functionN",
+        READ,
+        ProfileFile,
+        "what one CPU has counted so: calls, time, average and variance of each function, most time first"
+    ),
+    spec!(
+        "error_log",
+        WRITE,
+        SmallFile<Errors>,
+        "what was wrong with what was written; writing to it clears it"
+    ),
+    spec!(
+        "events/enable",
+        WRITE,
+        SmallFile<Enable>,
+        "0: there are no events that could be switched on"
+    ),
+    spec!(
+        "events/header_page",
+        READ,
+        SmallFile<HeaderPage>,
+        "what the pages of trace_pipe_raw begin with"
+    ),
+    spec!(
+        "events/header_event",
+        READ,
+        SmallFile<HeaderEvent>,
+        "what records on these pages begin with"
+    ),
+    spec!("events/ftrace/function/format", format Function, "the record of a function's entry"),
+    spec!(
+        "events/ftrace/funcgraph_entry/format",
+        format GraphEntry,
+        "the record of a call's entry"
+    ),
+    spec!("events/ftrace/funcgraph_exit/format", format GraphExit, "the record of a call's return"),
+    spec!("events/ftrace/kernel_stack/format", format KernelStack, "the record of a stack"),
+    spec!(
+        "events/ftrace/print/format",
+        format Print,
+        "the record of what was written to trace_marker"
+    ),
+    spec!(
+        "events/ftrace/raw_data/format",
+        format RawData,
+        "the record of what was written to trace_marker_raw"
+    ),
+    spec!(
+        "saved_cmdlines",
+        READ,
+        SmallFile<SavedCmdlines>,
+        "the names of the tasks in trace_pipe_raw, by thread ID"
+    ),
+    spec!(
+        "saved_tgids",
+        READ,
+        SmallFile<SavedTgids>,
+        "their processes"
+    ),
+    spec!(
+        "printk_formats",
+        READ,
+        SmallFile<PrintkFormats>,
+        "empty: no event has a format of its own"
+    ),
+    spec!(
+        "instances/NAME",
+        directory,
+        "mkdir begins another tracing, which has nearly all of these files for itself; rmdir ends it, unless one of \
+         them is open"
+    ),
+    spec!(
+        "per_cpu/cpuN/trace",
+        WRITE,
+        TraceFile,
+        "as trace, for one CPU"
+    ),
+    spec!(
+        "per_cpu/cpuN/trace_pipe",
+        READ,
+        stream PipeFile,
+        "as trace_pipe, for one CPU"
+    ),
+    spec!(
+        "per_cpu/cpuN/trace_pipe_raw",
+        READ,
+        stream KernelPagesFile,
+        "the events as pages of the kernel's own ring buffer, as programs like trace-cmd read them, each given out once"
+    ),
+    spec!(
+        "per_cpu/cpuN/raw",
+        READ,
+        stream RawFile,
+        "the events as they are recorded (docs/raw-format.md), each given out once"
+    ),
+    spec!(
+        "per_cpu/cpuN/snapshot",
+        WRITE,
+        SnapshotFile,
+        "as snapshot, for one CPU"
+    ),
+    spec!(
+        "per_cpu/cpuN/buffer_size_kb",
+        WRITE,
+        SmallFile<BufferSize>,
+        "as buffer_size_kb, for one CPU"
+    ),
+    spec!(
+        "per_cpu/cpuN/stats",
+        READ,
+        SmallFile<CpuStats>,
+        "the counts of one CPU's buffer"
+    ),
+];
+
+/// What the top directory alone has: files that show what is the machine's, and other instances.
+pub(super) const TOP_ONLY: &[&str] = &[
+    INSTANCES,
+    "README",
+    "available_filter_functions",
+    "available_filter_functions_addrs",
+    "enabled_functions",
+    "function_profile_enabled",
+    TRACE_STAT_FUNCTION,
+    "saved_cmdlines",
+    "saved_tgids",
+    "printk_formats",
+];

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What programs write into the trace.
+
+use kernel::prelude::*;
+use kernel::time::{delay::fsleep, Delta};
+
+use super::Instance;
+use crate::engine::mark::TEXT_BYTES;
+use crate::engine::slot::{Kind, Words};
+use crate::sys::context::PreemptGuard;
+use crate::tracer::mark::{Mark, Refusal};
+
+impl Instance {
+    /// Writes bytes into the trace; how many of them were written.
+    ///
+    /// # Errors
+    ///
+    /// - `EBADF` if nothing is recorded.
+    /// - `EINVAL` if they are raw, and a sub-buffer has no room for all.
+    /// - `ENOMEM` if there is no memory.
+    pub(crate) fn mark(&self, kind: Kind, bytes: &[u8]) -> Result<usize> {
+        let mut slots = KVVec::with_capacity(bytes.len().div_ceil(TEXT_BYTES), GFP_KERNEL)?;
+        for part in bytes.chunks(TEXT_BYTES) {
+            slots.push(Words::text_slot(part), GFP_KERNEL)?;
+        }
+        let mark = Mark {
+            kind,
+            ip: self.machine.marker_ip(),
+            slots: &slots,
+            length: bytes.len(),
+        };
+        let recorder = self.hook.handler();
+        loop {
+            let guard = PreemptGuard::new();
+            let result = recorder.mark(guard.token(), mark);
+            drop(guard);
+            match result {
+                Ok(written) => return Ok(written),
+                Err(Refusal::Off) => return Err(EBADF),
+                Err(Refusal::TooLong) => return Err(EINVAL),
+                Err(Refusal::Paused) => {
+                    // Who said so has it, or is a work item that will.
+                    drop(self.control.lock());
+                    fsleep(Delta::from_micros(100));
+                }
+                Err(Refusal::NoBuffer) => {
+                    let _control = self.control.lock();
+                    self.buffers.lock().make(recorder)?;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,565 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The profile of an instance: which calls are counted, in what, and what came of it.
+
+use core::ops::Range;
+
+use kernel::cpu::{nr_cpu_ids, CpuId};
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use super::{Control, Instance};
+use crate::catalog::Catalog;
+use crate::engine::function_set::FunctionSet;
+use crate::engine::options::TraceOption;
+use crate::engine::profile::{Places, Table, Totals};
+use crate::engine::sort::sort_by_key;
+use crate::shim::Vec;
+use crate::sys::fprobe::{Group, Probes};
+use crate::sys::sched_switch::Switches;
+use crate::sys::{cpu, rcu};
+use crate::tracer::profile::{Began, CpuTable, Nested, Profiler, Without};
+
+/// The profiler's hooks: one kind of them at a time.
+pub(super) struct ProfileHooks {
+    on: bool,
+    plain: Probes<Profiler, Began>,
+    nested: Probes<Profiler, Nested>,
+    /// Measures for how long tasks do not run.
+    switches: Switches<Profiler>,
+    /// Calls that had been missed when counting began.
+    missed_before: u64,
+}
+
+impl ProfileHooks {
+    pub(super) const fn new() -> Self {
+        Self {
+            on: false,
+            plain: Probes::new(),
+            nested: Probes::new(),
+            switches: Switches::new(),
+            missed_before: 0,
+        }
+    }
+
+    /// Whether calls are being counted.
+    pub(super) fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// Calls that could not be watched, ever.
+    fn missed(&self) -> u64 {
+        self.plain.missed().wrapping_add(self.nested.missed())
+    }
+
+    /// Unhooks all.
+    fn clear(&mut self) {
+        self.plain.clear();
+        self.nested.clear();
+        self.switches.clear();
+    }
+
+    /// Hooks `ips`, and no others, so that nothing of [`Without`] counts.
+    ///
+    /// # Errors
+    ///
+    /// What was hooked is still. Those of [`Probes::trace`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`Probes::trace`].
+    unsafe fn trace(&mut self, profiler: &Profiler, ips: &[usize], without: u64) -> Result {
+        let groups = [Group { role: (), ips }];
+        if without & Without::Sleep as u64 != 0 {
+            // SAFETY: The caller promises that the profiler stays.
+            unsafe { self.switches.call(profiler)? };
+        }
+        // Of a call that is hooked both ways for a moment, one of them tells.
+        if without == 0 {
+            self.nested.silence(true);
+            // SAFETY: The caller's obligations are the same.
+            let result = unsafe { self.plain.trace(profiler, &groups) };
+            if result.is_err() {
+                self.nested.silence(false);
+                return result;
+            }
+            self.nested.clear();
+        } else {
+            self.plain.silence(true);
+            // SAFETY: The caller's obligations are the same.
+            let result = unsafe { self.nested.trace(profiler, &groups) };
+            if result.is_err() {
+                self.plain.silence(false);
+                return result;
+            }
+            self.plain.clear();
+        }
+        if without & Without::Sleep as u64 == 0 {
+            self.switches.clear();
+        }
+        Ok(())
+    }
+}
+
+/// What a CPU counts, and has counted.
+struct CpuCounts {
+    live: Option<KBox<CpuTable>>,
+    /// By a function's number: what is in tables that were there before.
+    past: Vec<Totals>,
+}
+
+impl CpuCounts {
+    fn totals(&self, number: usize) -> Totals {
+        let live = self.live.as_ref().map(|table| table.totals(number));
+        let past = self.past.get(number).copied().unwrap_or_default();
+        past.plus(live.unwrap_or_default())
+    }
+}
+
+/// Tables that CPUs may still write to, by the CPUs' numbers.
+struct OldTables(KVec<Option<KBox<CpuTable>>>);
+
+/// A function of the profile.
+#[derive(Clone, Copy)]
+pub(crate) struct Row {
+    /// Its number.
+    number: usize,
+    /// Its ftrace location; 0 if it has gone.
+    pub(crate) ip: usize,
+    pub(crate) totals: Totals,
+}
+
+/// What was counted. Kept when counting ends, until it begins anew or [`Instance::free_profile`].
+pub(super) struct Profile {
+    /// Which functions have which numbers; `None` if nothing was counted.
+    places: Option<Arc<Places>>,
+    /// By number.
+    cpus: KVec<CpuCounts>,
+    /// The names of functions that have gone.
+    gone: KVec<(usize, KVec<u8>)>,
+}
+
+impl Profile {
+    /// Nothing was counted.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(super) fn new() -> Result<Self> {
+        let mut cpus = KVec::new();
+        for _ in 0..nr_cpu_ids() {
+            let counts = CpuCounts {
+                live: None,
+                past: Vec::new(),
+            };
+            cpus.push(counts, GFP_KERNEL)?;
+        }
+        Ok(Self {
+            places: None,
+            cpus,
+            gone: KVec::new(),
+        })
+    }
+
+    fn of(&self, cpu: CpuId) -> Option<&CpuCounts> {
+        self.cpus.get(cpu.as_u32() as usize)
+    }
+
+    fn of_mut(&mut self, cpu: CpuId) -> Option<&mut CpuCounts> {
+        self.cpus.get_mut(cpu.as_u32() as usize)
+    }
+
+    /// Bytes of memory.
+    fn bytes(&self) -> usize {
+        let of_cpu = |counts: &CpuCounts| {
+            let live = counts.live.as_ref().map_or(0, |table| table.bytes());
+            live.wrapping_add(size_of_val(&*counts.past))
+        };
+        let tables = self.cpus.iter().map(of_cpu).fold(0, usize::wrapping_add);
+        tables.wrapping_add(self.places.as_ref().map_or(0, |places| places.bytes()))
+    }
+
+    /// Forgets all. Nobody is counting, nor will before there are new tables.
+    fn clear(&mut self, profiler: &Profiler) {
+        for cpu in cpu::possible() {
+            // SAFETY: Takes the table away, which nobody uses.
+            unsafe { profiler.set_table(cpu, None) };
+            if let Some(counts) = self.of_mut(cpu) {
+                counts.live = None;
+                counts.past = Vec::new();
+            }
+        }
+        self.gone = KVec::new();
+        self.places = None;
+    }
+
+    /// Gives the functions `ips` numbers, those that have one keep it; all CPUs that are online get tables for all
+    /// of them. What they had before is returned, for [`Profile::add_old`].
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory: nothing is changed then.
+    fn extend(&mut self, ips: &FunctionSet, profiler: &Profiler) -> Result<Option<OldTables>> {
+        let is_known = |ip: &usize| {
+            let places = self.places.as_ref();
+            places.is_some_and(|places| places.find(*ip as u64).is_some())
+        };
+        if self.places.is_some() && ips.as_slice().iter().all(is_known) {
+            return Ok(None);
+        }
+        let mut numbers = Vec::new();
+        for ip in self.places.iter().flat_map(|places| places.ips()) {
+            numbers.push(*ip)?;
+        }
+        for ip in ips.as_slice().iter().filter(|ip| !is_known(ip)) {
+            numbers.push(*ip)?;
+        }
+        let places = Arc::new(Places::new(numbers)?, GFP_KERNEL)?;
+        let mut tables = KVec::new();
+        for _ in &self.cpus {
+            tables.push(None, GFP_KERNEL)?;
+        }
+        for cpu in cpu::online() {
+            let table = Table::new(places.clone(), profiler.session())?;
+            let table = KBox::new(table, GFP_KERNEL)?;
+            if let Some(slot) = tables.get_mut(cpu.as_u32() as usize) {
+                *slot = Some(table);
+            }
+        }
+        // (room for what CPUs have counted that get another table, or are not online any more)
+        for counts in &mut self.cpus {
+            let length = counts
+                .live
+                .as_ref()
+                .map_or(0, |table| table.places().ips().len());
+            while counts.past.len() < length {
+                counts.past.push(Totals::default())?;
+            }
+        }
+        // Nothing fails from here on.
+        self.places = Some(places);
+        for cpu in cpu::possible() {
+            let number = cpu.as_u32() as usize;
+            let (Some(counts), Some(slot)) = (self.cpus.get_mut(number), tables.get_mut(number))
+            else {
+                continue;
+            };
+            core::mem::swap(&mut counts.live, slot);
+            // SAFETY: The table is this CPU's alone. Who takes it away keeps it until nobody counts in it, and at
+            // the end the instance unhooks the profiler before the tables go.
+            unsafe { profiler.set_table(cpu, counts.live.as_deref()) };
+        }
+        Ok(Some(OldTables(tables)))
+    }
+
+    /// Adds what is in tables that nobody writes to any more.
+    fn add_old(&mut self, old: OldTables) {
+        for (counts, table) in self.cpus.iter_mut().zip(&old.0) {
+            let Some(table) = table else {
+                continue;
+            };
+            for (number, past) in counts.past.iter_mut().enumerate() {
+                *past = past.plus(table.totals(number));
+            }
+        }
+    }
+
+    /// Gives `cpu`, which is coming online, a table if others have one.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(super) fn make_for(&mut self, cpu: CpuId, profiler: &Profiler) -> Result {
+        let Some(places) = self.places.clone() else {
+            return Ok(());
+        };
+        let Some(counts) = self.of_mut(cpu).filter(|counts| counts.live.is_none()) else {
+            return Ok(());
+        };
+        let table = KBox::new(Table::new(places, profiler.session())?, GFP_KERNEL)?;
+        let table = counts.live.insert(table);
+        // SAFETY: As in `extend`.
+        unsafe { profiler.set_table(cpu, Some(table)) };
+        Ok(())
+    }
+
+    /// The functions at addresses `range` go; what was counted stays, under the names that `catalog` has.
+    fn forget(&mut self, range: &Range<usize>, catalog: &Catalog) -> Result {
+        let Some(places) = &self.places else {
+            return Ok(());
+        };
+        if !places.ips().iter().any(|ip| range.contains(ip)) {
+            return Ok(());
+        }
+        let mut numbers = Vec::new();
+        for (number, ip) in places.ips().iter().enumerate() {
+            if !range.contains(ip) {
+                numbers.push(*ip)?;
+                continue;
+            }
+            numbers.push(0)?;
+            let was_called = self.cpus.iter().any(|cpu| cpu.totals(number).hits != 0);
+            if let Some(function) = catalog.at(*ip).filter(|_| was_called) {
+                let mut name = KVec::new();
+                name.extend_from_slice(function.name, GFP_KERNEL)?;
+                self.gone.push((number, name), GFP_KERNEL)?;
+            }
+        }
+        // (the tables find them still, until others take their place: nothing of them is hooked any more)
+        self.places = Some(Arc::new(Places::new(numbers)?, GFP_KERNEL)?);
+        Ok(())
+    }
+
+    /// The name of a function that has gone.
+    fn gone(&self, number: usize) -> Option<&[u8]> {
+        let mut gone = self.gone.iter();
+        let (_, name) = gone.find(|(gone, _)| *gone == number)?;
+        Some(name)
+    }
+
+    /// What was counted, of every function that was called on `cpu`, or on any.
+    fn rows(&self, cpu: Option<CpuId>) -> Result<KVVec<Row>> {
+        let mut rows = KVVec::new();
+        let Some(places) = &self.places else {
+            return Ok(rows);
+        };
+        for (number, &ip) in places.ips().iter().enumerate() {
+            let totals = match cpu {
+                Some(cpu) => self.of(cpu).map(|counts| counts.totals(number)),
+                None => {
+                    let all = self.cpus.iter().map(|counts| counts.totals(number));
+                    all.reduce(Totals::plus)
+                }
+            };
+            let totals = totals.unwrap_or_default();
+            if totals != Totals::default() {
+                rows.push(Row { number, ip, totals }, GFP_KERNEL)?;
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// What `status` says of the profile.
+pub(crate) struct ProfileStats {
+    pub(crate) on: bool,
+    /// Functions that have a number.
+    pub(crate) functions: usize,
+    /// Calls that are in no table.
+    pub(crate) lost: u64,
+    /// Calls that could not be watched, and were not counted.
+    pub(crate) missed: u64,
+    pub(crate) bytes: usize,
+}
+
+/// Who in an instance hooks functions.
+pub(crate) struct Enabled {
+    /// What the tracer hooks; `None` for all.
+    traced: Option<FunctionSet>,
+    /// What the profiler hooks, if it does.
+    counted: Option<FunctionSet>,
+    /// How often these were called, by their addresses.
+    hits: KVVec<(usize, u64)>,
+}
+
+impl Enabled {
+    /// How many hook the function at `ip`.
+    pub(crate) fn count(&self, ip: usize) -> usize {
+        let traced = (self.traced.as_ref()).is_none_or(|set| set.contains(ip));
+        let counted = (self.counted.as_ref()).is_some_and(|set| set.contains(ip));
+        usize::from(traced).wrapping_add(usize::from(counted))
+    }
+
+    /// How often it was called since calls are counted; `None` if they are not.
+    pub(crate) fn hits(&self, ip: usize) -> Option<u64> {
+        self.counted.as_ref().filter(|set| set.contains(ip))?;
+        let found = self.hits.binary_search_by_key(&ip, |(ip, _)| *ip);
+        let hits = found.ok().and_then(|index| self.hits.get(index));
+        Some(hits.map_or(0, |(_, hits)| *hits))
+    }
+}
+
+impl Instance {
+    /// The functions that are hooked now, `None` for all; and who hooks them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Instance::traced`].
+    pub(crate) fn enabled(&self) -> Result<(Option<FunctionSet>, Enabled)> {
+        let functions = self.traced()?;
+        let control = self.control.lock();
+        let traced = self.traced_by_tracer(&control)?;
+        let counted = match control.profile.on {
+            true => Some(self.wanted_in_profile(&control)?),
+            false => None,
+        };
+        let mut hits = KVVec::new();
+        if counted.is_some() {
+            for row in self.profile.lock().rows(None)? {
+                hits.push((row.ip, row.totals.hits), GFP_KERNEL)?;
+            }
+            sort_by_key(&mut hits, |(ip, _)| *ip);
+        }
+        let enabled = Enabled {
+            traced,
+            counted,
+            hits,
+        };
+        Ok((functions, enabled))
+    }
+
+    /// Whether calls are being counted.
+    pub(crate) fn is_profiling(&self) -> bool {
+        self.control.lock().profile.on
+    }
+
+    /// Begins to count, from zero, or ends it.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is counted then.
+    ///
+    /// - `ENOMEM` if there is no memory.
+    /// - Those of [`Probes::trace`].
+    pub(crate) fn set_profiling(&self, on: bool) -> Result {
+        let mut control = self.control.lock();
+        if control.profile.on == on {
+            return Ok(());
+        }
+        if !on {
+            self.end_profiling(&mut control);
+            return Ok(());
+        }
+        self.profile.lock().clear(&self.profiler);
+        self.profiler.new_session();
+        control.profile.missed_before = control.profile.missed();
+        control.profile.on = true;
+        let result = self.arm_profile(&mut control);
+        if result.is_err() {
+            self.end_profiling(&mut control);
+        }
+        result
+    }
+
+    fn end_profiling(&self, control: &mut Control) {
+        control.profile.on = false;
+        control.profile.clear();
+        // (whoever counts still, does so in tables that stay)
+        rcu::synchronize_preempt_off();
+    }
+
+    /// The functions whose calls are to be counted.
+    pub(super) fn wanted_in_profile(&self, control: &Control) -> Result<FunctionSet> {
+        match control.lists.wanted(&self.machine)? {
+            Some(wanted) => Ok(wanted),
+            None => self.machine.with_catalog(Catalog::all),
+        }
+    }
+
+    /// Has the calls counted that lists and options say, and no others, if calls are counted at all.
+    ///
+    /// # Errors
+    ///
+    /// It is as before then. As for [`Instance::set_profiling`].
+    pub(super) fn arm_profile(&self, control: &mut Control) -> Result {
+        if !control.profile.on {
+            return Ok(());
+        }
+        let wanted = self.wanted_in_profile(control)?;
+        let old = {
+            // (so that no CPU is half there)
+            let _cpus = cpu::ReadLock::new();
+            self.profile.lock().extend(&wanted, &self.profiler)?
+        };
+        if let Some(old) = old {
+            // Not with the profile's lock held: a CPU that is coming may be waiting for it.
+            rcu::synchronize_preempt_off();
+            self.profile.lock().add_old(old);
+        }
+        let without = [
+            (TraceOption::GraphTime, Without::Calls),
+            (TraceOption::SleepTime, Without::Sleep),
+        ];
+        let without = (without.iter())
+            .filter(|(option, _)| !control.options.has(*option))
+            .fold(0, |bits, (_, what)| bits | *what as u64);
+        let ips = wanted.as_slice();
+        // SAFETY: The profiler lives as long as the instance, whose `control` goes before it.
+        unsafe { control.profile.trace(&self.profiler, ips, without)? };
+        self.profiler.set_without(without);
+        Ok(())
+    }
+
+    /// Follows modules that came.
+    pub(super) fn profile_news(&self, control: &mut Control) {
+        if let Err(error) = self.arm_profile(control) {
+            pr_warn!("functions of a new module are not profiled: {error:?}\n");
+        }
+    }
+
+    /// The functions at addresses `text` go. To be called while they still have names; what is counted is
+    /// [armed](Self::arm_profile) anew afterwards.
+    pub(crate) fn profile_forgets(&self, text: &[Range<usize>]) {
+        let forget = |catalog: &Catalog| {
+            let mut profile = self.profile.lock();
+            (text.iter()).try_for_each(|range| profile.forget(range, catalog))
+        };
+        if self.profile.lock().places.is_none() {
+            return;
+        }
+        if self.machine.with_catalog(forget).is_err() {
+            pr_warn!(
+                "functions of a removed module have no names in the profile, for want of memory\n"
+            );
+        }
+    }
+
+    /// What was counted on `cpu`, or on all, the functions with most time first.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn profile(&self, cpu: Option<CpuId>) -> Result<KVVec<Row>> {
+        let mut rows = self.profile.lock().rows(cpu)?;
+        sort_by_key(&mut rows, |row| (u64::MAX - row.totals.time, row.ip));
+        Ok(rows)
+    }
+
+    /// Calls `user` with the name of a function of the profile; without, if nobody knows it any more.
+    ///
+    /// # Errors
+    ///
+    /// Those of `user`, and of [`Machine::with_catalog`](crate::machine::Machine::with_catalog).
+    pub(crate) fn with_profiled_name(
+        &self,
+        row: &Row,
+        user: impl FnOnce(Option<&[u8]>) -> Result,
+    ) -> Result {
+        if row.ip == 0 {
+            return user(self.profile.lock().gone(row.number));
+        }
+        let name = |catalog: &Catalog| user(catalog.at(row.ip).map(|function| function.name));
+        self.machine.with_catalog(name)
+    }
+
+    /// Numbers for `status`.
+    pub(crate) fn profile_stats(&self) -> ProfileStats {
+        let hooks = &self.control.lock().profile;
+        let profile = self.profile.lock();
+        let places = profile.places.as_ref();
+        ProfileStats {
+            on: hooks.on,
+            functions: places.map_or(0, |places| places.ips().len()),
+            lost: self.profiler.lost(),
+            missed: hooks.missed().wrapping_sub(hooks.missed_before),
+            bytes: profile.bytes(),
+        }
+    }
+
+    /// Gives back the memory of what was counted, unless that goes on.
+    pub(super) fn free_profile(&self, control: &Control) {
+        if !control.profile.on {
+            self.profile.lock().clear(&self.profiler);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Callbacks when tasks come and go.
+//!
+//! C header: `include/trace/events/sched.h`
+
+use core::mem::offset_of;
+
+use kernel::bindings;
+use kernel::prelude::*;
+
+use super::tracepoint::{self, Registration};
+
+/// Called when tasks come and go.
+pub(crate) trait ForkHandler: Send + Sync + 'static {
+    /// Task `parent` has made task `child`, which has not run yet. Must not sleep.
+    fn forked(&self, parent: u32, child: u32);
+
+    /// Nobody knows task `pid` any more. Must not sleep.
+    fn freed(&self, pid: u32);
+}
+
+/// A handler that is called, or not.
+///
+/// # Invariants
+///
+/// What is registered is registered for a handler that is valid.
+pub(crate) struct Forks<T: ForkHandler> {
+    registered: Option<[Registration; 2]>,
+    _handler: core::marker::PhantomData<fn(&T)>,
+}
+
+// SAFETY: It is only changed under exclusive access, and `T` may be shared.
+unsafe impl<T: ForkHandler> Send for Forks<T> {}
+
+impl<T: ForkHandler> Forks<T> {
+    /// Nothing is called.
+    pub(crate) const fn new() -> Self {
+        Self {
+            registered: None,
+            _handler: core::marker::PhantomData,
+        }
+    }
+
+    /// Has `handler` called from now on.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is called then. `ENODEV` if the kernel has no such tracepoints, `ENOMEM` if there is no memory.
+    ///
+    /// # Safety
+    ///
+    /// `handler` stays valid until [`Forks::clear`].
+    pub(crate) unsafe fn call(&mut self, handler: *const T) -> Result {
+        if self.registered.is_some() {
+            return Ok(());
+        }
+        let data: *mut c_void = handler.cast_mut().cast();
+        let forked = forked::<T> as *mut c_void;
+        // SAFETY: The function is declared as this tracepoint calls it. The caller promises that the handler
+        // stays.
+        let forks = unsafe { Registration::new(c"sched_process_fork", forked, data) }?;
+        let freed = freed::<T> as *mut c_void;
+        // SAFETY: As above.
+        match unsafe { Registration::new(c"sched_process_free", freed, data) } {
+            // INVARIANT: Just registered, for a handler that the caller promises is valid.
+            Ok(frees) => self.registered = Some([forks, frees]),
+            Err(error) => {
+                forks.end();
+                tracepoint::wait();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns once the handler is not called any more.
+    pub(crate) fn clear(&mut self) {
+        if let Some(registered) = self.registered.take() {
+            registered.map(Registration::end);
+            tracepoint::wait();
+        }
+    }
+}
+
+impl<T: ForkHandler> Drop for Forks<T> {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// # Safety
+///
+/// `task` points to a task.
+unsafe fn pid_of(task: *const bindings::task_struct) -> u32 {
+    let task = task.cast::<u8>();
+    // SAFETY: The caller promises that the task is there.
+    let pid = unsafe { task.add(offset_of!(bindings::task_struct, pid)) };
+    // SAFETY: An int, which is not negative, and does not change.
+    unsafe { pid.cast::<u32>().read() }
+}
+
+/// What fork() calls.
+///
+/// # Safety
+///
+/// `handler` points to a `T`, `parent` and `child` to tasks.
+unsafe extern "C" fn forked<T: ForkHandler>(
+    handler: *mut c_void,
+    parent: *mut bindings::task_struct,
+    child: *mut bindings::task_struct,
+) {
+    // SAFETY: The caller promises it; who unregisters waits until it has ended.
+    let handler = unsafe { &*handler.cast_const().cast::<T>() };
+    // SAFETY: The caller promises it.
+    let parent = unsafe { pid_of(parent) };
+    // SAFETY: The caller promises it.
+    let child = unsafe { pid_of(child) };
+    handler.forked(parent, child);
+}
+
+/// What is called at the end of a task.
+///
+/// # Safety
+///
+/// `handler` points to a `T`, `task` to a task.
+unsafe extern "C" fn freed<T: ForkHandler>(handler: *mut c_void, task: *mut bindings::task_struct) {
+    // SAFETY: The caller promises it; who unregisters waits until it has ended.
+    let handler = unsafe { &*handler.cast_const().cast::<T>() };
+    // SAFETY: The caller promises it.
+    handler.freed(unsafe { pid_of(task) });
+}

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A directory of debugfs in which users make directories of ours, and remove them.
+//!
+//! debugfs allows neither. So the directory's inode gets other operations, which do what those of
+//! `instances/` do in fs/tracefs/inode.c: they let go of the locks that the VFS took, as making and removing
+//! files takes them anew.
+//!
+//! C header: [`include/linux/fs.h`](srctree/include/linux/fs.h)
+
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use kernel::bindings;
+use kernel::error::from_result;
+use kernel::prelude::*;
+use kernel::str::CString;
+use kernel::sync::Arc;
+
+use super::{rcu, this_module};
+
+/// Makes and removes directories.
+///
+/// # Safety
+///
+/// On return of `remove_all`, all that `make` made in the parent is removed.
+pub(crate) unsafe trait Subdirectories: Send + Sync + 'static {
+    /// Makes the directory `name` in `parent`.
+    ///
+    /// # Errors
+    ///
+    /// What `mkdir` is to return; `EEXIST` if there is one, though the VFS saw none.
+    fn make(&self, parent: Parent<'_>, name: &CStr) -> Result;
+
+    /// Removes the directory `name` with all that is in it.
+    ///
+    /// # Errors
+    ///
+    /// What `rmdir` is to return; `ENOENT` if there is none, though the VFS saw one.
+    fn remove(&self, name: &CStr) -> Result;
+
+    /// Removes all directories: the parent goes, and none will be made any more.
+    fn remove_all(&self);
+}
+
+/// Where a directory is to be made.
+#[derive(Clone, Copy)]
+pub(crate) struct Parent<'a> {
+    dentry: NonNull<bindings::dentry>,
+    _lifetime: PhantomData<&'a bindings::dentry>,
+}
+
+impl Parent<'_> {
+    pub(super) fn as_ptr(self) -> *mut bindings::dentry {
+        self.dentry.as_ptr()
+    }
+}
+
+/// The operations of an inode, and what they need.
+#[repr(C)]
+struct Table<T: Subdirectories> {
+    operations: bindings::inode_operations,
+    handler: Arc<T>,
+}
+
+/// A directory whose users may make directories, until dropped.
+///
+/// # Invariants
+///
+/// - There is a reference to `inode`, whose operations are those of `table`; before that they were `original`.
+/// - `table` came from a `KBox<Table<T>>`, and `end` is `end::<T>` for the same `T`.
+pub(super) struct Served {
+    inode: NonNull<bindings::inode>,
+    original: *mut bindings::inode_operations,
+    table: NonNull<c_void>,
+    end: unsafe fn(NonNull<c_void>),
+}
+
+impl Served {
+    /// Lets users make directories in `directory`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    ///
+    /// # Safety
+    ///
+    /// `directory` is a live directory of debugfs made by this module. It stays until the value is dropped, or
+    /// nobody but this module makes something in it.
+    pub(super) unsafe fn new<T: Subdirectories>(
+        directory: NonNull<bindings::dentry>,
+        handler: Arc<T>,
+    ) -> Result<Self> {
+        // SAFETY: The directory is live, and has an inode.
+        let inode = unsafe { (*directory.as_ptr()).d_inode };
+        let inode = NonNull::new(inode).ok_or(ENOENT)?;
+        // SAFETY: As above.
+        let original = unsafe { (*inode.as_ptr()).i_op };
+        // SAFETY: An inode's operations are always valid.
+        let mut operations = unsafe { *original };
+        operations.mkdir = Some(mkdir::<T>);
+        operations.rmdir = Some(rmdir::<T>);
+        let table = Table {
+            operations,
+            handler,
+        };
+        let table = KBox::into_raw(KBox::new(table, GFP_KERNEL)?);
+        // SAFETY: The inode is live, as the directory is.
+        unsafe { bindings::ihold(inode.as_ptr()) };
+        let table = NonNull::new(table).ok_or(ENOMEM)?;
+        // SAFETY: The table begins with the operations, and stays as long as they are the inode's.
+        unsafe { set_operations(inode, table.as_ptr().cast()) };
+        // INVARIANT: Just done.
+        Ok(Self {
+            inode,
+            original: original.cast_mut(),
+            table: table.cast(),
+            end: end::<T>,
+        })
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // SAFETY: By the type's invariants these are the inode's own, which are the kernel's.
+        unsafe { set_operations(self.inode, self.original) };
+        // Whoever has read the pointer without the lock (`stat`, say) has let go of it then.
+        rcu::synchronize_tasks();
+        // SAFETY: By the type's invariants; nobody knows of the table any more.
+        unsafe { (self.end)(self.table) };
+        // SAFETY: By the type's invariants.
+        unsafe { bindings::iput(self.inode.as_ptr()) };
+    }
+}
+
+/// # Safety
+///
+/// `table` came from a `KBox<Table<T>>`, and is not used any more.
+unsafe fn end<T: Subdirectories>(table: NonNull<c_void>) {
+    // SAFETY: The caller promises it.
+    let table = unsafe { KBox::from_raw(table.as_ptr().cast::<Table<T>>()) };
+    table.handler.remove_all();
+}
+
+/// Gives an inode other operations. What called its old ones with its lock held has returned then.
+///
+/// # Safety
+///
+/// The inode is live, and the operations are valid as long as they are its.
+unsafe fn set_operations(
+    inode: NonNull<bindings::inode>,
+    operations: *mut bindings::inode_operations,
+) {
+    // SAFETY: The caller promises that it is live.
+    let _lock = unsafe { Lock::new(inode.as_ptr(), Nesting::Parent) };
+    // SAFETY: As above.
+    let field = unsafe { &raw mut (*inode.as_ptr()).i_op };
+    // SAFETY: A valid, aligned pointer, which others read, but nobody writes any more.
+    let field = unsafe { AtomicPtr::from_ptr(field.cast()) };
+    field.store(operations, Ordering::Release);
+}
+
+/// How the VFS locks an inode, for lockdep.
+#[derive(Clone, Copy)]
+enum Nesting {
+    /// A directory in which something is made or removed.
+    Parent,
+    /// What is removed.
+    Victim,
+}
+
+/// # Safety
+///
+/// The inode is live, and its lock is not held by this task.
+unsafe fn lock(inode: *mut bindings::inode, nesting: Nesting) {
+    // SAFETY: The caller promises that it is live.
+    let lock = unsafe { &raw mut (*inode).i_rwsem };
+    #[cfg(CONFIG_DEBUG_LOCK_ALLOC)]
+    {
+        let class = match nesting {
+            Nesting::Parent => bindings::inode_i_mutex_lock_class_I_MUTEX_PARENT,
+            Nesting::Victim => bindings::inode_i_mutex_lock_class_I_MUTEX_NORMAL,
+        };
+        // SAFETY: A lock that was initialised; the caller promises that this task does not have it.
+        unsafe { bindings::down_write_nested(lock, class as c_int) };
+    }
+    #[cfg(not(CONFIG_DEBUG_LOCK_ALLOC))]
+    {
+        let _ = nesting;
+        // SAFETY: As above.
+        unsafe { bindings::down_write(lock) };
+    }
+}
+
+/// # Safety
+///
+/// The inode is live, and this task has its lock for writing.
+unsafe fn unlock(inode: *mut bindings::inode) {
+    // SAFETY: The caller promises that it is live.
+    let lock = unsafe { &raw mut (*inode).i_rwsem };
+    // SAFETY: The caller promises that it is held.
+    unsafe { bindings::up_write(lock) };
+}
+
+/// An inode's lock.
+///
+/// # Invariants
+///
+/// `inode` is live, and locked by this task.
+struct Lock {
+    inode: *mut bindings::inode,
+}
+
+impl Lock {
+    /// # Safety
+    ///
+    /// The inode is live until the value is dropped; this task has not locked it.
+    unsafe fn new(inode: *mut bindings::inode, nesting: Nesting) -> Self {
+        // SAFETY: The caller promises it.
+        unsafe { lock(inode, nesting) };
+        // INVARIANT: Just locked.
+        Self { inode }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // SAFETY: By the type's invariants.
+        unsafe { unlock(self.inode) };
+    }
+}
+
+/// An inode's lock is let go of for a while.
+///
+/// # Invariants
+///
+/// `inode` is live, and was locked by this task.
+struct Unlocked {
+    inode: *mut bindings::inode,
+    nesting: Nesting,
+}
+
+impl Unlocked {
+    /// # Safety
+    ///
+    /// The inode is live until the value is dropped; this task has its lock for writing.
+    unsafe fn new(inode: *mut bindings::inode, nesting: Nesting) -> Self {
+        // SAFETY: The caller promises it.
+        unsafe { unlock(inode) };
+        // INVARIANT: It was locked.
+        Self { inode, nesting }
+    }
+}
+
+impl Drop for Unlocked {
+    fn drop(&mut self) {
+        // SAFETY: By the type's invariants.
+        unsafe { lock(self.inode, self.nesting) };
+    }
+}
+
+/// The module stays.
+///
+/// # Invariants
+///
+/// There is a reference to it.
+struct ModuleInUse;
+
+impl ModuleInUse {
+    /// # Errors
+    ///
+    /// `ENODEV` if it is being removed.
+    fn new() -> Result<Self> {
+        // SAFETY: It is this module.
+        match unsafe { bindings::try_module_get(this_module()) } {
+            // INVARIANT: It succeeded.
+            true => Ok(Self),
+            false => Err(ENODEV),
+        }
+    }
+}
+
+impl Drop for ModuleInUse {
+    fn drop(&mut self) {
+        // SAFETY: By the type's invariants.
+        unsafe { bindings::module_put(this_module()) };
+    }
+}
+
+/// What `mkdir` and `rmdir` begin with: the handler, and the name. The module is to stay as long as the inode's lock
+/// is not held; with it, [`Served`] waits.
+///
+/// # Safety
+///
+/// `inode` is that of a [`Served`] for `T`, and locked; `dentry` is one below it.
+unsafe fn begin<T: Subdirectories>(
+    inode: *mut bindings::inode,
+    dentry: *mut bindings::dentry,
+) -> Result<(Arc<T>, CString)> {
+    // SAFETY: The inode is live.
+    let table = unsafe { (*inode).i_op }.cast::<Table<T>>();
+    // SAFETY: The caller promises whose operations they are; they change with the lock held only.
+    let handler = unsafe { &(*table).handler };
+    // SAFETY: The dentry is live, and nothing in debugfs is renamed but by who made it.
+    let name = unsafe { (*dentry).__bindgen_anon_1.d_name.name };
+    // SAFETY: A dentry's name ends with a zero, and stays as said.
+    let name = unsafe { CStr::from_char_ptr(name.cast()) };
+    Ok((handler.clone(), CString::try_from(name)?))
+}
+
+/// # Safety
+///
+/// What the VFS guarantees: `inode` is that of a directory with these operations, and locked; `dentry` is a negative one
+/// in it.
+unsafe extern "C" fn mkdir<T: Subdirectories>(
+    _idmap: *mut bindings::mnt_idmap,
+    inode: *mut bindings::inode,
+    dentry: *mut bindings::dentry,
+    _mode: bindings::umode_t,
+) -> *mut bindings::dentry {
+    let make = || {
+        let _module = ModuleInUse::new()?;
+        // SAFETY: The caller promises it.
+        let (handler, name) = unsafe { begin::<T>(inode, dentry) }?;
+        // SAFETY: The dentry is live, and stays where it is.
+        let parent = unsafe { (*dentry).d_parent };
+        let parent = Parent {
+            dentry: NonNull::new(parent).ok_or(ENOENT)?,
+            _lifetime: PhantomData,
+        };
+        // SAFETY: The caller promises it, and holds the directory itself.
+        let _unlocked = unsafe { Unlocked::new(inode, Nesting::Parent) };
+        handler.make(parent, &name)
+    };
+    match make() {
+        // (debugfs has found the dentry, as nothing removed it meanwhile)
+        Ok(()) => core::ptr::null_mut(),
+        Err(error) => error.to_ptr(),
+    }
+}
+
+/// # Safety
+///
+/// What the VFS guarantees: `inode` is that of a directory with these operations, `dentry` a directory in it; both are
+/// locked.
+unsafe extern "C" fn rmdir<T: Subdirectories>(
+    inode: *mut bindings::inode,
+    dentry: *mut bindings::dentry,
+) -> c_int {
+    from_result(|| {
+        let _module = ModuleInUse::new()?;
+        // SAFETY: The caller promises it.
+        let (handler, name) = unsafe { begin::<T>(inode, dentry) }?;
+        // SAFETY: The dentry is live, and positive as long as it is held.
+        let victim = unsafe { (*dentry).d_inode };
+        // (locked again after the other, as the VFS does)
+        //
+        // SAFETY: The caller promises it, and holds the dentry.
+        let _victim = unsafe { Unlocked::new(victim, Nesting::Victim) };
+        // SAFETY: The caller promises it, and holds the directory itself.
+        let _parent = unsafe { Unlocked::new(inode, Nesting::Parent) };
+        handler.remove(&name)?;
+        Ok(0)
+    })
+}

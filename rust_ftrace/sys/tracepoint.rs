@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The kernel's tracepoints.
+//!
+//! C header: [`include/linux/tracepoint.h`](srctree/include/linux/tracepoint.h)
+
+use core::ptr::NonNull;
+
+use kernel::bindings;
+use kernel::error::to_result;
+use kernel::prelude::*;
+
+/// The kernel's tracepoint of that name.
+pub(super) fn find(name: &'static CStr) -> Option<NonNull<bindings::tracepoint>> {
+    struct Search {
+        name: &'static CStr,
+        found: Option<NonNull<bindings::tracepoint>>,
+    }
+    /// # Safety
+    ///
+    /// `tracepoint` is one, and `search` points to a `Search`.
+    unsafe extern "C" fn look(tracepoint: *mut bindings::tracepoint, search: *mut c_void) {
+        // SAFETY: The caller promises it.
+        let search = unsafe { &mut *search.cast::<Search>() };
+        // SAFETY: The caller promises it.
+        let name = unsafe { (*tracepoint).name };
+        // SAFETY: A tracepoint's name is a string that stays.
+        if unsafe { CStr::from_char_ptr(name) } == search.name {
+            search.found = NonNull::new(tracepoint);
+        }
+    }
+    let mut search = Search { name, found: None };
+    let pointer: *mut Search = &mut search;
+    // SAFETY: `look` gets each tracepoint and the pointer, which is valid until the end of the call.
+    unsafe { bindings::for_each_kernel_tracepoint(Some(look), pointer.cast()) };
+    search.found
+}
+
+/// A function that a tracepoint calls.
+///
+/// # Invariants
+///
+/// `probe` is registered with `tracepoint` for `data`.
+pub(super) struct Registration {
+    tracepoint: NonNull<bindings::tracepoint>,
+    probe: *mut c_void,
+    data: *mut c_void,
+}
+
+impl Registration {
+    /// Has the tracepoint of that name call `probe` from now on.
+    ///
+    /// # Errors
+    ///
+    /// - `ENODEV` if the kernel has no such tracepoint.
+    /// - `ENOMEM` if there is no memory.
+    ///
+    /// # Safety
+    ///
+    /// `probe` is a function that takes `data` and what this tracepoint gives, and may be called so until
+    /// [`Registration::end`] has returned and [`wait`] after it.
+    pub(super) unsafe fn new(
+        name: &'static CStr,
+        probe: *mut c_void,
+        data: *mut c_void,
+    ) -> Result<Self> {
+        let tracepoint = find(name).ok_or(ENODEV)?;
+        // SAFETY: A tracepoint of the kernel; the caller promises the rest.
+        to_result(unsafe {
+            bindings::tracepoint_probe_register(tracepoint.as_ptr(), probe, data)
+        })?;
+        // INVARIANT: It was just registered.
+        Ok(Self {
+            tracepoint,
+            probe,
+            data,
+        })
+    }
+
+    /// Has it called no more. Calls that have begun may still be going on; see [`wait`].
+    pub(super) fn end(self) {
+        let tracepoint = self.tracepoint.as_ptr();
+        // SAFETY: By the type's invariant.
+        let result = to_result(unsafe {
+            bindings::tracepoint_probe_unregister(tracepoint, self.probe, self.data)
+        });
+        if let Err(error) = result {
+            pr_err!("cannot unregister from a tracepoint: {error:?}\n");
+        }
+    }
+}
+
+/// Waits until no function is running any more that was called by a tracepoint before its registration ended, as
+/// `tracepoint_synchronize_unregister()` does for tracepoints that cannot fault.
+pub(super) fn wait() {
+    // SAFETY: The kernel's own, initialised at boot; the caller may sleep.
+    unsafe { bindings::synchronize_srcu(&raw mut bindings::tracepoint_srcu) };
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is done at once when a function is called (`func:traceoff` and the like in the filter), and what is asked
+//! for, to be done where sleeping is allowed.
+//!
+//! Functions with commands have a hook of their own, so that others do not pay for them, and commands are carried out
+//! whatever is traced, and of whom. The hook may run anywhere, in an NMI too: it changes bits of the gate, and the
+//! rest it asks for by an irq_work, which has a work item queued. What matters for that, the trace as it is at this
+//! moment, does not change until it is done: a dump switches recording off, and before a snapshot nothing is recorded
+//! until it is there ([`Gate::Snapshot`]).
+//!
+//! Functions that asking calls may have commands too. Nothing is asked for twice, so that comes to an end.
+
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+
+use kernel::cpu::CpuId;
+use kernel::prelude::*;
+use kernel::sync::{new_mutex, Arc, Mutex};
+
+use super::function::{Gate, Recorder};
+use super::probes::{Probe, ProbesPointer};
+use crate::engine::command::Action;
+use crate::sys::context::{PreemptGuard, PreemptOff};
+use crate::sys::cpu;
+use crate::sys::ftrace::{Handler, Site};
+use crate::sys::irq_work::{HasIrqWork, IrqWork};
+use crate::sys::percpu::PerCpu;
+use crate::sys::work::{HasWork, Work};
+
+/// What can be asked for. Bits of [`Requests::wanted`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+enum Request {
+    /// Readers are woken, since recording was switched off.
+    Wake = 1 << 0,
+    /// A snapshot is taken.
+    Snapshot = 1 << 1,
+    /// The trace is dumped.
+    Dump = 1 << 2,
+    /// The trace of some CPUs is.
+    Cpudump = 1 << 3,
+}
+
+/// Does what was asked for. All may sleep.
+pub(crate) trait Serve: Send + Sync + Unpin {
+    /// Recording was switched off.
+    fn stopped(&self);
+
+    /// Takes the snapshot that recording waits for.
+    fn snapshot(&self);
+
+    /// Shows the trace of `cpu`, or of all.
+    fn dump(&self, cpu: Option<CpuId>);
+}
+
+/// What was asked for, and who does it.
+#[pin_data]
+pub(crate) struct Requests<S: Serve> {
+    // Field order is teardown order: nobody asks any more, then nothing is queued any more.
+    #[pin]
+    irq_work: IrqWork<Self>,
+    #[pin]
+    work: Work<Self>,
+    /// Bits of [`Request`].
+    wanted: AtomicU64,
+    /// CPUs whose trace is to be dumped.
+    cpus: PerCpu<AtomicBool>,
+    #[pin]
+    server: Mutex<Option<S>>,
+}
+
+// SAFETY: That is where the field lies, and there is no other.
+unsafe impl<S: Serve> HasIrqWork for Requests<S> {
+    const OFFSET: usize = offset_of!(Self, irq_work);
+
+    fn run(&self) {
+        self.work.queue();
+    }
+}
+
+// SAFETY: That is where the field lies, and there is no other.
+unsafe impl<S: Serve> HasWork for Requests<S> {
+    const OFFSET: usize = offset_of!(Self, work);
+
+    fn run(&self) {
+        let server = self.server.lock();
+        let Some(server) = server.as_ref() else {
+            // (it is done when there is one)
+            return;
+        };
+        let wanted = self.wanted.swap(0, Ordering::SeqCst);
+        let wants = |request: Request| wanted & request as u64 != 0;
+        if wants(Request::Snapshot) {
+            server.snapshot();
+        }
+        if wants(Request::Wake) {
+            server.stopped();
+        }
+        if wants(Request::Dump) {
+            server.dump(None);
+        }
+        if wants(Request::Cpudump) {
+            for cpu in cpu::possible() {
+                if self.cpus.get(cpu).swap(false, Ordering::SeqCst) {
+                    server.dump(Some(cpu));
+                }
+            }
+        }
+    }
+}
+
+impl<S: Serve> Requests<S> {
+    fn new() -> Result<Arc<Self>> {
+        Arc::pin_init(
+            try_pin_init!(Self {
+                irq_work <- IrqWork::new(),
+                work <- Work::new(),
+                wanted: AtomicU64::new(0),
+                cpus: PerCpu::new(|_| AtomicBool::new(false))?,
+                server <- new_mutex!(None),
+            }? Error),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Makes `server` the one who does what is asked for. On return, who did it before is not at it any more.
+    pub(crate) fn set_server(&self, server: Option<S>) {
+        let before = core::mem::replace(&mut *self.server.lock(), server);
+        drop(before);
+        if self.wanted.load(Ordering::SeqCst) != 0 {
+            self.work.queue();
+        }
+    }
+
+    /// Notes that something is wanted; false if it was already.
+    fn note(&self, request: Request) -> bool {
+        self.wanted.fetch_or(request as u64, Ordering::SeqCst) & request as u64 == 0
+    }
+
+    /// Takes that back.
+    fn take_back(&self, request: Request) {
+        self.wanted.fetch_and(!(request as u64), Ordering::SeqCst);
+    }
+
+    /// Has something done soon.
+    fn ask(&self, request: Request) {
+        if self.note(request) {
+            self.irq_work.queue();
+        }
+    }
+}
+
+/// Carries out commands.
+///
+/// # Invariants
+///
+/// `recorder` is null, or valid until the hook that calls this was removed.
+pub(crate) struct Commander<S: Serve> {
+    recorder: AtomicPtr<Recorder>,
+    probes: ProbesPointer,
+    requests: Arc<Requests<S>>,
+}
+
+impl<S: Serve> Commander<S> {
+    /// No commands.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn new() -> Result<Self> {
+        // INVARIANT: Null.
+        Ok(Self {
+            recorder: AtomicPtr::new(core::ptr::null_mut()),
+            probes: ProbesPointer::none(),
+            requests: Requests::new()?,
+        })
+    }
+
+    /// Has commands change what `recorder` does.
+    ///
+    /// # Safety
+    ///
+    /// It is valid until the hook that calls this was removed.
+    pub(crate) unsafe fn command(&self, recorder: &Recorder) {
+        let recorder: *const Recorder = recorder;
+        // INVARIANT: The caller promises it.
+        self.recorder.store(recorder.cast_mut(), Ordering::Release);
+    }
+
+    /// The functions with commands.
+    pub(crate) fn probes(&self) -> &ProbesPointer {
+        &self.probes
+    }
+
+    /// What was asked for.
+    pub(crate) fn requests(&self) -> &Requests<S> {
+        &self.requests
+    }
+
+    fn carry_out(&self, token: PreemptOff<'_>, recorder: &Recorder, probe: &Probe) {
+        match probe.action {
+            Action::Traceon => self.switch(recorder, probe, true),
+            Action::Traceoff => self.switch(recorder, probe, false),
+            Action::Snapshot => self.snapshot(recorder, probe),
+            Action::Dump => {
+                if !probe.is_over() && self.requests.note(Request::Dump) {
+                    match probe.take() {
+                        true => self.dump(recorder),
+                        false => self.requests.take_back(Request::Dump),
+                    }
+                }
+            }
+            Action::Cpudump => {
+                let wanted = self.requests.cpus.this(token);
+                if !probe.is_over() && !wanted.swap(true, Ordering::SeqCst) {
+                    match probe.take() {
+                        true => {
+                            self.requests.note(Request::Cpudump);
+                            self.dump(recorder);
+                        }
+                        false => wanted.store(false, Ordering::SeqCst),
+                    }
+                }
+            }
+            // (the recorder's)
+            Action::Stacktrace => {}
+        }
+    }
+
+    /// Switches recording on or off. Only what changes something is counted.
+    fn switch(&self, recorder: &Recorder, probe: &Probe, on: bool) {
+        if recorder.has_gate(Gate::Off) != on || !probe.take() {
+            return;
+        }
+        if !recorder.change_gate(Gate::Off, !on) {
+            // Somebody else was faster.
+            probe.give_back();
+        } else if !on {
+            self.requests.ask(Request::Wake);
+        }
+    }
+
+    fn snapshot(&self, recorder: &Recorder, probe: &Probe) {
+        if probe.is_over() || !recorder.change_gate(Gate::Snapshot, true) {
+            return;
+        }
+        match probe.take() {
+            true => self.requests.ask(Request::Snapshot),
+            false => recorder.set_gate(Gate::Snapshot, false),
+        }
+    }
+
+    /// Has what was noted dumped: not one more event, as ftrace_dump() does.
+    fn dump(&self, recorder: &Recorder) {
+        recorder.set_gate(Gate::Off, true);
+        self.requests.note(Request::Wake);
+        self.requests.irq_work.queue();
+    }
+
+    #[inline(never)]
+    fn commanded(&self, token: PreemptOff<'_>, ip: u64) {
+        // SAFETY: By the type's invariant, as the hook is there.
+        let Some(recorder) = (unsafe { self.recorder.load(Ordering::Acquire).as_ref() }) else {
+            return;
+        };
+        for probe in self.probes.of(token, ip) {
+            self.carry_out(token, recorder, probe);
+        }
+    }
+}
+
+impl<S: Serve + 'static> Handler for Commander<S> {
+    fn entered(&self, site: Site<'_>) {
+        let guard = PreemptGuard::new();
+        self.commanded(guard.token(), site.call.ip);
+    }
+}

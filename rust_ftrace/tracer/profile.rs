@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The profiler's hook: calls and how long they take, into this CPU's table.
+
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use kernel::alloc::AllocError;
+use kernel::cpu::CpuId;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use crate::engine::profile::{Places, Table};
+use crate::engine::shadow::{self, Frame, Shadow};
+use crate::shim::{Vec, Word};
+use crate::sys::context::{cycles, Current, PreemptOff};
+use crate::sys::cpu;
+use crate::sys::fprobe::{CallHandler, Called, Returned};
+use crate::sys::percpu::PerCpu;
+use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
+use crate::tracer::clock::SlowClock;
+
+/// What a CPU counts.
+pub(crate) type CpuTable = Table<Arc<Places>>;
+
+/// What of a call's time does not count. Bits of [`Profiler::without`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Without {
+    /// The time of the calls within it that are profiled, too.
+    Calls = 1 << 0,
+    /// The time that the task was not running.
+    Sleep = 1 << 1,
+}
+
+/// What is kept of a call whose time counts as it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Began {
+    start: u64,
+    /// What the tables know it by.
+    call: u64,
+}
+
+/// What is kept of other calls, see [`shadow`]: the mark, when it began, what the tables know it by, the time of
+/// calls within it, and the time that the task was not running.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Nested([u64; 5]);
+
+/// The word with the time of calls within a call.
+const WITHIN: usize = 3;
+
+/// Counts calls in the tables that it is given.
+///
+/// # Invariants
+///
+/// A pointer in `tables` leads to `closed`, or to a live table of that CPU. One that was taken away stays live
+/// until every CPU has left the code that it ran with preemption off.
+pub(crate) struct Profiler {
+    tables: PerCpu<AtomicPtr<CpuTable>>,
+    /// For CPUs that have no table: it knows no function.
+    closed: KBox<CpuTable>,
+    /// Calls that are in no table.
+    lost: PerCpu<Word>,
+    without: AtomicU64,
+    session: AtomicU64,
+    /// Time is that of the time stamp counter.
+    by_counter: bool,
+    clock: SlowClock,
+}
+
+impl Profiler {
+    /// A profiler without tables. Its clock is `local`, and `by_counter` says whether the time stamp counter will
+    /// do for that.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub(crate) fn new(by_counter: bool) -> Result<Self, AllocError> {
+        let places = Arc::new(Places::new(Vec::new())?, GFP_KERNEL)?;
+        let closed = KBox::new(Table::new(places, 0)?, GFP_KERNEL)?;
+        let pointer: *const CpuTable = &*closed;
+        // INVARIANT: All lead to `closed`, which does not move with its box.
+        Ok(Self {
+            tables: PerCpu::new(|_| AtomicPtr::new(pointer.cast_mut()))?,
+            closed,
+            lost: PerCpu::new(|_| Word::new(0))?,
+            without: AtomicU64::new(0),
+            session: AtomicU64::new(0),
+            by_counter,
+            clock: SlowClock::new()?,
+        })
+    }
+
+    /// Begins another session, whose number is returned: what is open of earlier ones is not known any more, and
+    /// nothing is lost yet.
+    pub(crate) fn new_session(&self) -> u32 {
+        for cpu in cpu::possible() {
+            self.lost.get(cpu).store_relaxed(0);
+        }
+        (self.session.fetch_add(1, Ordering::Relaxed) as u32).wrapping_add(1)
+    }
+
+    /// The session's number.
+    pub(crate) fn session(&self) -> u32 {
+        self.session.load(Ordering::Relaxed) as u32
+    }
+
+    /// Says what does not count, of [`Without`].
+    pub(crate) fn set_without(&self, without: u64) {
+        self.without.store(without, Ordering::Relaxed);
+    }
+
+    fn is_without(&self, what: Without) -> bool {
+        self.without.load(Ordering::Relaxed) & what as u64 != 0
+    }
+
+    /// Calls in this session that are in no table, as there is no memory for one.
+    pub(crate) fn lost(&self) -> u64 {
+        cpu::possible()
+            .map(|cpu| self.lost.get(cpu).load_relaxed())
+            .fold(0, u64::wrapping_add)
+    }
+
+    /// Makes `table` the one that `cpu` counts in, `None` for none.
+    ///
+    /// # Safety
+    ///
+    /// - `table` is valid until another one was given for `cpu`, or the profiler was unhooked, and every CPU has
+    ///   left the code that it ran with preemption off then.
+    /// - It is given for one CPU only.
+    pub(crate) unsafe fn set_table(&self, cpu: CpuId, table: Option<&CpuTable>) {
+        let table: *const CpuTable = table.unwrap_or(&self.closed);
+        let pointer = self.tables.get(cpu);
+        pointer.store(table.cast_mut(), Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn this_table<'a>(&'a self, token: PreemptOff<'a>) -> &'a CpuTable {
+        // SAFETY: By the type's invariant it leads to a table that is live while preemption is off.
+        unsafe { &*self.tables.load(token) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lose(&self, token: PreemptOff<'_>) -> bool {
+        self.lost.this(token).local_add(1);
+        false
+    }
+
+    /// The time now; `None` if the clock is being read already.
+    fn now(&self, token: PreemptOff<'_>) -> Option<u64> {
+        match self.by_counter {
+            true => Some(cycles()),
+            false => Some(self.clock.enter(token)?.now()),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn began_slow(&self, token: PreemptOff<'_>, began: &mut Began) -> bool {
+        let now = self.now(token);
+        began.start = now.unwrap_or(0);
+        now.is_some()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ended_slow(&self, token: PreemptOff<'_>, began: &Began) {
+        if let Some(now) = self.now(token) {
+            let time = now.saturating_sub(began.start);
+            self.this_table(token).leave(began.call, time);
+        }
+    }
+
+    fn secret(&self) -> u64 {
+        let owner: *const Self = self;
+        let session = self.session.load(Ordering::Relaxed);
+        shadow::secret(owner as u64, session, size_of::<Nested>() / 8)
+    }
+
+    /// The innermost of the calls around the one whose words are `data`.
+    fn outer<'a>(&self, current: &'a Current<'_>, data: &Nested) -> Option<Frame<'a>> {
+        let (words, base) = current.shadow_below(data.0.as_ptr());
+        Shadow::new(words, base, self.secret()).innermost()
+    }
+}
+
+impl CallHandler<Began> for Profiler {
+    type Role = ();
+
+    #[inline(always)]
+    fn called(&self, _role: (), call: Called<'_, Began>) -> bool {
+        let Called { site, token, data } = call;
+        let Some(known) = self.this_table(token).enter(site.call.ip) else {
+            return self.lose(token);
+        };
+        data.call = known;
+        if !self.by_counter {
+            return self.began_slow(token, data);
+        }
+        data.start = cycles();
+        true
+    }
+
+    #[inline(always)]
+    fn returned(&self, call: Returned<'_, Began>) {
+        let Returned { token, data, .. } = call;
+        if !self.by_counter {
+            return self.ended_slow(token, data);
+        }
+        // (the counters of two CPUs may differ a little)
+        let time = cycles().saturating_sub(data.start);
+        self.this_table(token).leave(data.call, time);
+    }
+}
+
+impl CallHandler<Nested> for Profiler {
+    type Role = ();
+
+    fn called(&self, _role: (), call: Called<'_, Nested>) -> bool {
+        let Called { site, token, data } = call;
+        // What was there before is nobody's mark.
+        *data = Nested([0; 5]);
+        let Some(known) = self.this_table(token).enter(site.call.ip) else {
+            return self.lose(token);
+        };
+        let Some(now) = self.now(token) else {
+            return false;
+        };
+        let mark = shadow::mark(data.0.as_ptr() as u64, self.secret(), 0);
+        *data = Nested([mark, now, known, 0, 0]);
+        true
+    }
+
+    fn returned(&self, call: Returned<'_, Nested>) {
+        let Returned { token, data, .. } = call;
+        let now = self.now(token);
+        let address = data.0.as_ptr() as u64;
+        let [mark, start, known, within, slept] = core::mem::replace(data, Nested([0; 5])).0;
+        if shadow::flags_of(mark, address, self.secret()).is_none() {
+            return;
+        }
+        // (highest bit: it was not running when that was last looked at, so nobody looks any more)
+        let slept = if slept >> 63 == 0 { slept } else { 0 };
+        let current = token.current();
+        let outer = self.outer(&current, data);
+        let without = |what, time| if self.is_without(what) { time } else { 0 };
+        if slept != 0 {
+            if let Some(outer) = outer {
+                outer.add_sleep(slept);
+            }
+        }
+        let Some(now) = now else {
+            return;
+        };
+        let awake = now.saturating_sub(start);
+        let awake = awake.saturating_sub(without(Without::Sleep, slept));
+        if let Some(outer) = outer {
+            outer.add(WITHIN, awake);
+        }
+        let time = awake.saturating_sub(without(Without::Calls, within));
+        self.this_table(token).leave(known, time);
+    }
+}
+
+impl SwitchHandler for Profiler {
+    /// Takes the time for which tasks do not run.
+    fn switched(&self, prev: ShadowStack<'_>, next: ShadowStack<'_>, token: PreemptOff<'_>) {
+        let secret = self.secret();
+        shadow::switched(prev.marked(secret), next.marked(secret), || self.now(token));
+    }
+}

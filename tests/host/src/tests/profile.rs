@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The profile's tables, and the lines made of them.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use proptest::collection::{hash_set, vec};
+use proptest::prelude::*;
+
+use super::render::Page;
+use super::{cases, interrupted};
+use crate::engine::line::ROOM;
+use crate::engine::profile::{write_row, Places, Table, Totals};
+use crate::shim::{memory, AllocError, Vec as EngineVec};
+
+type CpuTable = Table<Rc<Places>>;
+
+const TEXT: usize = 0xffff_ffff_8100_0000;
+
+fn places(ips: impl IntoIterator<Item = usize>) -> Rc<Places> {
+    let mut numbers = EngineVec::new();
+    for ip in ips {
+        numbers.push(ip).unwrap();
+    }
+    Rc::new(Places::new(numbers).unwrap())
+}
+
+fn table(ips: impl IntoIterator<Item = usize>) -> CpuTable {
+    Table::new(places(ips), 1).unwrap()
+}
+
+/// A call of `ip` that takes `time`.
+fn call(table: &CpuTable, ip: usize, time: u64) {
+    let known = table.enter(ip as u64).expect("a known function");
+    table.leave(known, time);
+}
+
+/// What is to be counted for calls that take `times`.
+fn totals_of(times: &[u64]) -> Totals {
+    Totals {
+        hits: times.len() as u64,
+        time: times.iter().fold(0, |sum, time| sum.wrapping_add(*time)),
+        squares: (times.iter()).fold(0, |sum, time| {
+            sum.wrapping_add(u128::from(*time) * u128::from(*time))
+        }),
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(200))]
+
+    /// Every function has its number, and nothing else has one: in the kernel's text as anywhere near.
+    #[test]
+    fn functions_have_their_numbers(offsets in hash_set(0usize..4000, 0..1500), align in 0u32..5) {
+        let ips: Vec<usize> = offsets.iter().map(|offset| TEXT + (offset << align)).collect();
+        let places = places(ips.iter().copied());
+        prop_assert_eq!(places.ips(), &ips[..]);
+        for (number, ip) in ips.iter().enumerate() {
+            prop_assert_eq!(places.find(*ip as u64), Some(number));
+        }
+        for other in (0..4000).filter(|offset| !offsets.contains(offset)) {
+            prop_assert_eq!(places.find((TEXT + (other << align)) as u64), None);
+        }
+    }
+
+    /// A function that has gone is not found, and the others have the numbers that they had.
+    #[test]
+    fn who_has_gone_is_not_found(gone in hash_set(0usize..300, 0..300)) {
+        let ip = |number: usize| TEXT + number * 16;
+        let places = places((0..300).map(|number| if gone.contains(&number) { 0 } else { ip(number) }));
+        for number in 0..300 {
+            let wanted = (!gone.contains(&number)).then_some(number);
+            prop_assert_eq!(places.find(ip(number) as u64), wanted);
+        }
+    }
+
+    /// What is counted is what was called.
+    #[test]
+    fn calls_are_counted(calls in vec((0usize..40, any::<u64>()), 0..300)) {
+        let table = table((0..40).map(|number| TEXT + number * 16));
+        let mut wanted = HashMap::<_, Vec<u64>>::new();
+        for (number, time) in calls {
+            call(&table, TEXT + number * 16, time);
+            wanted.entry(number).or_default().push(time);
+        }
+        for number in 0..40 {
+            let times = wanted.get(&number).map_or(&[][..], |times| times);
+            prop_assert_eq!(table.totals(number), totals_of(times));
+        }
+        prop_assert_eq!(table.totals(40), Totals::default());
+    }
+
+    /// As the formula of `function_stat_show()` with numbers that are large enough.
+    #[test]
+    fn averages_and_variances_are_right(times in vec(0u64..1 << 40, 1..60)) {
+        let totals = totals_of(&times);
+        let n = times.len() as u128;
+        prop_assert_eq!(u128::from(totals.average()), u128::from(totals.time) / n);
+        let sum = u128::from(totals.time);
+        let wanted = match n {
+            1 => 0,
+            _ => (n * totals.squares - sum * sum) / (n * (n - 1)),
+        };
+        // (cut off once more in between)
+        let got = totals.variance();
+        prop_assert!(got == wanted || got == wanted + 1, "{} is not {}", got, wanted);
+    }
+
+    /// No sums make it fail, also such as are no calls'.
+    #[test]
+    fn any_sums_have_a_variance(hits: u64, time: u64, squares: u128) {
+        Totals { hits, time, squares }.variance();
+    }
+}
+
+/// An interrupt, and an NMI in it, that call the same functions at any place of a call: all count.
+#[test]
+fn interrupts_lose_nothing() {
+    let ips = || [TEXT, TEXT + 16];
+    // (the squares carry into the upper half, again and again)
+    let times = [u64::MAX - 1, u64::MAX, 1 << 40];
+    let mut rounds = 0;
+    'points: for first in 0.. {
+        for second in 0.. {
+            let table = Rc::new(table(ips()));
+            let inner = table.clone();
+            let all_came = Rc::new(RefCell::new(false));
+            let nmi_came = all_came.clone();
+            let interrupt = move |_| {
+                let nmi_table = inner.clone();
+                let nmi = move |_| call(&nmi_table, TEXT, times[1]);
+                *nmi_came.borrow_mut() =
+                    interrupted([second], nmi, || call(&inner, TEXT, times[2]));
+            };
+            let came = interrupted([first], interrupt, || {
+                call(&table, TEXT, times[0]);
+                call(&table, TEXT + 16, times[0]);
+            });
+            if !came {
+                break 'points;
+            }
+            if !*all_came.borrow() {
+                break;
+            }
+            rounds += 1;
+            assert_eq!(table.totals(0), totals_of(&times), "{first} {second}");
+            assert_eq!(table.totals(1), totals_of(&times[..1]));
+        }
+    }
+    // (four operations in each of two calls, and the interrupt has as many)
+    assert_eq!(rounds, 8 * 4);
+}
+
+/// Calls that were open when counting began anew are none of the new ones.
+#[test]
+fn calls_of_earlier_sessions_do_not_count() {
+    let places = places([TEXT, TEXT + 16]);
+    let before = CpuTable::new(places.clone(), 1).unwrap();
+    let after = CpuTable::new(places, 2).unwrap();
+    let known = before.enter(TEXT as u64).unwrap();
+    after.leave(known, 100);
+    assert_eq!(after.totals(0), Totals::default());
+    // On another CPU of the same session they do.
+    let other_cpu = table([TEXT, TEXT + 16]);
+    other_cpu.leave(known, 100);
+    assert_eq!(other_cpu.totals(0).time, 100);
+    assert_eq!(other_cpu.totals(0).hits, 0);
+}
+
+#[test]
+fn a_table_without_functions_knows_none() {
+    let table = table([]);
+    assert_eq!(table.enter(TEXT as u64), None);
+    table.leave(0, 100);
+    assert_eq!(table.totals(0), Totals::default());
+}
+
+#[test]
+fn want_of_memory_is_an_error() {
+    let numbers = || {
+        let mut numbers = EngineVec::new();
+        numbers.push(TEXT).unwrap();
+        numbers
+    };
+    let made = memory::with_allocations(0, || Places::new(EngineVec::new()).err());
+    assert_eq!(made, Some(AllocError));
+    let places = places([TEXT]);
+    let made = memory::with_allocations(0, || CpuTable::new(places, 1).err());
+    assert_eq!(made, Some(AllocError));
+    assert!(Places::new(numbers()).is_ok());
+}
+
+#[test]
+fn sums_are_added_up() {
+    let (one, other) = (totals_of(&[1, 2]), totals_of(&[u64::MAX]));
+    assert_eq!(one.plus(other), totals_of(&[1, 2, u64::MAX]));
+}
+
+fn row(name: &str, totals: &Totals, to_ns: impl Fn(u64) -> u64) -> String {
+    let mut page = Page(String::new(), [0; ROOM]);
+    write_row(&mut page, name.as_bytes(), totals, to_ns).unwrap();
+    page.0
+}
+
+/// As `function_stat_show()` prints them: `"  %-30.30s  %10lu"`, four blanks before each duration, and these are
+/// `trace_print_graph_duration()`'s, 12 bytes wide.
+#[test]
+fn lines_are_as_those_of_ftrace() {
+    let same = |ticks| ticks;
+    let wanted = |name: &str, hits: u64, durations: [&str; 3]| {
+        let durations = durations
+            .map(|duration| format!("    {duration:<12}"))
+            .concat();
+        format!("  {name:<30.30}  {hits:>10}{durations}\n")
+    };
+    assert_eq!(
+        row("schedule", &totals_of(&[1_000, 3_000]), same),
+        wanted("schedule", 2, ["4.000 us ", "2.000 us ", "2.000 us "])
+    );
+    let long = "a_function_whose_name_is_too_long_for_it";
+    assert_eq!(
+        row(long, &totals_of(&[42]), same),
+        wanted(long, 1, ["0.042 us ", "0.042 us ", "0.000 us "])
+    );
+    // (half of the ticks, and a quarter of their squares)
+    assert_eq!(
+        row(
+            "x",
+            &totals_of(&[2_000_000_000, 6_000_000_000]),
+            |ticks| ticks / 2
+        ),
+        wanted("x", 2, ["4000000 us ", "2000000 us ", "2000000000000 us "])
+    );
+}
+
+/// Squares that are too large for 64 bits are converted all the same.
+#[test]
+fn large_squares_are_converted() {
+    let text = row("slow", &totals_of(&[0, 20_000_000_000]), |ticks| ticks / 2);
+    // (10 s: 1e7 us, and half the square of that)
+    let variance: f64 = text.split_whitespace().nth(6).unwrap().parse().unwrap();
+    assert!((variance / 5e13 - 1.).abs() < 1e-6, "{text}");
+}
