@@ -1,5 +1,5 @@
 # shellcheck shell=bash # sourced
-# Counting what passed and failed, for scripts that run several things.
+# Counting what passed and failed, for scripts that run several things. After lib.sh.
 
 passed=0 failed=0 skipped=0
 
@@ -36,6 +36,38 @@ summed() {
 	fi
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
 	echo "    ($name: $((SECONDS - start)) s)"
+}
+
+# beside NAME CMD...: as summed, but CMD begins now, as a process group of its own, and counts when it is joined:
+# one at a time.
+beside_pid='' beside_log=''
+beside() {
+	beside_name=$1 beside_start=$SECONDS
+	shift
+	beside_log=$(mktemp)
+	say "$beside_name begins, too; what it says comes at the end (now in $beside_log)"
+	set -m
+	"$@" >"$beside_log" 2>&1 </dev/null &
+	beside_pid=$!
+	set +m
+}
+joined() {
+	say "waiting for $beside_name: $beside_log"
+	beside_rc=0
+	wait "$beside_pid" || beside_rc=$?
+	beside_pid=''
+	summed "$beside_name" beside_said
+	echo "    ($beside_name, beside other things: $((SECONDS - beside_start)) s)"
+	rm -f "$beside_log"
+}
+beside_said() {
+	cat "$beside_log"
+	return "$beside_rc"
+}
+# For a trap on EXIT.
+end_beside() {
+	[[ -z $beside_pid ]] || kill -- "-$beside_pid" 2>/dev/null || true
+	rm -f "$beside_log"
 }
 
 # The last line, and the exit code.

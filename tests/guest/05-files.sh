@@ -6,9 +6,12 @@
 reload
 FILES=$(cd $R && find . -type f | sed 's|^\./||' | sort)
 
-# Only there to be opened and closed.
+# There is nothing to be read of these.
 write_only() {
-	[ "$1" = free_buffer ]
+	case $1 in
+	free_buffer | trace_marker | trace_marker_raw) true ;;
+	*) false ;;
+	esac
 }
 
 modes() {
@@ -54,8 +57,8 @@ symlinks() {
 # README has each file in a line of its own, "cpuN" for any CPU, with its other name after a comma.
 readme() {
 	grep -E '^  [A-Za-z]' $R/README | grep -v '^  #' | sed 's/^  //' >/tmp/readme.lines
-	sed 's/, /\n/' /tmp/readme.lines | sort -u >/tmp/readme.names
-	(cd $R && find . -type f -o -type l) | sed 's|^\./||; s|per_cpu/cpu[0-9]*/|per_cpu/cpuN/|' |
+	grep -v '^instances/' /tmp/readme.lines | sed 's/, /\n/' | sort -u >/tmp/readme.names
+	(cd $R && find . -type f -o -type l) | sed 's|^\./||; s|per_cpu/cpu[0-9]*/|per_cpu/cpuN/|; s|/function[0-9]*$|/functionN|' |
 		sort -u >/tmp/present
 	diff /tmp/readme.names /tmp/present
 	# And says something of each.
@@ -68,10 +71,10 @@ status_lines() {
 	is version "$(status version)" "$(modinfo -F version /rust_ftrace.ko | grep . || status version)"
 }
 
-# consuming FILE: what is read of it is gone, and reading on waits for more (15-pipe.sh, 16-raw.sh).
+# consuming FILE: what is read of it is gone, and reading on waits for more (15-pipe.sh, 16-raw.sh, 31-raw-pages.sh).
 consuming() {
 	case $1 in
-	trace_pipe | */trace_pipe | */raw) true ;;
+	trace_pipe | */trace_pipe | */trace_pipe_raw | */raw) true ;;
 	*) false ;;
 	esac
 }
@@ -83,7 +86,7 @@ read_in_any_size() {
 	echo 0 >$R/tracing_on
 	for f in $FILES; do
 		# (this one has the time in it)
-		case $f in */stats) continue ;; available_filter_functions) continue ;; esac
+		case $f in */stats) continue ;; available_filter_functions*) continue ;; esac
 		if consuming "$f" || write_only "$f"; then continue; fi
 		is "reading $f again" "$(fileio same $R/"$f")" ''
 	done
@@ -218,11 +221,11 @@ held_while_tracing() {
 }
 
 t 'the files of the issue are there, and all CPUs' wanted_files
-t 'directories are 0700, files 0400, 0600 or 0200, of root' modes
+texts 'directories are 0700, files 0400, 0600 or 0200, of root' modes
 t "tracefs's names are links" symlinks
 t 'README has every file, and nothing else' readme
 t 'status is made of "key: value"' status_lines
-t 'reads of every size, and seeks, give the same text' read_in_any_size
+texts 'reads of every size, and seeks, give the same text' read_in_any_size
 t 'good values are taken and read back' good_values
 t 'bad values end as in tracefs, and change nothing' bad_values
 t 'odd numbers too' odd_numbers

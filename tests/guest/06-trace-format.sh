@@ -3,6 +3,8 @@
 # The trace: tracefs's header and lines to the letter, and how it reads.
 . /tests/ktap.sh
 
+only_texts
+
 reload
 
 # What both tracers show of a few calls.

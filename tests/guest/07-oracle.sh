@@ -4,6 +4,8 @@
 # two traces agree call by call.
 . /tests/ktap.sh
 
+only_texts
+
 reload
 
 # Lines "cpu|comm|pid|function|parent|state|time" of a trace, in its order.
@@ -117,11 +119,9 @@ columns() {
 		}'
 }
 
-# on_both MODE COUNT: that work on each CPU at once. (a quarter of it on a debug kernel: what takes long
-# is to compare the lines)
+# on_both MODE COUNT: that work on each CPU at once.
 on_both() {
 	local pid count=$2
-	[ $SLOWER -eq 1 ] || count=$((count / 4))
 	calls "$1" "$count" 0 &
 	pid=$!
 	calls "$1" "$count" 1

@@ -86,6 +86,11 @@ small_reads() {
 	decoded_as_trace --size 97
 }
 
+torn_reads() {
+	work 20
+	decoded_as_trace --torn
+}
+
 spliced() {
 	work 20
 	decoded_as_trace --splice
@@ -381,10 +386,18 @@ clocks() {
 	is counts "$(awk 'NF == 8 { if (last && $2 <= last) exit 1; last = $2; n++ } END { print n }' /tmp/dump)" 10
 }
 
+woken() {
+	echo "$PARENT" >$R/filter
+	fileio wake $R/per_cpu/cpu0/raw >/tmp/woken
+	is 'as in tracefs' "$(cat /tmp/woken)" "$(fileio wake $T/per_cpu/cpu0/trace_pipe_raw)"
+	is 'end' "$(cat /tmp/woken)" 'splice 0'
+}
+
 t 'it decodes to what trace says' like_trace
-t 'small reads give the same' small_reads
+texts 'small reads give the same' small_reads
+t 'so do reads that end in a fault' torn_reads
 t 'splice gives the same' spliced
-t 'sub-buffers follow each other' subbufs
+texts 'sub-buffers follow each other' subbufs
 t 'what trace_pipe took is not in raw' with_pipe
 t 'lost events are counted exactly' lost
 t 'so they are while it is read' lost_under_load
@@ -395,6 +408,7 @@ t 'who polls goes on when the buffer is replaced' polled_then_resized
 t 'who polls goes on after a snapshot' polled_then_swapped
 t 'who polls goes on after free_buffer' polled_then_freed
 t 'splice waits for buffer_percent, and for the end' spliced_half
+t 'ioctl(0) ends a splice that waits, as in tracefs' woken
 t 'read waits for an event' read_blocks
 t 'two readers share' shared
 t 'all functions are traced, those of the readers too' everything

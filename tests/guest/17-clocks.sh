@@ -317,10 +317,10 @@ same_calls() {
 }
 
 t "tracefs's clocks, in its order" same_names
-t 'our stamps lie between stamps of the same clock in tracefs' same_time
+texts 'our stamps lie between stamps of the same clock in tracefs' same_time
 t 'choosing a clock clears buffers and snapshots' clears
 t 'no such clock: refused, named, nothing changed' refused
-t "the times in stats are in tracefs's form" stats_lines
+texts "the times in stats are in tracefs's form" stats_lines
 t 'no clock goes back within a CPU, chosen under load' under_load
 t 'nor when the time is set back by an hour' set_back
 if [ -n "$SLOW_SOURCE" ]; then
@@ -329,6 +329,6 @@ else
 	skip 'functions that the clock calls can be traced' 'no clocksource has any'
 fi
 t 'status says what local is made of' made_of
-t "the same calls as ftrace's local clock has them, to within 1 us" same_calls
+texts "the same calls as ftrace's local clock has them, to within 1 us" same_calls
 if [ -e /tmp/found ]; then cat /tmp/found; fi
 finish

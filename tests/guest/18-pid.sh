@@ -311,8 +311,8 @@ with_tracing_off() {
 t 'empty: no pid, and all are traced' empty
 t '> replaces, >> adds, ! takes out' edited
 t 'words that come in parts' words_in_parts
-t 'tracefs takes the same, and it means the same' as_in_tracefs
-t 'nonsense is refused, is named, and changes nothing' nonsense
+texts 'tracefs takes the same, and it means the same' as_in_tracefs
+texts 'nonsense is refused, is named, and changes nothing' nonsense
 t 'only the tasks in the list are traced' only_these
 t 'threads are told apart' by_thread
 t '0 is the idle tasks, of all CPUs' idle

@@ -124,7 +124,7 @@ words() {
 	fails sh -c "echo no_such_function:stacktrace >$R/filter"
 	fails sh -c "echo path_mount:stacktrace >$R/notrace"
 	is 'filter' "$(cat $R/filter)" '#### all functions enabled ####'
-	grep -qF "Not a number of stacks after ':stacktrace:'" $R/error_log
+	grep -qF 'Not a count after the command' $R/error_log
 }
 
 of_some() {
@@ -148,9 +148,27 @@ of_some() {
 	mount -t tmpfs none /tmp/m
 	umount /tmp/m
 	is 'mounts' "$(hits path_mount)" 1
+	# As in tracefs, > takes names out, but no commands.
 	echo >$R/filter
-	is 'filter' "$(cat $R/filter)" '#### all functions enabled ####'
+	is 'filter' "$(cat $R/filter | tr '\n' '|')" \
+		'#### all functions enabled ####|path_mount:stacktrace:count=0|'
 	is 'tracer' "$(cat $R/current_tracer)" nop
+	echo '!path_mount:stacktrace' >>$R/filter
+	is 'filter' "$(cat $R/filter)" '#### all functions enabled ####'
+	# Stacks are recorded without a tracer, too, and with the other one.
+	echo 'path_mount:stacktrace' >>$R/filter
+	is 'tracer' "$(cat $R/current_tracer)" nop
+	echo >$R/trace
+	mount -t tmpfs none /tmp/m
+	umount /tmp/m
+	is 'stacks' "$(grep -c ' => path_mount' $R/trace)" 1
+	echo 'path_mount vfs_get_tree' >$R/filter
+	echo function_graph >$R/current_tracer
+	mount -t tmpfs none /tmp/m
+	umount /tmp/m
+	cat $R/trace
+	is 'stacks' "$(grep -c ' => path_mount' $R/trace)" 1
+	[ "$(grep -c 'vfs_get_tree();' $R/trace)" -ge 1 ]
 }
 
 # All functions, the unwinder's own, interrupts of interrupts; options come and go meanwhile.

@@ -3,10 +3,7 @@
 # Arguments of calls (options/func-args), with the kernel's own tracer as oracle.
 . /tests/ktap.sh
 
-if [ "$KERNEL" = debug ]; then
-	echo '1..0 # SKIP text is the same on every kernel, and this one is slow'
-	exit 0
-fi
+only_texts
 
 reload
 

@@ -21,19 +21,21 @@ shapes() {
 durations() {
 	calls_in "$1" | sed -nE 's/^ *[0-9]+\) [^0-9]*([0-9.]+) us .*/\1/p'
 }
+# Some hundreds, of which some call others.
+many() {
+	local pattern
+	# (not every kernel has some of each)
+	for pattern in 'path_*' 'vfs_*' 'security_*' '*mount*' 'do_*' '*nanosleep*' '*schedule'; do
+		echo "$pattern" >>$R/filter || :
+	done
+}
 # Hooking all functions takes minutes on a debug kernel.
 if [ "$SLOWER" -eq 1 ]; then
 	MANY=100
 	all() { :; }
 else
 	MANY=10
-	all() {
-		local pattern
-		# (not every kernel has some of each)
-		for pattern in 'path_*' 'vfs_*' 'security_*' '*mount*' 'do_*' '*nanosleep*' '*schedule'; do
-			echo "$pattern" >>$R/filter || :
-		done
-	}
+	all() { many; }
 fi
 graph() {
 	echo function_graph >$R/current_tracer
@@ -100,7 +102,7 @@ one_below_a_root() {
 
 not_below() {
 	echo "$MOUNT" >$R/graph_function
-	all
+	many
 	graph
 	mount_once
 	echo 0 >$R/tracing_on
@@ -130,7 +132,7 @@ depth_limit() {
 	echo "$MOUNT" >$R/graph_function
 	echo 2 >$R/max_depth
 	says $R/max_graph_depth 2
-	all
+	many
 	graph
 	mount_once
 	echo 0 >$R/tracing_on
@@ -149,7 +151,7 @@ threshold() {
 	echo hrtimer_nanosleep >$R/graph_function
 	echo 20000 >$R/tracing_thresh
 	says $R/tracing_thresh 20000
-	all
+	many
 	graph
 	nap 50000
 	nap 1000
@@ -228,7 +230,7 @@ clock_changes() {
 # A task that never comes back from a root leaves nothing behind.
 exits_inside() {
 	echo 'do_exit' >$R/graph_function
-	all
+	many
 	graph
 	for i in $(seq "$(some 40)"); do calls getppid 1; done
 	echo 0 >$R/tracing_on

@@ -3,6 +3,7 @@
 #
 #	t 'what holds' function		runs function with errexit and xtrace; its log is
 #					shown if it fails
+#	texts 'what holds' function	the same, but not on a debug kernel
 #	skip 'what holds' 'why not'
 #	finish				prints the plan; a file that ends before has none, and fails
 
@@ -12,6 +13,9 @@ T=/sys/kernel/tracing
 SIZE_KB=1408
 # And a sub-buffer's.
 SUBBUF_KB=16
+
+# As a mask; nothing here changes the kernel's own.
+ALL_CPUS=$(cat $T/tracing_cpumask)
 
 tests=0
 failures=0
@@ -42,6 +46,21 @@ t() {
 skip() {
 	tests=$((tests + 1))
 	echo "ok $tests $1 # SKIP $2"
+}
+
+# For what is shown, or refused, alike on every kernel, by code that other tests run too: a debug kernel is for
+# what its checkers find, and takes minutes.
+texts() {
+	if [ "$SLOWER" -eq 1 ]; then
+		t "$@"
+	else
+		skip "$1" 'the same on every kernel, and this one is slow'
+	fi
+}
+
+# For a whole file of such tests, at its begin.
+only_texts() {
+	[ "$SLOWER" -eq 1 ] || { echo '1..0 # SKIP texts are the same on every kernel, and this one is slow'; exit 0; }
 }
 
 finish() {
@@ -146,10 +165,16 @@ reset() {
 	local value
 	end_background
 	[ -e $R ] || return 0
+	for value in $R/instances/*; do if [ -d "$value" ]; then rmdir "$value"; fi; done
+	# (before the filter: it would count all functions)
+	echo 0 >$R/function_profile_enabled
 	echo nop >$R/current_tracer
 	echo >$R/filter
+	no_commands $R/filter
 	echo >$R/notrace
 	echo >$R/pid
+	echo >$R/notrace_pid
+	echo "$ALL_CPUS" >$R/tracing_cpumask
 	echo >$R/graph_function
 	echo >$R/graph_notrace
 	echo 0 >$R/max_depth
@@ -166,6 +191,16 @@ reset() {
 	echo 1 >$R/tracing_on
 	echo >$R/trace
 	echo >$R/error_log
+}
+
+# no_commands FILE: takes all commands out of it, a filter of ours or tracefs's: > does not.
+no_commands() {
+	local line name
+	while read -r line; do
+		name=${line%%:*}
+		# (one word may take out several)
+		case $line in *:mod:*) ;; *:*) echo "!${name%% *}:${line#*:}" >>"$1" 2>/dev/null || : ;; esac
+	done <"$1"
 }
 
 # The lines of events of a trace read from stdin or FILE.
@@ -207,7 +242,8 @@ accounts_agree() {
 				if (f ~ /status$/) {
 					is("written", value[f, "events written"], value[f, "events read"] + \
 						value[f, "events present"] + value[f, "events overwritten"])
-					is("hits", value[f, "hits"], value[f, "events written"] + value[f, "events lost"])
+					is("hits and marks", value[f, "hits"] + value[f, "marks"], \
+						value[f, "events written"] + value[f, "events lost"])
 					all = value[f, "events written"]
 					continue
 				}
@@ -226,6 +262,7 @@ accounts_agree() {
 stock_off() {
 	echo nop >$T/current_tracer
 	echo >$T/set_ftrace_filter
+	no_commands $T/set_ftrace_filter
 	echo >$T/set_ftrace_notrace
 	echo 0 >$T/options/func_stack_trace 2>/dev/null
 	if [ -e $T/options/func-args ]; then echo 0 >$T/options/func-args; fi
@@ -344,6 +381,11 @@ case $KERNEL in
 debug) SLOWER=10 ;;
 *) SLOWER=1 ;;
 esac
+
+# one_of_each: of the paths of files on stdin, those to try: on a slow kernel one of each kind.
+one_of_each() {
+	if [ "$SLOWER" -eq 1 ]; then cat; else grep -vE '/options/[^o]|/per_cpu/cpu[1-9]|/instances/.*/(options|per_cpu)/'; fi
+}
 
 # some COUNT: how often to do what takes long: on a slow kernel less often, but not just once.
 some() {

@@ -17,6 +17,7 @@
  *	fileio stream PATH SIZE [SIZE...]	the same, what was read is put out at once
  *	fileio drain PATH SIZE [SIZE...]	the same with O_NONBLOCK; "EAGAIN" on stderr if that ends it
  *	fileio poll PATH		prints "wait" if there is nothing to read, and "ready" when there is
+ *	fileio wake PATH		splices it; once that waits, ioctl(0), and prints what the splice ends with
  *	fileio again PATH COUNT		reads it all COUNT times through one descriptor, with lseek()
  *	fileio open PATH r|w|rw		opens and closes, prints as write does
  *	fileio seek PATH OFFSET SIZE	reads SIZE bytes from OFFSET on
@@ -25,9 +26,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* Says so, but does not end the line. */
@@ -232,6 +236,54 @@ static int copy(int fd, char *const *sizes, int count, int use_pread)
 	}
 }
 
+static int sleeps(pid_t pid)
+{
+	char path[32], state = 0;
+	FILE *stat;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	stat = fopen(path, "r");
+	if (!stat || fscanf(stat, "%*d (%*[^)]) %c", &state) != 1)
+		state = 0;
+	if (stat)
+		fclose(stat);
+	return state == 'S';
+}
+
+static int do_wake(const char *path)
+{
+	int fd = open(path, O_RDONLY), status, left, pipes[2];
+	pid_t child;
+
+	if (fd < 0 || pipe(pipes))
+		return failed("open");
+	child = fork();
+	if (!child) {
+		ssize_t got = splice(fd, NULL, pipes[1], NULL, 65536, 0);
+
+		if (got < 0)
+			_exit(failed("splice"));
+		printf("splice %zd\n", got);
+		fflush(stdout);
+		_exit(0);
+	}
+	for (left = 2000; !sleeps(child) && left; left--)
+		usleep(10000);
+	if (ioctl(fd, 0))
+		return failed("ioctl");
+	for (left = 1000; waitpid(child, &status, WNOHANG) != child; left--) {
+		if (!left) {
+			puts("goes on");
+			fflush(stdout);
+			kill(child, SIGKILL);
+			waitpid(child, &status, 0);
+			return 0;
+		}
+		usleep(10000);
+	}
+	return WEXITSTATUS(status);
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode;
@@ -251,6 +303,8 @@ int main(int argc, char **argv)
 		return do_same(argv[2]);
 	if (!strcmp(mode, "poll"))
 		return do_poll(argv[2]);
+	if (!strcmp(mode, "wake"))
+		return do_wake(argv[2]);
 	if (argc < 4)
 		return 2;
 	if (!strcmp(mode, "open")) {

@@ -6,6 +6,7 @@
  *		--size BYTES	of each read (default 65536)
  *		--poll		polls before each read; prints "wait" when there is nothing yet
  *		--splice	splices into a pipe, and reads that
+ *		--torn		reads to where only the first 1000 bytes can be written
  *		--nonblock	opens with O_NONBLOCK, and ends at EAGAIN
  *		--copy PATH	keeps the bytes as they are there
  *		--headers	prints a line for each record, too
@@ -28,7 +29,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+#include "symbols.h"
 
 #define HEADER_BYTES	96
 #define SLOT_BYTES	16
@@ -40,53 +44,7 @@ struct task {
 	char comm[17];
 };
 
-struct symbol {
-	uint64_t address;
-	char *name;
-};
-
 static int show_headers, only_stamps, no_events;
-static struct symbol *symbols;
-static size_t symbol_count;
-
-static void load_symbols(const char *path)
-{
-	FILE *file = fopen(path, "r");
-	char line[512], *name;
-	uint64_t address;
-
-	if (!file) {
-		perror(path);
-		exit(1);
-	}
-	while (fgets(line, sizeof(line), file)) {
-		address = strtoull(line, &name, 16);
-		name[strcspn(name, "\n")] = 0;
-		if (!(symbol_count & (symbol_count + 1)))
-			symbols = realloc(symbols, (symbol_count + 1) * 2 * sizeof(*symbols));
-		symbols[symbol_count++] = (struct symbol){ address, strdup(name + 1) };
-	}
-	fclose(file);
-}
-
-/* The name of the function that address is in: the nearest below. Without symbols, the address. */
-static const char *function(uint64_t address, char *room)
-{
-	size_t low = 0, high = symbol_count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (symbols[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low)
-		return symbols[low - 1].name;
-	sprintf(room, "%" PRIx64, address);
-	return room;
-}
 
 static uint64_t number(const uint8_t *from, int bytes)
 {
@@ -177,6 +135,12 @@ static const char *record(const uint8_t *header, const uint8_t *slots)
 			wide = longer = 0;
 			events++;
 			break;
+		case 67:
+		case 68:
+			if (!no_events && !only_stamps)
+				printf("mark %u\n", (unsigned)(w1 >> 32));
+			events++;
+			break;
 		case 5:
 			wide = (w1 & 0xffffffff00000000) | w0 >> 32;
 			break;
@@ -196,7 +160,7 @@ static size_t decode(const uint8_t *from, size_t length)
 		size_t bytes = header_bytes + number(header + 12, 4) * SLOT_BYTES;
 		const char *wrong;
 
-		if (memcmp(header, "RFTR", 4) || number(header + 4, 2) != 2 ||
+		if (memcmp(header, "RFTR", 4) || number(header + 4, 2) != 3 ||
 		    header_bytes < HEADER_BYTES) {
 			puts("no header");
 			exit(1);
@@ -213,12 +177,26 @@ static size_t decode(const uint8_t *from, size_t length)
 	return done;
 }
 
+/* So many bytes right before some that nobody can write. */
+static uint8_t *torn_memory(size_t bytes)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	uint8_t *at = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (at == MAP_FAILED || mprotect(at + page, page, PROT_NONE)) {
+		perror("mmap");
+		exit(1);
+	}
+	return at + page - bytes;
+}
+
 int main(int argc, char **argv)
 {
 	static uint8_t buffer[1 << 22];
 	size_t length = 0, size = 65536;
 	int polls = 0, splices = 0, flags = O_RDONLY, pipes[2], copy = -1, fd, i;
 	const char *end = "end";
+	uint8_t *torn = NULL;
 
 	for (i = 1; i < argc - 1; i++) {
 		if (!strcmp(argv[i], "--size"))
@@ -227,6 +205,8 @@ int main(int argc, char **argv)
 			polls = 1;
 		else if (!strcmp(argv[i], "--splice"))
 			splices = 1;
+		else if (!strcmp(argv[i], "--torn"))
+			torn = torn_memory(1000);
 		else if (!strcmp(argv[i], "--nonblock"))
 			flags |= O_NONBLOCK;
 		else if (!strcmp(argv[i], "--headers"))
@@ -269,7 +249,9 @@ int main(int argc, char **argv)
 			if (got > 0)
 				got = read(pipes[0], buffer + length, got);
 		} else {
-			got = read(fd, buffer + length, want);
+			got = read(fd, torn ? torn : buffer + length, want);
+			if (torn && got > 0)
+				memcpy(buffer + length, torn, got);
 		}
 		if (got < 0) {
 			end = strerrorname_np(errno);
