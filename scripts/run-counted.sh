@@ -2,6 +2,8 @@
 # Counting what passed and failed, for scripts that run several things. After lib.sh.
 
 passed=0 failed=0 skipped=0
+# What failed, to be said again at the end: one may have been told of hours of output before.
+wrongs=''
 
 # counted NAME CMD...: CMD passes or fails as one.
 counted() {
@@ -14,26 +16,44 @@ counted() {
 	else
 		failed=$((failed + 1))
 		printf '%s\n' "FAIL: $name"
+		wrongs+="FAIL: $name"$'\n'
 	fi
+}
+
+# failures FILE: what it says that failed, each with what is indented below it. The last list of these has all
+# that was said before it. "not ok" is all that some have to say.
+failures() {
+	awk '
+		/^--- what failed$/ { all = ""; next }
+		/^FAIL: / { all = all $0 "\n"; below = 1; next }
+		below && /^    [^(]/ { all = all $0 "\n"; next }
+		{ below = 0 }
+		/^not ok / { others = others "FAIL: " $0 "\n" }
+		END { printf "%s", all == "" ? others : all }' "$1"
 }
 
 # summed NAME CMD...: CMD ends with a line "N passed, N failed[, N skipped]"; that is added.
 summed() {
-	local name=$1 out rc=0 p f s start=$SECONDS
+	local name=$1 out rc=0 p f s start=${since:-$SECONDS} new
 	shift
 	printf '%s\n' "--- $name"
 	out=$(mktemp)
 	"$@" </dev/null | tee "$out" || rc=1
 	read -r p f s <<<"$(sed -nE '$s/^([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?$/\1 \2 \4/p' "$out")"
-	rm -f "$out"
+	new=$(failures "$out")
 	if [[ -z ${f:-} ]]; then
 		# It did not come as far as its last line.
 		p=0 f=1
-		printf '%s\n' "FAIL: $name"
+		new+="${new:+$'\n'}FAIL: $name did not come to its end"
+		printf '%s\n' "${new##*$'\n'}"
+		new+=$'\n'$(tail -n 15 "$out" | sed 's/^/    /')
 	elif ((rc && f == 0)); then
 		f=1
-		printf '%s\n' "FAIL: $name: ended with an error"
+		new+="${new:+$'\n'}FAIL: $name: ended with an error"
+		printf '%s\n' "${new##*$'\n'}"
 	fi
+	rm -f "$out"
+	[[ -z $new ]] || wrongs+=$new$'\n'
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
 	echo "    ($name: $((SECONDS - start)) s)"
 }
@@ -56,8 +76,7 @@ joined() {
 	beside_rc=0
 	wait "$beside_pid" || beside_rc=$?
 	beside_pid=''
-	summed "$beside_name" beside_said
-	echo "    ($beside_name, beside other things: $((SECONDS - beside_start)) s)"
+	since=$beside_start summed "$beside_name" beside_said
 	rm -f "$beside_log"
 }
 beside_said() {
@@ -70,8 +89,12 @@ end_beside() {
 	rm -f "$beside_log"
 }
 
-# The last line, and the exit code.
+# What failed, the last line, and the exit code.
 total() {
+	if ((failed)); then
+		echo "--- what failed"
+		printf '%s' "$wrongs"
+	fi
 	if ((skipped)); then
 		echo "$passed passed, $failed failed, $skipped skipped"
 	else

@@ -113,6 +113,7 @@ fresh
 expect fail "an empty result" "did not come to their end"
 
 result_becomes "a failed test" "01-load.sh: 1 loads" 's/^ok 1 loads/not ok 1 loads/'
+result_becomes "why a test failed" $': 1 traces\n    # a comment' 's/^ok 1 traces/not ok 1 traces/'
 result_becomes "a test too few" "planned 2 tests, ran 1" '/^ok 1 loads/d'
 result_becomes "a test too many" "planned 1 tests, ran 2" 's/^ok 1 traces/&\nok 2 more/'
 result_becomes "no plan" "no plan" '/^1\.\.1/d'
