@@ -104,14 +104,21 @@ records_a_task() {
 	is_called_so_often "$PARENT" $CALLS
 	is 'all' "$(grep -c "$PARENT" /tmp/our.out)" $CALLS
 }
+# (a file of each says how often)
 keep_calling() {
-	background sh -c 'while :; do umask 22; usleep 10000; done'
+	background sh -c 'while :; do umask 22; echo >>/tmp/called.$$; usleep 10000; done'
 }
+cat >/tmp/until_it_calls <<'END'
+calls() { wc -l <"/tmp/called.$1"; }
+wanted=$(($(calls "$1") + 5))
+until [ "$(calls "$1")" -ge $wanted ]; do usleep 10000; done
+END
 records_a_pid() {
 	keep_calling
 	keep_calling
 	local pid=$!
-	ours sh /tmp/record -p function -l "$UMASK" -P $pid -- sleep 2
+	until_true 10 test -s /tmp/called.$pid
+	ours sh /tmp/record -p function -l "$UMASK" -P $pid -- sh /tmp/until_it_calls $pid
 	sed -nE 's/^ *sh-([0-9]+) .*function: .*/\1/p' /tmp/our.out | sort -u >/tmp/pids
 	says /tmp/pids $pid
 }
