@@ -34,8 +34,7 @@ impl Comms {
     }
 
     fn note(&mut self, task: Task) -> Result {
-        if let Some(known) = self.recent.get_mut(&task.pid()) {
-            *known = task;
+        if renamed(&mut self.recent, task) {
             return Ok(());
         }
         if self.count >= KEPT {
@@ -46,6 +45,17 @@ impl Comms {
             .try_create_and_insert(task.pid(), task, GFP_KERNEL)?;
         self.count = self.count.saturating_add(1);
         Ok(())
+    }
+}
+
+/// Gives the task its last name, if it is among these.
+fn renamed(tasks: &mut RBTree<i32, Task>, task: Task) -> bool {
+    match tasks.get_mut(&task.pid()) {
+        Some(known) => {
+            *known = task;
+            true
+        }
+        None => false,
     }
 }
 
@@ -66,19 +76,21 @@ impl Instance {
     ///
     /// `ENOMEM` if there is no memory; those of `user`.
     pub(crate) fn for_each_task(&self, mut user: impl FnMut(&Task) -> Result) -> Result {
-        let mut tasks = KVVec::new();
+        // (not `comms`, which would be locked while all buffers are read)
+        let mut there = RBTree::new();
         for source in self.sources(None, Which::Live)? {
             let ring = source.buffer.ring();
             let mut cursor = Cursor::new(ring, SubbufCopy::new(ring)?, source.buffer.position());
             let mut last = None;
             while let Some(event) = cursor.next(ring) {
-                if last.replace(event.task) != Some(event.task) {
-                    tasks.push(event.task, GFP_KERNEL)?;
+                let task = event.task;
+                if last.replace(task) != Some(task) && !renamed(&mut there, task) {
+                    there.try_create_and_insert(task.pid(), task, GFP_KERNEL)?;
                 }
             }
         }
         let mut comms = self.comms.lock();
-        for task in &tasks {
+        for task in there.values() {
             comms.note(*task)?;
         }
         let Comms { recent, older, .. } = &*comms;
