@@ -122,7 +122,8 @@ last_ones_seen() {
 
 all_functions() {
 	reload
-	echo 256 >$R/buffer_size_kb
+	# (a process of a debug kernel does more at its end)
+	echo $((SLOWER > 1 ? 2048 : 256)) >$R/buffer_size_kb
 	echo function >$R/current_tracer
 	says $R/filter '#### all functions enabled ####'
 	is armed "$(status 'armed functions')" "$(grep -c . /tmp/available)"

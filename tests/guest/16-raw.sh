@@ -116,6 +116,8 @@ subbufs() {
 
 with_pipe() {
 	local of_pipe
+	# (of another size, so made anew: the events of a buffer are counted from there)
+	echo 512 >$R/buffer_size_kb
 	echo "$YIELD" >$R/filter
 	calls yields 100 0
 	echo 0 >$R/tracing_on

@@ -95,21 +95,9 @@ typed() {
 	cmp /tmp/typed.trace /tmp/typed.pipe
 }
 
-# What tracefs says to the same words.
-listed() {
-	local word
-	for word in "$@"; do
-		echo "$word" >>$T/set_ftrace_filter
-		echo "$word" >>$R/filter
-		cat $T/set_ftrace_filter >/tmp/stock.list
-		cat $R/filter >/tmp/our.list
-		diff /tmp/stock.list /tmp/our.list
-	done
-}
-
 words() {
 	stock_off
-	listed 'path_mount:stacktrace' 'path_umount:stacktrace:3' '!path_mount:stacktrace' \
+	listed_as_there cat 'path_mount:stacktrace' 'path_umount:stacktrace:3' '!path_mount:stacktrace' \
 		'!path_umount:stacktrace:0' 'path_mount:stacktrace:5' 'path_mount'
 	is 'tracer' "$(cat $R/current_tracer)" function
 	# > empties the list of names, as there, and leaves the rest.
@@ -117,7 +105,7 @@ words() {
 	echo path_umount >$R/filter
 	cat $T/set_ftrace_filter >/tmp/stock.list
 	diff /tmp/stock.list $R/filter
-	listed '!path_umount' '!path_mount:stacktrace:0'
+	listed_as_there cat '!path_umount' '!path_mount:stacktrace:0'
 	is 'tracer' "$(cat $R/current_tracer)" nop
 	stock_off
 	fails sh -c "echo path_mount:stacktrace:some >$R/filter"

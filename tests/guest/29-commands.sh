@@ -10,29 +10,17 @@ commands() {
 	grep -v '^#' $R/filter | tr '\n' ' ' | sed 's/ $//'
 }
 
-# What tracefs says to the same words, in any order.
-listed() {
-	local word
-	for word in "$@"; do
-		echo "$word" >>$T/set_ftrace_filter
-		echo "$word" >>$R/filter
-		sort $T/set_ftrace_filter >/tmp/stock.list
-		sort $R/filter >/tmp/our.list
-		diff /tmp/stock.list /tmp/our.list
-	done
-}
-
 words() {
 	local word other
 	other=$(sys pivot_root)
 	stock_off
 	# (of functions that are not called meanwhile)
-	listed 'path_umount:traceoff' 'path_mount:traceon:3' "$other:dump" 'path_mount:traceoff:7' 'path_mount'
+	listed_as_there sort 'path_umount:traceoff' 'path_mount:traceon:3' "$other:dump" 'path_mount:traceoff:7' 'path_mount'
 	# (not every kernel has snapshots)
-	if [ -e $T/snapshot ]; then listed 'path_umount:snapshot:0x10' '!path_umount:snapshot:0'; fi
-	listed '!path_umount:traceoff' "!$other:dump:0" '!path_mount:traceon:3' '!path_mount:traceoff:0'
+	if [ -e $T/snapshot ]; then listed_as_there sort 'path_umount:snapshot:0x10' '!path_umount:snapshot:0'; fi
+	listed_as_there sort '!path_umount:traceoff' "!$other:dump:0" '!path_mount:traceon:3' '!path_mount:traceoff:0'
 	is 'tracer' "$(cat $R/current_tracer)" function
-	listed '!path_mount'
+	listed_as_there sort '!path_mount'
 	is 'tracer' "$(cat $R/current_tracer)" nop
 	stock_off
 	for word in 'path_mount:traceoff:x' 'path_mount:traceof' 'no_such_function:snapshot' ':dump' \

@@ -4,13 +4,7 @@
 . /tests/ktap.sh
 
 reload
-if [ -z "$TARGET_MOD" ]; then
-	echo "1..0 # SKIP no module to trace"
-	unload
-	exit 0
-fi
-MOD=/lib/modules/$RELEASE/$TARGET_MOD.ko
-F=$TARGET_MOD_FUNC
+needs_module
 
 gone() {
 	[ ! -e /sys/module/"$TARGET_MOD" ] || rmmod "$TARGET_MOD"

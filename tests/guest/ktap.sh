@@ -279,6 +279,19 @@ hooked_as_said() {
 	is count "$(grep -c . $R/enabled_functions)" "$(status 'armed functions')"
 }
 
+# listed_as_there ORDER WORD...: filter says to each word what tracefs says, in its order (cat) or in any (sort).
+listed_as_there() {
+	local order=$1 word
+	shift
+	for word; do
+		echo "$word" >>$T/set_ftrace_filter
+		echo "$word" >>$R/filter
+		$order $T/set_ftrace_filter >/tmp/stock.list
+		$order $R/filter >/tmp/our.list
+		diff /tmp/stock.list /tmp/our.list
+	done
+}
+
 # both_with OPTION FILTER COMMAND...: /tmp/stock.trace and /tmp/our.trace of what both tracers record of the
 # functions, with an option of both, while the command runs, as $pid.
 both_with() {
@@ -308,6 +321,17 @@ both_with() {
 graph_nesting() {
 	grep -v '^#' | sed -nE 's/^[^|]*\|  ( *)([a-zA-Z_][^ (]*)\(\).*/\1 \2/p' |
 		awk '{ match($0, /^ */); print (RLENGTH - 1) / 2, $1 }'
+}
+
+# needs_module: a test file about the functions of a module (MOD; F is one of them) ends here if there is none.
+needs_module() {
+	if [ -z "$TARGET_MOD" ]; then
+		echo "1..0 # SKIP no module to trace"
+		unload
+		exit 0
+	fi
+	# shellcheck disable=SC2034 # tests use them
+	MOD=/lib/modules/$RELEASE/$TARGET_MOD.ko F=$TARGET_MOD_FUNC
 }
 
 # --- functions to trace: which there are depends on the compiler
