@@ -9,11 +9,12 @@ use crate::support::task;
 /// Bytes of a task's stack.
 const STACK: u32 = 1 << 14;
 
-/// What is known of code: where the function of an address begins, and what it is; and which are traced. Nobody
-/// calls or jumps anywhere that is known.
+/// What is known of code: where the function of an address begins, and what it is; which are traced; and who calls
+/// a hidden one. Nobody jumps anywhere that is known.
 struct Sites {
     code: fn(u64) -> Code,
     is_traced: fn(u64) -> bool,
+    calls: fn(u64, u64) -> bool,
 }
 
 impl CallSites for Sites {
@@ -29,8 +30,8 @@ impl CallSites for Sites {
         false
     }
 
-    fn calls(&mut self, _from: u64, _to: u64) -> bool {
-        false
+    fn calls(&mut self, from: u64, to: u64) -> bool {
+        (self.calls)(from, to)
     }
 
     fn is_traced(&mut self, start: u64) -> bool {
@@ -42,6 +43,7 @@ impl CallSites for Sites {
 const NO_CODE: Sites = Sites {
     code: |_| Code::default(),
     is_traced: |_| true,
+    calls: |_, _| false,
 };
 
 /// Bytes of the stack window.
@@ -146,6 +148,10 @@ fn task_on_another_cpu() {
         (0, 9, HARDIRQ, 0x5000, 0),
         (3, 1, 0, 0x7d00, 3),
         (0, 9, HARDIRQ, 0x4f00, 1),
+        // It left no interrupt open when it went.
+        (3, 1, HARDIRQ, 0x5000, 0),
+        (0, 1, HARDIRQ, 0x4f00, 0),
+        (0, 1, 0, 0x7c00, 4),
     ]);
 }
 
@@ -245,6 +251,7 @@ const HOOKED: Sites = Sites {
         },
     },
     is_traced: |start| start == 0x2000,
+    calls: |_, _| false,
 };
 
 #[test]
@@ -279,6 +286,78 @@ fn jumps_where_returns_are_hooked() {
     }
 }
 
+/// Functions of 256 bytes: `TRACED` and those from `CALLEES` on are traced, and `HIDDEN` is called by `TRACED`.
+const TRACED: u64 = 0x2000;
+const HIDDEN: u64 = 0x3000;
+const CALLEES: u64 = 0x4000;
+const WITH_HIDDEN: Sites = Sites {
+    code: |address| Code {
+        start: address & !0xff,
+        role: Role::Plain,
+    },
+    is_traced: |start| start != HIDDEN,
+    calls: |from, to| from == TRACED && to == HIDDEN,
+};
+
+/// Entries as (ip, parent_ip, bits of the level, stack pointer, depth).
+fn play_hidden(steps: &[(u64, u64, u32, u64, usize)]) {
+    let mut replay = Replay::new(STACK);
+    for (index, &(ip, parent_ip, level, sp, wanted)) in steps.iter().enumerate() {
+        let event = Event {
+            ip,
+            parent_ip,
+            context: Context(Context::place(sp, 0) | level),
+            task: task(1, 1, "task"),
+            ..Event::default()
+        };
+        let entered = replay
+            .enter(0, &event, &mut { WITH_HIDDEN })
+            .expect("memory");
+        assert_eq!(entered.depth, wanted, "step {index}");
+    }
+}
+
+#[test]
+fn arguments_on_the_stack() {
+    // (it is not known who calls the hidden function)
+    // What a hidden function pushes for its callees differs: by up to 8 words they are siblings.
+    for bytes in [8, 64] {
+        play_hidden(&[
+            (TRACED + 0x100, 0x9050, IRQS_ON, 0x3f00, 0),
+            (CALLEES, HIDDEN + 0x10, IRQS_ON, 0x3e00, 1),
+            (CALLEES + 0x100, HIDDEN + 0x20, IRQS_ON, 0x3e00 - bytes, 1),
+        ]);
+    }
+    // More than any function gets: another call of the hidden function, in the callee.
+    play_hidden(&[
+        (TRACED + 0x100, 0x9050, IRQS_ON, 0x3f00, 0),
+        (CALLEES, HIDDEN + 0x10, IRQS_ON, 0x3e00, 1),
+        (CALLEES + 0x100, HIDDEN + 0x20, IRQS_ON, 0x3e00 - 72, 2),
+    ]);
+}
+
+#[test]
+fn who_calls_a_hidden_function() {
+    play_hidden(&[
+        (TRACED, 0x9050, IRQS_ON, 0x3f00, 0),
+        // It has returned when the hidden function is called, though what that calls lies deeper.
+        (CALLEES, TRACED + 0x10, IRQS_ON, 0x3e00, 1),
+        (CALLEES + 0x100, HIDDEN + 0x10, IRQS_ON, 0x3d00, 1),
+    ]);
+}
+
+#[test]
+fn back_from_another_stack() {
+    play_hidden(&[
+        (TRACED, 0x9050, IRQS_ON, 0x3f00, 0),
+        // With interrupts off, on a stack elsewhere, and what that calls there.
+        (CALLEES, TRACED + 0x10, 0, 0xff00, 1),
+        (CALLEES + 0x100, CALLEES + 0x10, 0, 0xfe00, 2),
+        // The task's own stack again: nothing is left of it, whatever lies where.
+        (CALLEES + 0x200, 0x9150, IRQS_ON, 0x3e00, 1),
+    ]);
+}
+
 #[test]
 fn a_root_that_is_missing() {
     let mut replay = Replay::new(STACK);
@@ -311,6 +390,9 @@ fn another_task_with_the_same_pid() {
         (0, 1, IRQS_ON, 0x4000 - 0x200, 1),
         (0, 1, IRQS_ON, 0x8000 - 0x300, 0),
         (0, 1, IRQS_ON, 0x8000 - 0x400, 1),
+        // A stack below the one before, where its own calls would lie deeper.
+        (0, 1, IRQS_ON, 0x4000 - 0x100, 0),
+        (0, 1, IRQS_ON, 0x4000 - 0x200, 1),
     ]);
 }
 
