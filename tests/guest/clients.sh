@@ -13,7 +13,7 @@ NEWER=/clients/backports/bin/perf
 
 # with_their_tools COMMAND...: a program of Debian's, and what it calls.
 with_their_tools() {
-	PATH=/clients/bin:$PATH timeout "$((60 * SLOWER))" "$@"
+	PATH=/clients/bin:$PATH timeout -k 5 "$((60 * SLOWER))" "$@"
 }
 
 # stock COMMAND...: /tmp/stock.out and /tmp/stock.err of it, with the kernel's tracer.
@@ -82,6 +82,8 @@ BELOW=$(pick __task_pid_nr_ns __rcu_read_lock)
 # Arming few functions takes less time than all.
 GRAPH="-p function_graph -g $PARENT -l $PARENT -l $BELOW"
 
+# (of a file of tests that was ended)
+umount /proc/kallsyms 2>/dev/null || :
 # little_kallsyms: trace-cmd record copies that, all 10 MB of it. Where that is not what is tested, it finds
 # less there.
 little_kallsyms() {
