@@ -67,6 +67,14 @@ result_becomes() {
 	expect fail "$1" "$2"
 }
 
+# long: more lines than a pipe holds.
+long() {
+	seq -f '[    3.5] line %.0f of a long log' 10000
+}
+
+fresh
+long >>"$dir/console"
+expect pass "a long log"
 fresh
 expect pass "a clean run" "4 passed, 0 failed, 2 skipped"
 clean_console | sed 's/$/\r/' >"$dir/console"
@@ -152,6 +160,8 @@ stale() {
 int3='Oops: int3: 0000 [#1] SMP NOPTI'
 died "$int3" '0f <1f> 44'
 stale 'a breakpoint that is not there' '02-trace.sh 5'
+long >>"$dir/console"
+stale 'the same in a long log' '02-trace.sh 5'
 sed -i '4i [    2.4] WARNING: before it' "$dir/console"
 stale 'a complaint before it' ''
 died "$int3" 'cc <1f> 44'
