@@ -11,8 +11,8 @@ use super::Context;
 use crate::engine::decode::{Event, What};
 use crate::engine::graph;
 use crate::engine::kernel_page::KernelPage;
-use crate::engine::slot::Task;
 use crate::instance::buffers::Source;
+use crate::instance::comms::Seen;
 use crate::machine::Timeline;
 
 /// `trace_pipe_raw`, of one CPU.
@@ -22,7 +22,7 @@ pub(super) type KernelPagesFile = Drain<KernelPages>;
 pub(super) struct KernelPages {
     page: KernelPage<KVVec<u8>>,
     /// The tasks of its events, each once in a row.
-    tasks: KVec<Task>,
+    tasks: KVec<Seen>,
 }
 
 /// When an event was, and how long its call took, in ticks of the clock that is shown.
@@ -63,8 +63,9 @@ impl Contents for KernelPages {
                     // A page says what was lost before it.
                     return false;
                 }
-                if tasks.last() != Some(&event.task) {
-                    has_room = tasks.push(event.task, GFP_KERNEL).is_ok();
+                let (time, task) = (event.time, event.task);
+                if tasks.last().is_none_or(|last| last.task != task) {
+                    has_room = tasks.push(Seen { time, task }, GFP_KERNEL).is_ok();
                     if !has_room {
                         return false;
                     }

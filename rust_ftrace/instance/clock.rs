@@ -35,6 +35,7 @@ impl Instance {
         buffers.clear(None);
         buffers.clear_snapshot(None);
         drop(buffers);
+        self.comms.lock().forget_time();
         recorder.set_gate(Gate::Pause, false);
         if control.tracer == Tracer::FunctionGraph {
             if let Err(error) = self.rearm(&mut control) {

@@ -15,13 +15,20 @@ use crate::engine::slot::Task;
 /// So many are kept at least: those that were noted last.
 const KEPT: usize = 1 << 15;
 
+/// A task as it was when an event of it was recorded, in ticks of the recording clock.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen {
+    pub(crate) time: u64,
+    pub(crate) task: Task,
+}
+
 /// Tasks by pid, the last name of each.
 pub(super) struct Comms {
-    recent: RBTree<i32, Task>,
+    recent: RBTree<i32, Seen>,
     /// How many there are in `recent`.
     count: usize,
     /// Those that were there before `recent` was begun.
-    older: RBTree<i32, Task>,
+    older: RBTree<i32, Seen>,
 }
 
 impl Comms {
@@ -33,8 +40,15 @@ impl Comms {
         }
     }
 
-    fn note(&mut self, task: Task) -> Result {
-        if renamed(&mut self.recent, task) {
+    /// What was seen before another clock ran is older than all that will be.
+    pub(super) fn forget_time(&mut self) {
+        for seen in self.recent.values_mut() {
+            seen.time = 0;
+        }
+    }
+
+    fn note(&mut self, seen: Seen) -> Result {
+        if is_known(&mut self.recent, seen) {
             return Ok(());
         }
         if self.count >= KEPT {
@@ -42,17 +56,19 @@ impl Comms {
             self.count = 0;
         }
         self.recent
-            .try_create_and_insert(task.pid(), task, GFP_KERNEL)?;
+            .try_create_and_insert(seen.task.pid(), seen, GFP_KERNEL)?;
         self.count = self.count.saturating_add(1);
         Ok(())
     }
 }
 
-/// Gives the task its last name, if it is among these.
-fn renamed(tasks: &mut RBTree<i32, Task>, task: Task) -> bool {
-    match tasks.get_mut(&task.pid()) {
+/// Whether the task is among these, which then have its last name: CPUs are read one after the other.
+fn is_known(tasks: &mut RBTree<i32, Seen>, seen: Seen) -> bool {
+    match tasks.get_mut(&seen.task.pid()) {
         Some(known) => {
-            *known = task;
+            if known.time <= seen.time {
+                *known = seen;
+            }
             true
         }
         None => false,
@@ -61,10 +77,10 @@ fn renamed(tasks: &mut RBTree<i32, Task>, task: Task) -> bool {
 
 impl Instance {
     /// Keeps the names of tasks. Without memory they are not kept.
-    pub(crate) fn note_tasks(&self, tasks: &[Task]) {
+    pub(crate) fn note_tasks(&self, tasks: &[Seen]) {
         let mut comms = self.comms.lock();
-        for task in tasks {
-            if comms.note(*task).is_err() {
+        for seen in tasks {
+            if comms.note(*seen).is_err() {
                 return;
             }
         }
@@ -83,21 +99,22 @@ impl Instance {
             let mut cursor = Cursor::new(ring, SubbufCopy::new(ring)?, source.buffer.position());
             let mut last = None;
             while let Some(event) = cursor.next(ring) {
-                let task = event.task;
-                if last.replace(task) != Some(task) && !renamed(&mut there, task) {
-                    there.try_create_and_insert(task.pid(), task, GFP_KERNEL)?;
+                let (time, task) = (event.time, event.task);
+                let seen = Seen { time, task };
+                if last.replace(task) != Some(task) && !is_known(&mut there, seen) {
+                    there.try_create_and_insert(task.pid(), seen, GFP_KERNEL)?;
                 }
             }
         }
         let mut comms = self.comms.lock();
-        for task in there.values() {
-            comms.note(*task)?;
+        for seen in there.values() {
+            comms.note(*seen)?;
         }
         let Comms { recent, older, .. } = &*comms;
-        for task in recent.values() {
-            user(task)?;
+        for seen in recent.values() {
+            user(&seen.task)?;
         }
-        for task in older.values() {
+        for Seen { task, .. } in older.values() {
             if recent.get(&task.pid()).is_none() {
                 user(task)?;
             }

@@ -5,7 +5,7 @@
 pub(crate) mod buffer;
 pub(crate) mod buffers;
 mod clock;
-mod comms;
+pub(crate) mod comms;
 mod error_log;
 pub(crate) mod functions;
 pub(crate) mod graph;

@@ -185,6 +185,22 @@ task_names() {
 	is 'each once' "$(sort $R/saved_cmdlines | uniq -d)" ''
 }
 
+# Whichever CPU is read last, the last name counts. (A shell calls getppid when it begins.)
+last_name() {
+	local pid
+	echo "$PARENT" >$R/filter
+	taskset 2 sh -c 'exec calls getppid 10 0' &
+	pid=$!
+	wait $pid
+	echo 0 >$R/tracing_on
+	grep -qE "^ *sh-$pid +\[001\]" $R/trace
+	grep -qE "^ *calls-$pid +\[000\]" $R/trace
+	is 'name in the buffer' "$(awk -v pid=$pid '$1 == pid { print $2 }' $R/saved_cmdlines)" calls
+	pages 0
+	pages 1
+	is 'name when taken' "$(awk -v pid=$pid '$1 == pid { print $2 }' $R/saved_cmdlines)" calls
+}
+
 # Stacks and arguments come with their entries.
 beside() {
 	echo "$YIELD" >$R/filter
@@ -210,5 +226,6 @@ t "pages are full, and given out whole" whole_pages
 t "what was lost is said" lost
 t "calls, with how long they took" calls_in_pages
 t "names of tasks are kept" task_names
+t 'the last name of a task that was on several CPUs' last_name
 t "stacks and arguments" beside
 finish
