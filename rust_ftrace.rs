@@ -32,7 +32,7 @@ mod tracer;
 use files::Directory;
 use instances::Instances;
 use machine::Machine;
-use sys::cpu::Hotplug;
+use sys::hotplug::Hotplug;
 use sys::modules::Notifier;
 
 /// The version, as `status` shows it.
@@ -58,12 +58,20 @@ impl kernel::InPlaceModule for RustFtrace {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         pin_init::pin_init_scope(|| {
             setup::check_kernel()?;
+            sys::lockdep::init();
             let machine = Arc::pin_init(Machine::new(), GFP_KERNEL)?;
             let instances = Arc::pin_init(Instances::new(machine)?, GFP_KERNEL)?;
-            setup::apply_parameters(instances.top())?;
             Ok(try_pin_init!(Self {
-                _hotplug <- Hotplug::new(c"rftrace:prepare", instances.clone()),
+                _hotplug <- Hotplug::new(instances.clone()),
                 _modules <- Notifier::new(instances.clone()),
+                // (nothing is armed before it is known what comes and goes)
+                _: {
+                    let result = setup::apply_parameters(instances.top());
+                    // (what is loaded stays then, so there is no use in saying that it is not)
+                    if !sys::dead_ftrace::is_known() {
+                        result?;
+                    }
+                },
                 _directory: Directory::top(NAME, &instances).inspect_err(setup::explain)?,
                 _instances: instances,
             }? Error))

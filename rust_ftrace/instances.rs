@@ -12,9 +12,8 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 use crate::files::Directory;
 use crate::instance::Instance;
 use crate::machine::Machine;
-use crate::sys::cpu::Prepare;
-use crate::sys::modules::Watch;
 use crate::sys::subdirectories::{Parent, Subdirectories};
+use crate::sys::{cpu, dead_ftrace, hotplug, lockdep, modules};
 
 /// An instance that a user made.
 struct Named {
@@ -35,8 +34,8 @@ struct Told {
 
 /// All instances.
 ///
-/// Locks are taken in the order `named`, `told`, and then those of an instance. CPU hotplug takes `told`, so nothing
-/// that waits for CPUs is called with it held; `named` is held while directories are made and removed.
+/// Locks are taken in the order `named`, those of an instance and the CPUs', `told`; with that held no other is taken,
+/// and nothing is waited for but memory: CPU hotplug takes it. `named` is held while directories are made and removed.
 #[pin_data]
 pub(crate) struct Instances {
     machine: Arc<Machine>,
@@ -55,7 +54,7 @@ impl Instances {
     /// `ENOMEM` if there is no memory.
     pub(crate) fn new(machine: Arc<Machine>) -> Result<impl PinInit<Self, Error>> {
         let top = Arc::pin_init(Instance::new(machine.clone())?, GFP_KERNEL)?;
-        Ok(try_pin_init!(Self {
+        let new = try_pin_init!(Self {
             machine,
             top,
             named <- new_mutex!(KVec::new()),
@@ -63,7 +62,11 @@ impl Instances {
                 instances: KVec::new(),
                 number: 0,
             }),
-        }? Error))
+        }? Error);
+        Ok(new.pin_chain(|this| {
+            lockdep::never_waits_with(|| drop(this.told.lock()));
+            Ok(())
+        }))
     }
 
     /// The top directory's.
@@ -132,6 +135,12 @@ impl Instances {
         instance.stop();
         drop(directory);
         self.tell_no_more(number);
+        // Who watches CPUs may have known of it still: it does not go in their hands.
+        drop(cpu::ReadLock::new());
+        if dead_ftrace::is_known() {
+            // Hooks may use it still.
+            core::mem::forget(instance);
+        }
     }
 }
 
@@ -182,16 +191,25 @@ unsafe impl Subdirectories for Instances {
     }
 }
 
-impl Prepare for Instances {
+impl hotplug::Watch for Instances {
     fn prepare(&self, cpu: CpuId) {
-        self.top.prepare(cpu);
-        for (_, instance) in &self.told.lock().instances {
-            instance.prepare(cpu);
-        }
+        self.for_each(|instance| instance.prepare(cpu));
+    }
+
+    fn online(&self, cpu: CpuId) {
+        self.for_each(|instance| instance.hand_on(cpu));
+    }
+
+    fn going(&self, cpu: CpuId) {
+        self.for_each(|instance| instance.going(cpu));
+    }
+
+    fn gone(&self, cpu: CpuId) {
+        self.for_each(|instance| instance.hand_on(cpu));
     }
 }
 
-impl Watch for Instances {
+impl modules::Watch for Instances {
     fn loads(&self, name: &[u8], text: &[Range<usize>]) {
         self.machine.module_loads(text);
         self.for_each(|instance| instance.loads(name));
@@ -208,6 +226,6 @@ impl Watch for Instances {
         self.for_each(|instance| instance.profile_forgets(text));
         // (before an instance's lock is taken: who hooks functions from here on does not see them)
         self.machine.module_leaves(text);
-        self.for_each(|instance| instance.going(text));
+        self.for_each(|instance| instance.module_going(text));
     }
 }

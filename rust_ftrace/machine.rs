@@ -2,7 +2,7 @@
 
 //! What is the machine's and not an instance's: the list of functions, and the clock.
 
-use core::ops::Range;
+use core::ops::{DerefMut, Range};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use kernel::prelude::*;
@@ -16,8 +16,9 @@ use crate::engine::render::TimeUnit;
 use crate::instance::graph::Calls;
 use crate::sys::clock;
 use crate::sys::context::cycles;
+use crate::sys::fgraph::Numbers;
 use crate::sys::seq_reader::read_btf;
-use crate::sys::symbols;
+use crate::sys::{symbols, tasks};
 
 /// How far two calibrations may differ, in ns beyond their own errors, for the time stamp counter
 /// to be taken for what the `local` clock is made of.
@@ -89,12 +90,47 @@ impl Timeline {
     }
 }
 
+/// Where things lie in the kernel, looked up once: that waits for CPUs and RCU. 0 where it does not say.
+struct Addresses {
+    /// `_stext` to `_etext`.
+    core_text: Range<u64>,
+    /// `__irqentry_text_start` to `__irqentry_text_end`.
+    irq_text: Range<u64>,
+    /// The kernel's own function for marks: programs' marks are shown as its, as in ftrace.
+    marker_ip: u64,
+}
+
+impl Addresses {
+    fn look_up() -> Self {
+        let found = symbols::addresses_of([
+            b"_stext".as_slice(),
+            b"_etext",
+            b"__irqentry_text_start",
+            b"__irqentry_text_end",
+            b"tracing_mark_write",
+            b"idle_threads",
+        ]);
+        let [.., idle_threads] = found;
+        // SAFETY: It is where the kernel has it.
+        unsafe { tasks::set_idle_threads(idle_threads) };
+        let [text, text_end, irq_text, irq_text_end, marker_ip, _] =
+            found.map(|address| address.unwrap_or(0));
+        Self {
+            core_text: text..text_end,
+            irq_text: irq_text..irq_text_end,
+            marker_ip,
+        }
+    }
+}
+
 /// What all instances share.
 #[pin_data]
 pub(crate) struct Machine {
     /// Read when first needed, and again after a module came or went.
     #[pin]
     catalog: Mutex<Option<Catalog>>,
+    /// Counts how often it was forgotten.
+    catalog_generation: AtomicU64,
     /// Where the functions of modules lie that were going when last heard of. ftrace lists those for some time yet.
     #[pin]
     leaving: Mutex<KVec<Range<usize>>>,
@@ -105,16 +141,12 @@ pub(crate) struct Machine {
     /// The conversion in use.
     #[pin]
     conversion: Mutex<Option<Calibration>>,
-    /// Where the code lies that interrupts come in by, once it was asked for.
-    #[pin]
-    irq_text: Mutex<Option<Range<u64>>>,
-    /// What programs' marks are shown as: the address of the kernel's own function for that, as in ftrace.
-    marker_ip: u64,
+    addresses: Addresses,
     /// Hooks of calls whose instance was removed.
     #[pin]
     calls: Mutex<KVec<Calls>>,
     #[pin]
-    hooking: Mutex<()>,
+    numbers: Mutex<Numbers>,
     /// Read when it is first asked for.
     #[pin]
     btf: Mutex<Option<Option<Arc<KernelBtf>>>>,
@@ -125,14 +157,14 @@ impl Machine {
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             catalog <- new_mutex!(None),
+            catalog_generation: AtomicU64::new(0),
             leaving <- new_mutex!(KVec::new()),
             modules_loaded: AtomicU64::new(0),
             local_is_counter: Self::look_at_clocks(),
             conversion <- new_mutex!(None),
-            irq_text <- new_mutex!(None),
-            marker_ip: symbols::address_of(b"tracing_mark_write").unwrap_or(0),
+            addresses: Addresses::look_up(),
             calls <- new_mutex!(KVec::new()),
-            hooking <- new_mutex!(()),
+            numbers <- new_mutex!(Numbers::new()),
             btf <- new_mutex!(None),
         }? Error)
     }
@@ -224,20 +256,14 @@ impl Machine {
         Some((looked_at.conversion, looked_at.seen_error))
     }
 
-    /// Where the code lies that interrupts come in by: `__irqentry_text_start` to `__irqentry_text_end`;
-    /// nowhere if the kernel does not say.
+    /// Where the code lies that interrupts come in by; nowhere if the kernel does not say.
     pub(crate) fn irq_text(&self) -> Range<u64> {
-        let mut kept = self.irq_text.lock();
-        let found = kept.get_or_insert_with(|| {
-            let address_of = |name: &[u8]| symbols::address_of(name).unwrap_or(0);
-            address_of(b"__irqentry_text_start")..address_of(b"__irqentry_text_end")
-        });
-        found.clone()
+        self.addresses.irq_text.clone()
     }
 
     /// What programs' marks are shown as.
     pub(crate) fn marker_ip(&self) -> u64 {
-        self.marker_ip
+        self.addresses.marker_ip
     }
 
     /// The types of the kernel; `None` if it does not say, or there is no memory.
@@ -259,8 +285,7 @@ impl Machine {
 
     /// Where the kernel's own text lies, without that of modules; empty if that is not known.
     pub(crate) fn core_text(&self) -> Range<u64> {
-        let address_of = |name: &[u8]| symbols::address_of(name).unwrap_or(0);
-        address_of(b"_stext")..address_of(b"_etext")
+        self.addresses.core_text.clone()
     }
 
     /// Calls `user` with the list of functions.
@@ -281,7 +306,13 @@ impl Machine {
     /// Forgets the list of functions: a module came or went.
     pub(crate) fn forget_catalog(&self) {
         let old = self.catalog.lock().take();
+        self.catalog_generation.fetch_add(1, Ordering::Relaxed);
         drop(old);
+    }
+
+    /// The number of the list of functions, another one after a module came or went.
+    pub(crate) fn catalog_generation(&self) -> u64 {
+        self.catalog_generation.load(Ordering::Relaxed)
     }
 
     /// The functions at addresses `text` are no longer to be traced: their module goes.
@@ -321,9 +352,10 @@ impl Machine {
         let _ = self.calls.lock().push(calls, GFP_KERNEL);
     }
 
-    /// Held while calls are hooked: see [`Probes::trace`](crate::sys::fprobe::Probes::trace).
-    pub(crate) fn hooks_calls(&self) -> impl Sized + '_ {
-        self.hooking.lock()
+    /// Held while calls are hooked, after an instance's `control`: for
+    /// [`Probes::trace`](crate::sys::fprobe::Probes::trace).
+    pub(crate) fn hooks_calls(&self) -> impl DerefMut<Target = Numbers> + '_ {
+        self.numbers.lock()
     }
 
     /// Bytes of memory that the list takes now.

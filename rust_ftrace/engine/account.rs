@@ -18,6 +18,9 @@ pub(crate) struct Counts {
     pub(crate) dropped: u64,
     /// Of events written or not: marks of programs.
     pub(crate) marks: u64,
+    /// Of events written or not: returns of calls. (A call in which nothing else was recorded is one event, its
+    /// entry.)
+    pub(crate) returns: u64,
 }
 
 impl Counts {
@@ -28,6 +31,7 @@ impl Counts {
             overrun: sum(self.overrun, other.overrun),
             dropped: sum(self.dropped, other.dropped),
             marks: sum(self.marks, other.marks),
+            returns: sum(self.returns, other.returns),
         }
     }
 
@@ -45,9 +49,10 @@ impl Counts {
         self.overrun.wrapping_add(self.dropped)
     }
 
-    /// Entries and returns of functions, recorded or not.
+    /// Entries of functions, recorded or not.
     pub(crate) fn hits(&self) -> u64 {
-        (self.written.wrapping_add(self.lost())).wrapping_sub(self.marks)
+        let events = self.written.wrapping_add(self.lost());
+        events.wrapping_sub(self.marks).wrapping_sub(self.returns)
     }
 
     /// Events whose place was taken, if `present` are still there.
@@ -90,5 +95,83 @@ impl Account {
     /// have finished.
     pub(crate) fn add_late(&mut self, end: Counts, finished: Counts) {
         self.earlier = self.earlier.plus(finished.minus(end));
+    }
+}
+
+/// Entries and returns that did not come as far as a ring that counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Elsewhere {
+    /// Their CPU had no ring.
+    pub(crate) without_buffer: u64,
+    /// Reading the clock made them.
+    pub(crate) by_clock: u64,
+    /// A snapshot was to be taken.
+    pub(crate) by_snapshot: u64,
+    /// Those among them that were returns.
+    pub(crate) returns: u64,
+}
+
+impl Elsewhere {
+    /// Counts that have come to `before` since.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            without_buffer: self.without_buffer.wrapping_sub(before.without_buffer),
+            by_clock: self.by_clock.wrapping_sub(before.by_clock),
+            by_snapshot: self.by_snapshot.wrapping_sub(before.by_snapshot),
+            returns: self.returns.wrapping_sub(before.returns),
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn lost(&self) -> u64 {
+        self.without_buffer
+            .wrapping_add(self.by_clock)
+            .wrapping_add(self.by_snapshot)
+    }
+
+    /// Those that were entries.
+    pub(crate) fn hits(&self) -> u64 {
+        self.lost().wrapping_sub(self.returns)
+    }
+}
+
+/// Growth of a total that is not ours, while that was of interest.
+///
+/// The total may shrink for a moment; growth is never negative.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Growth {
+    /// Until it was of no interest any more, the last time.
+    earlier: u64,
+    /// The total when it began to be of interest; `None` if it is not.
+    base: Option<u64>,
+}
+
+impl Growth {
+    /// Returns whether the total is of interest.
+    pub(crate) fn is_on(&self) -> bool {
+        self.base.is_some()
+    }
+
+    /// Goes on from `total`, unless it is on.
+    pub(crate) fn begin(&mut self, total: u64) {
+        self.base.get_or_insert(total);
+    }
+
+    /// Stops at `total`.
+    pub(crate) fn end(&mut self, total: u64) {
+        self.earlier = self.count(total);
+        self.base = None;
+    }
+
+    /// Counts from 0.
+    pub(crate) fn clear(&mut self, total: u64) {
+        self.earlier = 0;
+        self.base = self.base.map(|_| total);
+    }
+
+    /// The growth, if there are `total` now.
+    pub(crate) fn count(&self, total: u64) -> u64 {
+        let now = self.base.map_or(0, |base| total.saturating_sub(base));
+        self.earlier.wrapping_add(now)
     }
 }

@@ -153,7 +153,8 @@ impl<'a> Selector<'a> {
         self.module.is_some_and(|wanted| !wanted.inverted)
     }
 
-    fn matches_module(&self, module: Option<&[u8]>) -> bool {
+    /// Returns whether functions of this module, or (`None`) of the kernel itself, can be meant.
+    pub(crate) fn matches_module(&self, module: Option<&[u8]>) -> bool {
         match (self.module, module) {
             (None, _) => true,
             (Some(wanted), Some(module)) => glob::matches(wanted.name, module) != wanted.inverted,

@@ -3,8 +3,9 @@
 //! The profile: how often functions were called and how long that took, counted by each CPU in a table of its
 //! own. Every count is one instruction without a lock, which interrupts and NMIs come before or after.
 //!
-//! Functions have numbers, which they keep as long as anything is counted for them. [`Places`] says which, for
-//! all CPUs. What is shown is what `function_stat_show()` of kernel/trace/ftrace.c shows.
+//! Functions have numbers, which they keep as long as anything is counted for them, also while their module is not
+//! there. [`Places`] says which, for all CPUs. What is shown is what `function_stat_show()` of kernel/trace/ftrace.c
+//! shows.
 
 use core::fmt::{Result as FmtResult, Write};
 use core::ops::Deref;
@@ -119,6 +120,42 @@ impl Places {
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.slots).wrapping_add(size_of_val(&*self.ips))
     }
+}
+
+/// The functions by their numbers, once `new` ones have joined the `old`: those in `back`, which is sorted by
+/// address, get the numbers that are beside them there, others numbers that nobody has (0 in `old`) and that are
+/// free, or new ones.
+///
+/// # Errors
+///
+/// [`AllocError`] if there is no memory.
+pub(crate) fn numbered(
+    old: &[usize],
+    new: impl Iterator<Item = usize>,
+    back: &[(usize, usize)],
+    is_free: impl Fn(usize) -> bool,
+) -> Result<Vec<usize>, AllocError> {
+    let mut ips = Vec::new();
+    for ip in old {
+        ips.push(*ip)?;
+    }
+    // (each is looked at once)
+    let mut numbers = 0..old.len();
+    for ip in new {
+        let known = back.binary_search_by_key(&ip, |(ip, _)| *ip).ok();
+        let known = known.and_then(|index| Some(back.get(index)?.1));
+        let number = known.or_else(|| {
+            numbers.find(|number| {
+                let is_kept = back.iter().any(|(_, kept)| kept == number);
+                old.get(*number) == Some(&0) && !is_kept && is_free(*number)
+            })
+        });
+        match number.and_then(|number| ips.get_mut(number)) {
+            Some(slot) if *slot == 0 => *slot = ip,
+            _ => ips.push(ip)?,
+        }
+    }
+    Ok(ips)
 }
 
 /// What a CPU counts for a function. Written by it only.

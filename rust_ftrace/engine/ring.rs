@@ -83,6 +83,9 @@ pub(crate) unsafe trait Storage {
 
     /// An event was not written because the ring is closed. Called by writers, of any CPU.
     fn missed(&self) {}
+
+    /// An event of which [`Storage::missed`] was told was the return of a call. Called as that is.
+    fn missed_return(&self) {}
 }
 
 /// The call of a function, as the hook sees it.
@@ -272,6 +275,8 @@ struct Cold {
     dropped: Word,
     /// Marks, those included that could not be written.
     marks: Word,
+    /// Returns that are events of their own, those included that could not be written.
+    returns: Word,
     /// The token of the call whose entry is not complete yet, 0 for none. See [`call`].
     pending: Word,
     /// What tells this ring's tokens from those of others.
@@ -337,6 +342,7 @@ impl<S: Storage> Ring<S> {
                 overrun: Word::new(0),
                 dropped: Word::new(0),
                 marks: Word::new(0),
+                returns: Word::new(0),
                 pending: Word::new(0),
                 identity: 0,
             },
@@ -377,6 +383,11 @@ impl<S: Storage> Ring<S> {
     /// Events, written or not, that are marks of programs, and no entry of a function.
     pub(crate) fn marks(&self) -> u64 {
         self.cold.marks.load_relaxed()
+    }
+
+    /// Events, written or not, that are returns of calls, and no entry of a function.
+    pub(crate) fn returns(&self) -> u64 {
+        self.cold.returns.load_relaxed()
     }
 
     /// Says what happens to new events when the ring is full: whether they are dropped, or take the

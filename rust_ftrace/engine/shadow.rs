@@ -4,8 +4,8 @@
 //!
 //! fgraph keeps a frame for each call that is open, and in it some words for each of its users. Those of a
 //! call that is marked begin with a *mark*: their own address, by exclusive or with a secret of whoever
-//! wrote them, and three flags where an address has zeroes. So the marks of calls that are open can be found
-//! by looking at all words below, and no table of tasks is needed: what belongs to a task goes with it.
+//! wrote them, which is random, and three flags where an address has zeroes. So the marks of calls that are open can
+//! be found by looking at all words below, and no table of tasks is needed: what belongs to a task goes with it.
 //!
 //! | word | what                                                                          |
 //! |------|-------------------------------------------------------------------------------|
@@ -40,9 +40,9 @@ pub(crate) struct Shadow<'a> {
     secret: u64,
 }
 
-/// The secret of words of `length` that `owner` writes; `session` tells apart those of one owner.
-pub(crate) const fn secret(owner: u64, session: u64, length: usize) -> u64 {
-    (owner ^ (session << 48) ^ ((length as u64) << 3)) & !FLAGS
+/// The secret of words of `length` that are written in `session`, a random number.
+pub(crate) const fn secret(session: u64, length: usize) -> u64 {
+    (session ^ ((length as u64) << 3)) & !FLAGS
 }
 
 /// The mark of a call whose words lie at `address`.

@@ -2,7 +2,7 @@
 
 //! Files that give out events, each once: what they have in common is how they wait, and how they give bytes out.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use kernel::iov::IovIterDest;
 use kernel::prelude::*;
@@ -45,8 +45,10 @@ pub(super) trait Contents: Sized + Send + Unpin + 'static {
 /// A file with such contents.
 #[pin_data]
 pub(super) struct Drain<C> {
+    /// Held while a user's memory is written, for however long that takes: who may not wait does not take it.
     #[pin]
     state: Mutex<State<C>>,
+    progress: Progress,
     #[pin]
     waiting: Mutex<Option<Waiting>>,
     /// How often somebody asked that whoever waits here should go on.
@@ -57,8 +59,28 @@ struct State<C> {
     contents: C,
     /// Bytes of it that the user has.
     sent: usize,
-    /// Whether the user was given anything.
-    has_read: bool,
+}
+
+/// Facts of the state that are known without its lock; who holds that writes them.
+struct Progress {
+    /// There may be bytes of events that were taken out, and that the user does not have yet.
+    has_rest: AtomicBool,
+    /// The user was given something.
+    has_read: AtomicBool,
+}
+
+impl Progress {
+    fn has_rest(&self) -> bool {
+        self.has_rest.load(Ordering::Acquire)
+    }
+
+    fn set_rest(&self, has_rest: bool) {
+        self.has_rest.store(has_rest, Ordering::Release);
+    }
+
+    fn has_read(&self) -> bool {
+        self.has_read.load(Ordering::Relaxed)
+    }
 }
 
 impl<C: Contents> State<C> {
@@ -74,20 +96,31 @@ impl<C: Contents> State<C> {
     ///
     /// - `EFAULT` if the user's memory cannot be written; nothing is lost.
     /// - `ENOMEM` if there is no memory.
-    fn read(&mut self, context: &Context, into: &mut IovIterDest<'_>) -> Result<usize> {
+    fn read(
+        &mut self,
+        context: &Context,
+        into: &mut IovIterDest<'_>,
+        progress: &Progress,
+    ) -> Result<usize> {
         let room = into.len();
-        let result = self.give(context, into);
+        let result = self.give(context, into, progress);
+        progress.set_rest(self.has_rest());
         match room - into.len() {
             0 => result.map(|()| 0),
             given => {
                 // Whatever failed then, the next read says so, or gives the rest.
-                self.has_read = true;
+                progress.has_read.store(true, Ordering::Relaxed);
                 Ok(given)
             }
         }
     }
 
-    fn give(&mut self, context: &Context, into: &mut IovIterDest<'_>) -> Result {
+    fn give(
+        &mut self,
+        context: &Context,
+        into: &mut IovIterDest<'_>,
+        progress: &Progress,
+    ) -> Result {
         let room = into.len();
         self.send(into)?;
         // (left as it was: nothing was given yet)
@@ -102,6 +135,8 @@ impl<C: Contents> State<C> {
         let sources = context.instance.sources(context.cpu, Which::Live)?;
         while takes_more(into) {
             self.sent = 0;
+            // (before events are taken out: who polls finds them there or here)
+            progress.set_rest(true);
             self.contents.fill(context, &sources, into.len())?;
             if !self.has_rest() {
                 break;
@@ -163,11 +198,14 @@ impl<C: Contents> Stream for Drain<C> {
         let state = State {
             contents: C::new(context)?,
             sent: 0,
-            has_read: false,
         };
         KBox::pin_init(
             pin_init!(Self {
                 state <- new_mutex!(state),
+                progress: Progress {
+                    has_rest: AtomicBool::new(false),
+                    has_read: AtomicBool::new(false),
+                },
                 waiting <- new_mutex!(None),
                 woken: AtomicU32::new(0),
             }),
@@ -181,13 +219,16 @@ impl<C: Contents> Stream for Drain<C> {
             return Ok(0);
         }
         loop {
-            let mut state = self.state.lock();
-            let sent = state.read(context, into)?;
+            let mut state = match block {
+                true => self.state.lock(),
+                false => self.state.try_lock().ok_or(EAGAIN)?,
+            };
+            let sent = state.read(context, into, &self.progress)?;
             if sent != 0 {
                 return Ok(sent);
             }
-            let has_read = state.has_read;
             drop(state);
+            let has_read = self.progress.has_read();
             if !wait_for_more(context, Awaited::Event, block, has_read, || false)? {
                 return Ok(0);
             }
@@ -201,9 +242,7 @@ impl<C: Contents> Stream for Drain<C> {
             return Ok(true);
         }
         let woken = self.woken.load(Ordering::Relaxed);
-        let state = self.state.lock();
-        let (has_rest, has_read) = (state.has_rest(), state.has_read);
-        drop(state);
+        let (has_rest, has_read) = (self.progress.has_rest(), self.progress.has_read());
         let instance = &context.instance;
         while !has_rest && !instance.has(context.cpu, awaited(context))? {
             if !instance.is_on() && instance.has(context.cpu, Awaited::Event)? {
@@ -222,10 +261,7 @@ impl<C: Contents> Stream for Drain<C> {
     }
 
     fn poll(&self, context: &Context, poll: Poll<'_>) -> bool {
-        let state = self.state.lock();
-        let has_rest = state.has_rest();
-        drop(state);
-        has_rest || self::poll(context, &self.waiting, poll)
+        self.progress.has_rest() || self::poll(context, &self.waiting, poll)
     }
 
     fn wake(&self, context: &Context) {

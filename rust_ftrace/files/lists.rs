@@ -5,10 +5,11 @@
 
 use core::fmt::Write;
 
+use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-use super::small::no_memory;
+use super::small::{no_memory, Small};
 use super::words::Writing;
 use super::Context;
 use crate::catalog::{Catalog, Function};
@@ -314,4 +315,16 @@ function_file! {
 function_file! {
     /// `available_filter_functions_addrs`.
     AddressesFile, Source::Addresses
+}
+
+/// `dyn_ftrace_total_info`, as tracing_read_dyn_info() of kernel/trace/trace.c has its first line.
+pub(super) struct TotalInfo;
+
+impl Small for TotalInfo {
+    fn show(context: &Context, text: &mut Text) -> Result {
+        let size = |catalog: &Catalog| Ok((catalog.len(), catalog.bytes()));
+        let (functions, bytes) = context.instance.machine().with_catalog(size)?;
+        let pages = bytes.div_ceil(PAGE_SIZE);
+        writeln!(text, "{functions} pages:{pages} groups: 1").map_err(no_memory)
+    }
 }

@@ -11,6 +11,7 @@ mod graph;
 mod lines;
 mod lists;
 mod marker;
+mod no_events;
 mod options;
 mod pid;
 mod pipe;
@@ -32,6 +33,7 @@ use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::Arc;
 
+use self::no_events::EventPids;
 use self::table::{Spec, INSTANCES, PER_CPU, TABLE, TOP_ONLY, TRACE_STAT_FUNCTION};
 use crate::instance::Instance;
 use crate::instances::Instances;
@@ -46,6 +48,7 @@ pub(crate) struct Context {
     cpu: Option<CpuId>,
     /// All of them, for files of the top directory.
     instances: Option<Arc<Instances>>,
+    event_pids: Arc<EventPids>,
 }
 
 impl Context {
@@ -132,11 +135,13 @@ fn fill(
     instance: &Arc<Instance>,
     instances: Option<&Arc<Instances>>,
 ) -> Result {
+    let event_pids = EventPids::new()?;
     let context = |cpu| {
         let context = Context {
             instance: instance.clone(),
             cpu,
             instances: instances.cloned(),
+            event_pids: event_pids.clone(),
         };
         Arc::new(context, GFP_KERNEL)
     };

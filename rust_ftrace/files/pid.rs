@@ -16,9 +16,37 @@ use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::sys::text::Text;
 use crate::tracer::function::PidList;
 
-/// Which list a file is of.
-pub(super) trait Which: Send + Sync + 'static {
+/// A list of process IDs that a file shows and takes.
+pub(super) trait Pids: Send + Sync + Unpin + 'static {
+    /// Edits the list by what was written; with `replace` the old list goes.
+    fn edit(context: &Context, text: &[u8], replace: bool) -> Result;
+
+    /// The least ID in the list that is not below `from`.
+    fn next(context: &Context, from: u32) -> Option<u32>;
+
+    /// The line of a list that says nothing, if it is shown as one.
+    fn none(_context: &Context) -> Option<&'static str> {
+        None
+    }
+}
+
+/// A list of tasks that tracing looks at.
+pub(super) trait Which: Send + Sync + Unpin + 'static {
     const LIST: PidList;
+}
+
+impl<W: Which> Pids for W {
+    fn edit(context: &Context, text: &[u8], replace: bool) -> Result {
+        context.instance.edit_pids(W::LIST, text, replace)
+    }
+
+    fn next(context: &Context, from: u32) -> Option<u32> {
+        (context.instance).with_pids(W::LIST, |pids| pids.next(from))
+    }
+
+    fn none(context: &Context) -> Option<&'static str> {
+        (!context.instance.has_pids(W::LIST)).then_some("no pid\n")
+    }
 }
 
 /// `pid`.
@@ -36,50 +64,50 @@ impl Which for NotTraced {
 }
 
 /// The file of a list.
-pub(super) struct PidFile<W> {
+pub(super) struct PidFile<P> {
     writing: Pin<KBox<Mutex<Writing>>>,
-    _which: PhantomData<W>,
+    _list: PhantomData<P>,
 }
 
-impl<W: Which> File for PidFile<W> {
+impl<P: Pids> File for PidFile<P> {
     type Context = Context;
-    type Records = PidLines;
+    type Records = PidLines<P>;
 
     fn open(_context: &Arc<Context>, mode: OpenMode) -> Result<Self> {
         Ok(Self {
             writing: KBox::pin_init(new_mutex!(Writing::new(mode)), GFP_KERNEL)?,
-            _which: PhantomData,
+            _list: PhantomData,
         })
     }
 
-    fn records(&self, context: &Arc<Context>) -> PidLines {
+    fn records(&self, context: &Arc<Context>) -> PidLines<P> {
         PidLines {
             context: context.clone(),
-            list: W::LIST,
             next: None,
+            _list: PhantomData,
         }
     }
 
     fn write(&self, context: &Context, data: &[u8]) -> Result {
-        let edit = |text: &[u8], replace| context.instance.edit_pids(W::LIST, text, replace);
+        let edit = |text: &[u8], replace| P::edit(context, text, replace);
         self.writing.lock().write(data, pid_set::is_beginning, edit)
     }
 
     fn release(&self, context: &Context) {
-        let edit = |text: &[u8], replace| context.instance.edit_pids(W::LIST, text, replace);
-        self.writing.lock().finish(edit);
+        let finish = |text: &[u8], replace| P::edit(context, text, replace);
+        self.writing.lock().finish(finish);
     }
 }
 
 /// A process ID a line.
-pub(super) struct PidLines {
+pub(super) struct PidLines<P> {
     context: Arc<Context>,
-    list: PidList,
     /// Where to look for the next; `None` when all were shown.
     next: Option<u32>,
+    _list: PhantomData<P>,
 }
 
-impl Records for PidLines {
+impl<P: Pids> Records for PidLines<P> {
     fn rewind(&mut self) -> Result {
         self.next = Some(0);
         Ok(())
@@ -89,17 +117,14 @@ impl Records for PidLines {
         let Some(from) = self.next else {
             return Ok(false);
         };
-        let pid = self
-            .context
-            .instance
-            .with_pids(self.list, |pids| pids.next(from));
+        let pid = P::next(&self.context, from);
         self.next = pid.and_then(|pid| pid.checked_add(1));
         match pid {
             Some(pid) => writeln!(text, "{pid}"),
-            None if from == 0 && !self.context.instance.has_pids(self.list) => {
-                text.write_str("no pid\n")
-            }
-            None => return Ok(false),
+            None => match P::none(&self.context).filter(|_| from == 0) {
+                Some(line) => text.write_str(line),
+                None => return Ok(false),
+            },
         }
         .map_err(no_memory)?;
         Ok(true)

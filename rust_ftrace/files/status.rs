@@ -8,17 +8,16 @@ use kernel::prelude::*;
 
 use super::small::{no_memory, Small};
 use super::Context;
-use crate::catalog::Catalog;
+use crate::engine::account::Elsewhere;
 use crate::engine::clock::ClockKind;
-use crate::engine::filter::{words, Selector};
 use crate::engine::reader::Cursor;
 use crate::engine::render;
 use crate::instance::buffer::SubbufCopy;
 use crate::instance::buffers::Which;
 use crate::instance::functions::List;
 use crate::instance::Instance;
+use crate::sys;
 use crate::sys::text::Text;
-use crate::sys::{self, kallsyms};
 use crate::tracer::function::PidList;
 
 /// `status`.
@@ -29,26 +28,22 @@ impl Small for Status {
         let instance = &context.instance;
         let stats = instance.stats(None, Which::Live);
         let counts = stats.counts;
-        let without_buffer = instance.without_buffer();
-        let by_clock = instance.clock_recursion();
-        let by_snapshot = instance.missed_by_snapshots();
-        let lost = (counts.lost())
-            .wrapping_add(without_buffer)
-            .wrapping_add(by_clock)
-            .wrapping_add(by_snapshot);
-        let (filter, notrace, patterns) = instance.with_lists(|lists| {
+        let elsewhere = instance.elsewhere();
+        let hits = counts.hits().wrapping_add(elsewhere.hits());
+        let returns = counts.returns.wrapping_add(elsewhere.returns);
+        let lost = counts.lost().wrapping_add(elsewhere.lost());
+        let (too_deep, _) = instance.too_deep();
+        let (filter, notrace) = instance.with_lists(|lists| {
             let count = |list| lists.get(list).map(|set| set.len());
-            let mut patterns = KVVec::new();
-            patterns.extend_from_slice(lists.patterns(), GFP_KERNEL)?;
-            Ok::<_, Error>((count(List::Filter), count(List::Notrace), patterns))
-        })?;
+            (count(List::Filter), count(List::Notrace))
+        });
         let armed = match instance.traced()? {
             Some(traced) => traced.len(),
             None => instance
                 .machine()
                 .with_catalog(|catalog| Ok(catalog.len()))?,
         };
-        let skipped = count_skipped(context, &patterns)?;
+        let skipped = instance.skipped_matches()?;
         let pids_of = |list| instance.with_pids(list, |pids| (pids.len(), pids.bytes()));
         let (pids, pid_bytes) = pids_of(PidList::Traced);
         let (not_pids, not_pid_bytes) = pids_of(PidList::NotTraced);
@@ -77,11 +72,12 @@ impl Small for Status {
             let missed = instance.forks_missed();
             writeln!(text, "children not followed: {missed}")?;
             writeln!(text, "armed functions: {armed}")?;
-            writeln!(text, "skipped matches: {skipped}")?;
-            let elsewhere = without_buffer
-                .wrapping_add(by_clock)
-                .wrapping_add(by_snapshot);
-            writeln!(text, "hits: {}", counts.hits().wrapping_add(elsewhere))?;
+            match skipped {
+                Some(skipped) => writeln!(text, "skipped matches: {skipped}")?,
+                None => writeln!(text, "skipped matches: unknown")?,
+            }
+            writeln!(text, "hits: {hits}")?;
+            writeln!(text, "returns: {returns}")?;
             writeln!(text, "marks: {}", counts.marks)?;
             writeln!(text, "events written: {}", counts.written)?;
             writeln!(text, "events read: {}", counts.read)?;
@@ -90,10 +86,17 @@ impl Small for Status {
             writeln!(text, "events lost: {lost}")?;
             writeln!(text, "lost to full buffers: {}", counts.dropped)?;
             writeln!(text, "lost to commit overruns: {}", counts.overrun)?;
+            let Elsewhere {
+                without_buffer,
+                by_clock,
+                by_snapshot,
+                ..
+            } = elsewhere;
             writeln!(text, "lost without buffer: {without_buffer}")?;
             writeln!(text, "lost while the clock was read: {by_clock}")?;
             writeln!(text, "lost while a snapshot was taken: {by_snapshot}")?;
             writeln!(text, "missed returns: {}", instance.missed_calls())?;
+            write_too_deep(text, "calls too deep", too_deep)?;
             let by_stack = instance.left_out_by_stacks();
             writeln!(text, "left out while a stack was unwound: {by_stack}")?;
             if profile.functions != 0 {
@@ -101,12 +104,21 @@ impl Small for Status {
                 writeln!(text, "profile: {state}, {} functions", profile.functions)?;
                 writeln!(text, "profile lost: {}", profile.lost)?;
                 writeln!(text, "profile missed: {}", profile.missed)?;
+                write_too_deep(text, "profile too deep", profile.too_deep)?;
             } else {
                 writeln!(text, "profile: none")?;
             }
             writeln!(text, "memory: {} KiB", memory.div_ceil(1024))
         };
         write().map_err(no_memory)
+    }
+}
+
+/// Writes how many calls were too deep: the kernel counts them for all who watch calls.
+fn write_too_deep(text: &mut Text, key: &str, count: u64) -> core::fmt::Result {
+    match count {
+        0 => writeln!(text, "{key}: 0"),
+        _ => writeln!(text, "{key}: {count} (at most: others' are among them)"),
     }
 }
 
@@ -125,30 +137,6 @@ fn write_clock(instance: &Instance, text: &mut Text) -> core::fmt::Result {
         (ClockKind::Local, None) => writeln!(text, " (the kernel's own)"),
         _ => writeln!(text),
     }
-}
-
-/// Counts the functions that the patterns in the filter match, and that cannot be traced.
-fn count_skipped(context: &Context, patterns: &[u8]) -> Result<usize> {
-    if patterns.is_empty() {
-        return Ok(0);
-    }
-    let is_meant = |name: &[u8], module: Option<&[u8]>| {
-        words(patterns)
-            .filter_map(|(_, word)| Selector::parse(word).ok())
-            .any(|selector| selector.matches(name, module))
-    };
-    let mut skipped = 0;
-    context
-        .instance
-        .machine()
-        .with_catalog(|catalog: &Catalog| {
-            kallsyms::for_each_function(|address, name, module| {
-                if is_meant(name, module) && catalog.at_symbol(address).is_none() {
-                    skipped += 1;
-                }
-            })
-        })?;
-    Ok(skipped)
 }
 
 /// `per_cpu/cpuN/stats`.

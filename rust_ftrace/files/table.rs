@@ -11,8 +11,11 @@ use super::control::{
 use super::cpumask::Cpumask;
 use super::events::{Enable, Format, HeaderEvent, HeaderPage};
 use super::graph::{GraphFunctionList, GraphNotraceList, MaxDepth, Thresh};
-use super::lists::{AddressesFile, AvailableFile, EnabledFile, FilterList, ListFile, NotraceList};
+use super::lists::{
+    AddressesFile, AvailableFile, EnabledFile, FilterList, ListFile, NotraceList, TotalInfo,
+};
 use super::marker::{Marker, RawMarker};
+use super::no_events::{EventPid, Nothing, SetEvent};
 use super::options::{OptionFile, TraceOptions};
 use super::pid::{NotTraced, PidFile, Traced};
 use super::pipe::PipeFile;
@@ -22,7 +25,7 @@ use super::sizes::{BufferPercent, BufferSize, FreeBuffer, SubbufSize, TotalSize}
 use super::small::SmallFile;
 use super::snapshot::SnapshotFile;
 use super::status::{CpuStats, Status};
-use super::tasks::{PrintkFormats, SavedCmdlines, SavedTgids};
+use super::tasks::{SavedCmdlines, SavedCmdlinesSize, SavedTgids};
 use super::trace::TraceFile;
 use super::trace_pipe_raw::KernelPagesFile;
 use super::Context;
@@ -402,6 +405,12 @@ pub(super) const TABLE: &[Spec] = &[
         "the same, each after its address"
     ),
     spec!(
+        "dyn_ftrace_total_info",
+        READ,
+        SmallFile<TotalInfo>,
+        "how many functions can be traced, and how many pages of memory our list of them takes"
+    ),
+    spec!(
         "enabled_functions",
         READ,
         EnabledFile,
@@ -424,6 +433,42 @@ pub(super) const TABLE: &[Spec] = &[
         WRITE,
         SmallFile<Errors>,
         "what was wrong with what was written; writing to it clears it"
+    ),
+    spec!(
+        "available_events",
+        READ,
+        SmallFile<Nothing>,
+        "empty: there are no events that could be switched on"
+    ),
+    spec!(
+        "set_event",
+        WRITE,
+        SmallFile<SetEvent>,
+        "empty: there are no events; '!*:*' switches all of them off, and names of events are refused"
+    ),
+    spec!(
+        "set_event_pid",
+        WRITE,
+        PidFile<EventPid<false>>,
+        "no effect: there are no events; holds the process IDs that are written"
+    ),
+    spec!(
+        "set_event_notrace_pid",
+        WRITE,
+        PidFile<EventPid<true>>,
+        "no effect: there are no events; holds the process IDs that are written"
+    ),
+    spec!(
+        "show_event_filters",
+        READ,
+        SmallFile<Nothing>,
+        "empty: there are no events that could have filters"
+    ),
+    spec!(
+        "show_event_triggers",
+        READ,
+        SmallFile<Nothing>,
+        "empty: there are no events that could have triggers"
     ),
     spec!(
         "events/enable",
@@ -468,6 +513,12 @@ pub(super) const TABLE: &[Spec] = &[
         "the names of the tasks in trace_pipe_raw, by thread ID"
     ),
     spec!(
+        "saved_cmdlines_size",
+        WRITE,
+        SmallFile<SavedCmdlinesSize>,
+        "no effect: the names of all tasks are kept"
+    ),
+    spec!(
         "saved_tgids",
         READ,
         SmallFile<SavedTgids>,
@@ -476,7 +527,7 @@ pub(super) const TABLE: &[Spec] = &[
     spec!(
         "printk_formats",
         READ,
-        SmallFile<PrintkFormats>,
+        SmallFile<Nothing>,
         "empty: no event has a format of its own"
     ),
     spec!(
@@ -535,10 +586,13 @@ pub(super) const TOP_ONLY: &[&str] = &[
     "README",
     "available_filter_functions",
     "available_filter_functions_addrs",
+    "dyn_ftrace_total_info",
     "enabled_functions",
+    "available_events",
     "function_profile_enabled",
     TRACE_STAT_FUNCTION,
     "saved_cmdlines",
+    "saved_cmdlines_size",
     "saved_tgids",
     "printk_formats",
 ];

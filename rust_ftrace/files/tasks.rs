@@ -8,6 +8,7 @@ use kernel::prelude::*;
 
 use super::small::{no_memory, Small};
 use super::Context;
+use crate::engine::parse::parse_number;
 use crate::engine::slot::Task;
 use crate::sys::text::Text;
 
@@ -45,11 +46,21 @@ impl Small for SavedTgids {
     }
 }
 
-/// `printk_formats`: there are none.
-pub(super) struct PrintkFormats;
+/// The most names that `saved_cmdlines` can be told to keep in tracefs: PID_MAX_DEFAULT of include/linux/threads.h.
+const MAX_CMDLINES: u64 = 0x8000;
 
-impl Small for PrintkFormats {
-    fn show(_context: &Context, _text: &mut Text) -> Result {
-        Ok(())
+/// `saved_cmdlines_size`: how many are kept is not limited.
+pub(super) struct SavedCmdlinesSize;
+
+impl Small for SavedCmdlinesSize {
+    fn show(_context: &Context, text: &mut Text) -> Result {
+        writeln!(text, "{MAX_CMDLINES}").map_err(no_memory)
+    }
+
+    fn store(_context: &Context, value: &[u8]) -> Result {
+        match parse_number(value)? {
+            1..=MAX_CMDLINES => Ok(()),
+            _ => Err(EINVAL),
+        }
     }
 }

@@ -9,7 +9,8 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 use crate::engine::account::Counts;
 use crate::engine::consumer::Consumer;
 use crate::engine::slot::{Words, SLOT_BYTES};
-use crate::sys::{cpu, memory::SlotMemory};
+use crate::sys::cpu;
+use crate::sys::memory::{Room, SlotMemory};
 use crate::tracer::function::CpuRing;
 use crate::tracer::memory::RingMemory;
 use crate::tracer::waker::Waker;
@@ -55,8 +56,8 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer of `size_kb` KiB in sub-buffers of `subbuf_kb` KiB for `cpu`, on its node. The ring gets
-    /// number `id`; readers are woken by `waker`.
+    /// A buffer of `size_kb` KiB in sub-buffers of `subbuf_kb` KiB for `cpu`, on its node, in the `room` for it. The
+    /// ring gets number `id`; readers are woken by `waker`.
     ///
     /// # Errors
     ///
@@ -69,8 +70,9 @@ impl Buffer {
         size_kb: usize,
         subbuf_kb: usize,
         discard: bool,
+        room: &Room,
     ) -> Result<Arc<Self>> {
-        let memory = SlotMemory::new(size_kb * 1024 / SLOT_BYTES, cpu::node_of(cpu))?;
+        let memory = SlotMemory::new(size_kb * 1024 / SLOT_BYTES, cpu::node_of(cpu), room)?;
         let ring = CpuRing::new(
             RingMemory::new(memory, waker),
             subbuf_kb * 1024 / SLOT_BYTES,
@@ -128,6 +130,7 @@ impl Buffer {
             overrun: self.ring.overrun(),
             dropped: self.ring.dropped(),
             marks: self.ring.marks(),
+            returns: self.ring.returns(),
         };
         (counts, consumer.present(&extent))
     }
@@ -143,6 +146,7 @@ impl Buffer {
             overrun: self.ring.overrun(),
             dropped: self.ring.dropped(),
             marks: self.ring.marks(),
+            returns: self.ring.returns(),
         }
     }
 

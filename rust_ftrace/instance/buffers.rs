@@ -15,6 +15,7 @@ use crate::engine::account::{Account, Counts};
 use crate::engine::kernel_page::PAGE_BYTES;
 use crate::engine::ring::{MAX_SLOTS, MAX_SUBBUF_SLOTS};
 use crate::engine::slot::SLOT_BYTES;
+use crate::sys::memory::Room;
 use crate::sys::{cpu, rcu};
 use crate::tracer::function::{CpuRing, Recorder};
 use crate::tracer::waker::Waker;
@@ -234,37 +235,60 @@ impl Buffers {
         }
     }
 
-    /// Makes a buffer such as `cpu` has, or is to have.
-    pub(super) fn make_one(&self, cpu: CpuId, size_kb: usize) -> Result<Arc<Buffer>> {
+    /// Makes a buffer such as `cpu` has, or is to have, in the room for it.
+    pub(super) fn make_one(&self, cpu: CpuId, size_kb: usize, room: &Room) -> Result<Arc<Buffer>> {
         let buffers = self.cpus.get(cpu.as_u32() as usize).ok_or(EINVAL)?;
         let waker = buffers.waker.clone();
         let id = NEXT_RING.fetch_add(1, Ordering::Relaxed);
-        Buffer::new(cpu, id, waker, size_kb, self.subbuf_kb, self.discard)
+        Buffer::new(cpu, id, waker, size_kb, self.subbuf_kb, self.discard, room)
     }
 
-    /// Gives every CPU that is online a buffer, if it has none, and `recorder` its ring.
+    /// Gives every CPU that is online a buffer, if it has none, and `recorder` its ring. None is on its way, neither
+    /// online yet nor to be [made for](Self::make_for) any more, as `_cpus` says.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` if there is no memory; CPUs that got a buffer keep it.
-    pub(crate) fn make(&mut self, recorder: &Recorder) -> Result {
+    /// `ENOMEM` if there is no memory; nothing is changed then.
+    pub(crate) fn make(&mut self, _cpus: &cpu::ReadLock, recorder: &Recorder) -> Result {
+        let missing = || cpu::online().filter_map(|cpu| Some((cpu, self.missing_kb(cpu)?)));
+        let missing_kb = missing().fold(0, |sum: usize, (_, kb)| sum.saturating_add(kb));
+        if missing_kb != 0 {
+            let room = Room::new(missing_kb.saturating_mul(1024), 0)?;
+            let mut new = KVec::new();
+            for (cpu, size_kb) in missing() {
+                new.push((cpu, self.make_one(cpu, size_kb, &room)?), GFP_KERNEL)?;
+            }
+            for (cpu, buffer) in new {
+                self.install(cpu, buffer, recorder);
+            }
+        }
         self.made = true;
-        cpu::online().try_for_each(|cpu| self.make_for(cpu, recorder))
+        Ok(())
     }
 
     /// Gives `cpu`, which is coming online, a buffer if others have one.
     ///
     /// # Errors
     ///
-    /// As for [`Buffers::make`].
+    /// `ENOMEM` if there is no memory.
     pub(crate) fn make_for(&mut self, cpu: CpuId, recorder: &Recorder) -> Result {
-        let Some(buffers) = self.cpus.get(cpu.as_u32() as usize) else {
+        let Some(size_kb) = self.missing_kb(cpu).filter(|_| self.made) else {
             return Ok(());
         };
-        if !self.made || buffers.live.buffer.is_some() {
-            return Ok(());
-        }
-        let buffer = self.make_one(cpu, buffers.size_kb)?;
+        let room = Room::new(size_kb.saturating_mul(1024), 0)?;
+        let buffer = self.make_one(cpu, size_kb, &room)?;
+        self.install(cpu, buffer, recorder);
+        Ok(())
+    }
+
+    /// Size that the buffer of `cpu` is to have, in KiB, if it has none.
+    fn missing_kb(&self, cpu: CpuId) -> Option<usize> {
+        let buffers = self.cpus.get(cpu.as_u32() as usize)?;
+        (buffers.live.buffer.is_none()).then_some(buffers.size_kb)
+    }
+
+    /// Gives `cpu` its first buffer, and `recorder` the ring.
+    fn install(&mut self, cpu: CpuId, buffer: Arc<Buffer>, recorder: &Recorder) {
         if let Some(buffers) = self.of_mut(cpu) {
             let buffer = buffers.live.buffer.insert(buffer);
             // SAFETY: The ring is this CPU's alone. Who replaces it keeps it until nobody writes to
@@ -272,7 +296,6 @@ impl Buffers {
             unsafe { recorder.set_ring(cpu, Some(buffer.ring())) };
             buffers.waker.wake();
         }
-        Ok(())
     }
 
     /// Changes the size of the buffer of `cpu`, or of all. What is in them goes, and counts as
@@ -360,10 +383,18 @@ impl Buffers {
     fn exchange(&mut self, new: &[(CpuId, usize)], recorder: &Recorder) -> Result<OldBuffers> {
         let mut old = OldBuffers(KVec::with_capacity(new.len(), GFP_KERNEL)?);
         let mut made = KVec::with_capacity(new.len(), GFP_KERNEL)?;
+        let live = |cpu| (self.meant(Some(cpu))).find_map(|(_, cpu)| cpu.live.buffer.as_ref());
+        let (mut bytes, mut replaced) = (0usize, 0usize);
         for &(cpu, size_kb) in new {
-            let has_one = (self.meant(Some(cpu))).any(|(_, buffers)| buffers.live.buffer.is_some());
-            let buffer = match has_one {
-                true => Some(self.make_one(cpu, size_kb)?),
+            if let Some(live) = live(cpu) {
+                bytes = bytes.saturating_add(size_kb.saturating_mul(1024));
+                replaced = replaced.saturating_add(live.ring().bytes());
+            }
+        }
+        let room = Room::new(bytes, replaced)?;
+        for &(cpu, size_kb) in new {
+            let buffer = match live(cpu).is_some() {
+                true => Some(self.make_one(cpu, size_kb, &room)?),
                 false => None,
             };
             made.push((cpu, size_kb, buffer), GFP_KERNEL)?;
@@ -375,7 +406,7 @@ impl Buffers {
             };
             buffers.size_kb = size_kb;
             if let Some(buffer) = buffer {
-                // SAFETY: As in `make_for`; the old ring lives on in `old` or with readers, and
+                // SAFETY: As in `install`; the old ring lives on in `old` or with readers, and
                 // `OldBuffers` waits until nobody writes to it.
                 unsafe { recorder.set_ring(cpu, Some(buffer.ring())) };
                 if let Some(replaced) = buffers.live.replace(cpu, buffer) {

@@ -35,6 +35,7 @@ impl Instance {
         buffers.clear(None);
         buffers.clear_snapshot(None);
         drop(buffers);
+        self.clear_counts();
         self.comms.lock().forget_time();
         recorder.set_gate(Gate::Pause, false);
         if control.tracer == Tracer::FunctionGraph {
@@ -42,11 +43,6 @@ impl Instance {
                 pr_warn!("function_graph has stopped: {error:?}\n");
             }
         }
-    }
-
-    /// Entries that were dropped since the clock was taken, because reading it made them.
-    pub(crate) fn clock_recursion(&self) -> u64 {
-        self.hook.handler().clock().recursion()
     }
 
     /// From stamps to times.

@@ -7,6 +7,7 @@ use core::fmt::{self, Write};
 use kernel::prelude::*;
 
 use crate::sys::clock;
+use crate::sys::text::Text;
 
 /// How many errors are kept, as in tracefs (TRACING_LOG_ERRS_MAX).
 const KEPT: usize = 8;
@@ -18,6 +19,8 @@ struct Record {
     ns: u64,
     file: &'static str,
     reason: &'static str,
+    /// Words behind the reason.
+    hint: Text,
     command: KVVec<u8>,
     at: usize,
 }
@@ -44,6 +47,18 @@ impl ErrorLog {
         command: &[u8],
         at: usize,
     ) {
+        self.add_with(file, reason, Text::new(), command, at);
+    }
+
+    /// Adds an error as [`Self::add`] does, with a `hint` behind the reason, in the same line.
+    pub(crate) fn add_with(
+        &mut self,
+        file: &'static str,
+        reason: &'static str,
+        hint: Text,
+        command: &[u8],
+        at: usize,
+    ) {
         let mut kept = KVVec::new();
         let (line, at) = line_at(command, at);
         let line = line.get(..MAX_COMMAND).unwrap_or(line);
@@ -57,6 +72,7 @@ impl ErrorLog {
             ns: clock::local_ns(),
             file,
             reason,
+            hint,
             command: kept,
             at,
         };
@@ -69,15 +85,17 @@ impl ErrorLog {
     }
 
     /// Writes them all, oldest first.
-    pub(crate) fn write(&self, out: &mut crate::sys::text::Text) -> fmt::Result {
+    pub(crate) fn write(&self, out: &mut Text) -> fmt::Result {
         for record in &self.records {
             let micros = record.ns / 1000;
             let (seconds, micros) = (micros / 1_000_000, micros % 1_000_000);
             write!(
                 out,
-                "[{seconds:5}.{micros:06}] {}: error: {}\n  Command: ",
+                "[{seconds:5}.{micros:06}] {}: error: {}",
                 record.file, record.reason
             )?;
+            out.push_bytes(record.hint.as_bytes())?;
+            out.push_bytes(b"\n  Command: ")?;
             out.push_bytes(&record.command)?;
             write!(out, "\n           {:width$}^\n", "", width = record.at)?;
         }

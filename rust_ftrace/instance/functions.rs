@@ -4,15 +4,18 @@
 
 use kernel::prelude::*;
 
+use super::skipped::Skipped;
 use super::{Control, Instance};
 use crate::catalog::{Catalog, MAX_LOCATION_OFFSET};
 use crate::engine::command::Command;
 use crate::engine::filter::{words, Refusal, Selector};
 use crate::engine::function_set::FunctionSet;
+use crate::engine::nearest::Nearest;
 use crate::engine::options::TraceOption;
 use crate::engine::pending::{self, PendingWords};
 use crate::machine::Machine;
 use crate::shim::AllocError;
+use crate::sys::text::Text;
 use crate::sys::{symbols, unwind};
 use crate::tracer::Tracer;
 
@@ -53,6 +56,8 @@ pub(crate) struct Lists {
     pending: [PendingWords; 2],
     /// The patterns in the filter, with a space after each.
     patterns: KVVec<u8>,
+    /// Functions that these match and that cannot be traced, once that was asked for.
+    skipped: Option<Skipped>,
 }
 
 /// Why words are refused.
@@ -82,6 +87,7 @@ impl Lists {
             sets: [const { None }; 4],
             pending: [const { PendingWords::new() }; 2],
             patterns: KVVec::new(),
+            skipped: None,
         }
     }
 
@@ -110,6 +116,21 @@ impl Lists {
     /// The patterns in the filter.
     pub(crate) fn patterns(&self) -> &[u8] {
         &self.patterns
+    }
+
+    fn set_patterns(&mut self, new: KVVec<u8>) {
+        self.patterns = new;
+        self.skipped = None;
+    }
+
+    /// The last count of these.
+    pub(super) fn skipped(&self) -> Option<&Skipped> {
+        self.skipped.as_ref()
+    }
+
+    /// Keeps what was counted of the patterns.
+    pub(super) fn keep_skipped(&mut self, skipped: Skipped) {
+        self.skipped = Some(skipped);
     }
 
     /// The functions to be traced; `None` for all.
@@ -303,7 +324,7 @@ impl Instance {
     /// The functions whose entries are hooked now; `None` for all.
     fn traced_entries(&self, control: &Control) -> Result<Option<FunctionSet>> {
         let wanted = self.wanted_entries(control)?;
-        if !control.options.has(TraceOption::FuncStackTrace) {
+        if !self.options().has(TraceOption::FuncStackTrace) {
             return Ok(wanted);
         }
         let left_out = |catalog: &Catalog| {
@@ -392,7 +413,7 @@ impl Instance {
             return Err(error);
         }
         if list == List::Filter {
-            control.lists.patterns = patterns;
+            control.lists.set_patterns(patterns);
         }
         if let Some(pending) = pending {
             control.lists.set_pending(list, pending);
@@ -444,19 +465,57 @@ impl Instance {
     }
 
     fn refuse(&self, list: List, refusal: Refusal, text: &[u8], at: usize) -> Error {
-        let word = words(text)
-            .find(|(place, _)| *place == at)
-            .map(|(_, word)| word);
+        let word = words(text).find(|(place, _)| *place == at);
+        let word = word.map(|(_, word)| word).unwrap_or_default();
+        let hint = match refusal {
+            Refusal::NoSuchFunction => self.did_you_mean(word),
+            _ => Text::new(),
+        };
         pr_warn!(
-            "{}: '{}': {}\n",
+            "{}: '{}': {}{}\n",
             list.name(),
-            kernel::str::BStr::from_bytes(word.unwrap_or_default()),
-            refusal.text()
+            kernel::str::BStr::from_bytes(word),
+            refusal.text(),
+            kernel::str::BStr::from_bytes(hint.as_bytes())
         );
-        self.error_log
-            .lock()
-            .add(list.name(), refusal.text(), text, at);
+        (self.error_log.lock()).add_with(list.name(), refusal.text(), hint, text, at);
         EINVAL
+    }
+
+    /// The names of functions that are nearest to what a word names, for who reads why that was refused. Empty for a
+    /// pattern, if nothing is near, or without memory.
+    fn did_you_mean(&self, word: &[u8]) -> Text {
+        let parsed = match Command::parse(word) {
+            Some(command) => command.map(|command| command.selector()),
+            None => Selector::parse(word),
+        };
+        let mut hint = Text::new();
+        let result = self.machine.with_catalog(|catalog| {
+            let Some(selector) = parsed.ok().filter(Selector::is_name) else {
+                return Ok(());
+            };
+            let mut nearest = Nearest::to(selector.names);
+            catalog
+                .iter()
+                .filter(|function| selector.matches_module(function.module))
+                .for_each(|function| nearest.offer(function.name));
+            for (index, name) in nearest.names().enumerate() {
+                let before: &[u8] = match index {
+                    0 => b"; did you mean ",
+                    _ => b", ",
+                };
+                hint.push_bytes(before).map_err(|_| ENOMEM)?;
+                hint.push_bytes(name).map_err(|_| ENOMEM)?;
+            }
+            match hint.as_bytes() {
+                [] => Ok(()),
+                _ => hint.push_bytes(b"?").map_err(|_| ENOMEM),
+            }
+        });
+        if result.is_err() {
+            hint.clear();
+        }
+        hint
     }
 }
 

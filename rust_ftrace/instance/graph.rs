@@ -4,6 +4,7 @@
 
 use kernel::prelude::*;
 
+use super::counts::Watcher;
 use super::functions::{List, Lists};
 use super::{Control, Instance};
 use crate::catalog::Catalog;
@@ -11,6 +12,7 @@ use crate::engine::function_set::FunctionSet;
 use crate::engine::options::{Options, TraceOption};
 use crate::engine::ring::OpenCall;
 use crate::machine::Machine;
+use crate::sys::fgraph::Numbers;
 use crate::sys::fprobe::{Group, Probes};
 use crate::sys::sched_switch::Switches;
 use crate::tracer::function::{Gate, Recorder};
@@ -102,6 +104,7 @@ impl Calls {
     /// As for [`Probes::trace`].
     unsafe fn trace(
         &mut self,
+        numbers: &mut Numbers,
         kept: Kept,
         recorder: &Recorder,
         groups: &[Group<'_, Role>],
@@ -109,11 +112,11 @@ impl Calls {
         self.silence_others(kept, true);
         let result = match kept {
             // SAFETY: The caller's obligations are the same.
-            Kept::Plain => unsafe { self.plain.trace(recorder, groups) },
+            Kept::Plain => unsafe { self.plain.trace(numbers, recorder, groups) },
             // SAFETY: The caller's obligations are the same.
-            Kept::Marked => unsafe { self.marked.trace(recorder, groups) },
+            Kept::Marked => unsafe { self.marked.trace(numbers, recorder, groups) },
             // SAFETY: The caller's obligations are the same.
-            Kept::Long => unsafe { self.long.trace(recorder, groups) },
+            Kept::Long => unsafe { self.long.trace(numbers, recorder, groups) },
         };
         if result.is_err() {
             self.silence_others(kept, false);
@@ -204,7 +207,7 @@ impl Instance {
             ips: set.as_slice(),
         });
         let is_rooted = control.lists.get(List::GraphFunction).is_some();
-        let sleep_counts = control.options.has(TraceOption::SleepTime);
+        let sleep_counts = self.options().has(TraceOption::SleepTime);
         let kept = if control.calls.thresh != 0 || !sleep_counts {
             Kept::Long
         } else if is_rooted || !roles.skip.is_empty() {
@@ -217,9 +220,18 @@ impl Instance {
             // SAFETY: The recorder lives as long as the instance, whose `control` goes before it.
             unsafe { control.calls.switches.call(recorder)? };
         }
-        let _alone = self.machine.hooks_calls();
+        // (before there is any)
+        let began = self.begin_overruns(Watcher::Tracer)?;
+        let mut numbers = self.machine.hooks_calls();
         // SAFETY: As above.
-        unsafe { control.calls.trace(kept, recorder, &groups)? };
+        let result = unsafe { control.calls.trace(&mut numbers, kept, recorder, &groups) };
+        drop(numbers);
+        if let Err(error) = result {
+            if began {
+                self.end_overruns(Watcher::Tracer);
+            }
+            return Err(error);
+        }
         if sleep_counts {
             control.calls.switches.clear();
         }
@@ -229,7 +241,7 @@ impl Instance {
     /// Has calls recorded as options and limits say.
     pub(super) fn set_graph(&self, control: &Control) {
         let recorder = self.hook.handler();
-        let mut wants = wants(control.options);
+        let mut wants = wants(self.options());
         if control.lists.get(List::GraphFunction).is_some() {
             wants |= Want::Rooted as u64;
         }

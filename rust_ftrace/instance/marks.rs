@@ -3,12 +3,12 @@
 //! What programs write into the trace.
 
 use kernel::prelude::*;
-use kernel::time::{delay::fsleep, Delta};
 
 use super::Instance;
 use crate::engine::mark::TEXT_BYTES;
 use crate::engine::slot::{Kind, Words};
 use crate::sys::context::PreemptGuard;
+use crate::sys::wait::nap;
 use crate::tracer::mark::{Mark, Refusal};
 
 impl Instance {
@@ -17,6 +17,7 @@ impl Instance {
     /// # Errors
     ///
     /// - `EBADF` if nothing is recorded.
+    /// - `EINTR` if the task is killed while nothing is recorded for a moment.
     /// - `EINVAL` if they are raw, and a sub-buffer has no room for all.
     /// - `ENOMEM` if there is no memory.
     pub(crate) fn mark(&self, kind: Kind, bytes: &[u8]) -> Result<usize> {
@@ -40,14 +41,10 @@ impl Instance {
                 Err(Refusal::Off) => return Err(EBADF),
                 Err(Refusal::TooLong) => return Err(EINVAL),
                 Err(Refusal::Paused) => {
-                    // Who said so has it, or is a work item that will.
-                    drop(self.control.lock());
-                    fsleep(Delta::from_micros(100));
+                    // (who said so may take seconds, with `control` held)
+                    nap()?;
                 }
-                Err(Refusal::NoBuffer) => {
-                    let _control = self.control.lock();
-                    self.buffers.lock().make(recorder)?;
-                }
+                Err(Refusal::NoBuffer) => self.make_buffers(|_| Ok(()))?,
             }
         }
     }

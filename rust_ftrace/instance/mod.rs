@@ -6,6 +6,7 @@ pub(crate) mod buffer;
 pub(crate) mod buffers;
 mod clock;
 pub(crate) mod comms;
+mod counts;
 mod error_log;
 pub(crate) mod functions;
 pub(crate) mod graph;
@@ -13,11 +14,13 @@ mod marks;
 mod pids;
 mod probes;
 pub(crate) mod profile;
+mod profile_hooks;
+mod skipped;
 mod snapshot;
+mod told;
 pub(crate) mod users;
 pub(crate) mod waiting;
 
-use core::ops::Range;
 use core::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 
 use kernel::cpu::CpuId;
@@ -26,6 +29,7 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 
 use self::buffers::{Buffers, OldBuffers, Source, Stats, Which};
 use self::comms::Comms;
+use self::counts::{Begun, Watcher};
 use self::error_log::ErrorLog;
 use self::functions::{List, Lists};
 use self::graph::Calls;
@@ -42,6 +46,7 @@ use crate::sys::context::PreemptOff;
 use crate::sys::cpu;
 use crate::sys::forks::Forks;
 use crate::sys::ftrace::{Functions, Hook};
+use crate::sys::lockdep;
 use crate::sys::rcu;
 use crate::sys::text::Text;
 use crate::sys::unwind;
@@ -61,7 +66,6 @@ pub(crate) struct Control {
     /// The tracer was started by writing a filter, not by name; clearing the filter stops it.
     implicit: bool,
     lists: Lists,
-    options: Options,
     /// Hooks of `function_graph`.
     calls: Calls,
     /// What lists of tasks follow.
@@ -71,8 +75,10 @@ pub(crate) struct Control {
 
 /// An instance.
 ///
-/// Locks are taken in the order `control`, `buffers`, a buffer's consumer, `wakers`; `profile` after `control` and the machine's;
-/// `error_log` last. CPU hotplug takes `buffers` and `profile`, so nothing that waits for CPUs is called with one of these held.
+/// Locks are taken in the order `control`, the CPUs' ([`cpu::ReadLock`]), `buffers`, a buffer's consumer, `wakers`;
+/// `profile` after `control`, the machine's, and the CPUs'; `begun` after `control`, and never with others, as it waits
+/// for CPUs; `error_log` last. CPU hotplug takes `buffers`, `profile` and `wakers`, so nothing that waits for CPUs, RCU
+/// or user memory is called with one of these held: lockdep is told so ([`lockdep::never_waits_with`]).
 #[pin_data]
 pub(crate) struct Instance {
     machine: Arc<Machine>,
@@ -95,10 +101,15 @@ pub(crate) struct Instance {
     profiler: Profiler,
     #[pin]
     profile: Mutex<Profile>,
+    /// The bits of [`Options`]; written with `control` held.
+    options: AtomicU64,
     /// `buffer_percent`.
     percent: AtomicU8,
     /// What the clock said when a buffer was cleared the last time.
     began: AtomicU64,
+    /// Values that counts began with which do not begin at 0.
+    #[pin]
+    begun: Mutex<Begun>,
     #[pin]
     comms: Mutex<Comms>,
     users: Users,
@@ -113,7 +124,7 @@ impl Instance {
     pub(crate) fn new(machine: Arc<Machine>) -> Result<impl PinInit<Self, Error>> {
         let wakers = Wakers::new()?;
         let calls = machine.reuse_calls();
-        Ok(try_pin_init!(Self {
+        let new = try_pin_init!(Self {
             commands <- Hook::new(Commander::new()?),
             hook <- Hook::new(Recorder::new(machine.is_counter(ClockKind::Local))?),
             profiler: Profiler::new(machine.is_counter(ClockKind::Local))?,
@@ -124,7 +135,6 @@ impl Instance {
                 tracer: Tracer::Nop,
                 implicit: false,
                 lists: Lists::new(),
-                options: Options::new(),
                 calls,
                 forks: Forks::new(),
                 profile: ProfileHooks::new(),
@@ -132,11 +142,19 @@ impl Instance {
             error_log <- new_mutex!(ErrorLog::new()),
             buffers <- new_mutex!(Buffers::new(&wakers)?),
             wakers <- new_mutex!(wakers),
+            options: AtomicU64::new(Options::new().0),
             percent: AtomicU8::new(DEFAULT_PERCENT),
             began: AtomicU64::new(0),
+            begun <- new_mutex!(Begun::new()?),
             comms <- new_mutex!(Comms::new()),
             users: Users::new(),
-        }? Error))
+        }? Error);
+        Ok(new.pin_chain(|this| {
+            lockdep::never_waits_with(|| drop(this.buffers.lock()));
+            lockdep::never_waits_with(|| drop(this.profile.lock()));
+            lockdep::never_waits_with(|| drop(this.wakers.lock()));
+            Ok(())
+        }))
     }
 
     /// Takes over those of another instance's options that new instances begin with, as in
@@ -204,14 +222,16 @@ impl Instance {
 
     fn switch(&self, control: &mut Control, tracer: Tracer, implicit: bool) -> Result {
         if tracer != Tracer::Nop {
-            let mut buffers = self.buffers.lock();
-            buffers.make(self.hook.handler())?;
-            buffers.clear(None);
+            self.make_buffers(|buffers| {
+                buffers.clear(None);
+                Ok(())
+            })?;
+            self.clear_counts();
         }
         let before = core::mem::replace(&mut control.tracer, tracer);
         let implicit_before = core::mem::replace(&mut control.implicit, implicit);
         // With stacks, tracing what changes the code of thousands of functions would take longer than that.
-        let pause = control.options.has(TraceOption::FuncStackTrace);
+        let pause = self.options().has(TraceOption::FuncStackTrace);
         self.hook.handler().set_gate(Gate::Pause, pause);
         let result = self.rearm(control);
         self.hook.handler().set_gate(Gate::Pause, false);
@@ -234,6 +254,7 @@ impl Instance {
             .trace(set.map_or(Functions::All, Functions::Only))?;
         if !is_graph {
             control.calls.clear();
+            self.end_overruns(Watcher::Tracer);
             // (what writes other events does not look for entries that are not complete)
             self.complete_entries(None);
         }
@@ -287,7 +308,7 @@ impl Instance {
     /// Switches recording on or off; what is hooked stays hooked. On return from switching it off,
     /// nothing is being recorded any more, and the counts agree.
     pub(crate) fn set_on(&self, on: bool) {
-        let _control = self.control.lock();
+        // (not with `control` held: it is to be done at once, whatever is being changed)
         self.hook.handler().set_gate(Gate::Off, !on);
         if !on {
             rcu::synchronize_preempt_off();
@@ -315,9 +336,13 @@ impl Instance {
         Ok(())
     }
 
-    /// Which options are on.
+    /// Which options are on. Does not wait for who changes anything.
     pub(crate) fn options(&self) -> Options {
-        self.control.lock().options
+        Options(self.options.load(Ordering::Relaxed))
+    }
+
+    fn store_options(&self, _control: &mut Control, options: Options) {
+        self.options.store(options.0, Ordering::Relaxed);
     }
 
     /// Switches an option on or off.
@@ -340,7 +365,7 @@ impl Instance {
                 };
                 self.hook.leave_out(left_out(on)).inspect_err(|_| {
                     // (some may be left out, or not, already)
-                    let was_on = control.options.has(option);
+                    let was_on = self.options().has(option);
                     let _ = self.hook.leave_out(left_out(was_on));
                 })?;
                 recorder.record_beside_all(What::Stack, on);
@@ -349,8 +374,8 @@ impl Instance {
             TraceOption::FuncArgs => recorder.record_beside_all(What::Args, on),
             _ => {}
         }
-        let before = control.options;
-        control.options = before.with(option, on);
+        let before = self.options();
+        self.store_options(&mut control, before.with(option, on));
         self.set_graph(&control);
         let is_graph = control.tracer == Tracer::FunctionGraph;
         // (other hooks)
@@ -362,7 +387,7 @@ impl Instance {
             _ => Ok(()),
         };
         if result.is_err() {
-            control.options = before;
+            self.store_options(&mut control, before);
             self.set_graph(&control);
         }
         result
@@ -416,7 +441,7 @@ impl Instance {
     /// `ENOMEM` if there is no memory even for that.
     pub(crate) fn free_buffers(&self) -> Result {
         let mut control = self.control.lock();
-        if control.options.has(TraceOption::DisableOnFree) {
+        if self.options().has(TraceOption::DisableOnFree) {
             self.hook.handler().set_gate(Gate::Off, true);
         }
         self.free_profile(&control);
@@ -430,12 +455,21 @@ impl Instance {
     /// Those of [`Buffers::take_snapshot`].
     pub(crate) fn take_snapshot(&self, cpu: Option<CpuId>) -> Result {
         let _control = self.control.lock();
-        let mut buffers = self.buffers.lock();
-        buffers.make(self.hook.handler())?;
-        let taken = buffers.take_snapshot(cpu, self.hook.handler())?;
-        drop(buffers);
+        let taken = self.make_buffers(|buffers| buffers.take_snapshot(cpu, self.hook.handler()))?;
         self.end_snapshot(taken);
         Ok(())
+    }
+
+    /// Calls `user` with the buffers, which are made for all CPUs that have none.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory, and what `user` returns.
+    fn make_buffers<R>(&self, user: impl FnOnce(&mut Buffers) -> Result<R>) -> Result<R> {
+        let cpus = cpu::ReadLock::new();
+        let mut buffers = self.buffers.lock();
+        buffers.make(&cpus, self.hook.handler())?;
+        user(&mut buffers)
     }
 
     /// Makes a snapshot one that can be read.
@@ -460,6 +494,9 @@ impl Instance {
     pub(crate) fn clear(&self, cpu: Option<CpuId>) {
         self.began.store(self.now(), Ordering::Relaxed);
         self.buffers.lock().clear(cpu);
+        if cpu.is_none() {
+            self.clear_counts();
+        }
     }
 
     /// What the clock said when a buffer was cleared the last time.
@@ -470,16 +507,6 @@ impl Instance {
     /// The counts of `cpu`, or the sum of all.
     pub(crate) fn stats(&self, cpu: Option<CpuId>, which: Which) -> Stats {
         self.buffers.lock().stats(cpu, which)
-    }
-
-    /// Events that were not recorded because their CPU has no buffer, for want of memory.
-    pub(crate) fn without_buffer(&self) -> u64 {
-        self.hook.handler().without_ring()
-    }
-
-    /// Entries that were not recorded because a snapshot was to be taken.
-    pub(crate) fn missed_by_snapshots(&self) -> u64 {
-        self.hook.handler().missed_by_snapshots()
     }
 
     /// Entries that were not recorded, nor count as lost, since unwinding a stack made them.
@@ -512,66 +539,5 @@ impl Instance {
     /// Empties the error log.
     pub(crate) fn clear_errors(&self) {
         self.error_log.lock().clear();
-    }
-}
-
-/// What it is told.
-impl Instance {
-    /// `cpu` is coming online.
-    pub(crate) fn prepare(&self, cpu: CpuId) {
-        let result = self.buffers.lock().make_for(cpu, self.hook.handler());
-        if result.is_err() {
-            pr_warn!(
-                "no memory for the buffer of CPU {}: it is not traced\n",
-                cpu.as_u32()
-            );
-        }
-        if self.profile.lock().make_for(cpu, &self.profiler).is_err() {
-            pr_warn!(
-                "no memory for the profile of CPU {}: calls on it are not counted\n",
-                cpu.as_u32()
-            );
-        }
-    }
-
-    /// The functions of module `name` are in their place, and can be traced; none has run yet.
-    pub(crate) fn loads(&self, name: &[u8]) {
-        if let Err(error) = self.resolve_pending(name) {
-            pr_warn!("functions of a new module are not traced: {error:?}\n");
-        }
-    }
-
-    /// A module is loaded; its functions for that, at addresses `init`, go.
-    pub(crate) fn coming(&self, init: &Range<usize>) {
-        let mut control = self.control.lock();
-        // (these will be freed)
-        let mut found = control.lists.forget(init);
-        found |= self.forget_probes(&mut control, init);
-        if found || control.lists.needs_news(control.tracer) {
-            let result = self.rearm(&mut control);
-            if let Err(error) = result {
-                pr_warn!("functions of a new module are not traced: {error:?}\n");
-            }
-        }
-        self.profile_news(&mut control);
-    }
-
-    /// The module whose functions lie at addresses `text` is being removed.
-    pub(crate) fn going(&self, text: &[Range<usize>]) {
-        let mut control = self.control.lock();
-        let mut found = control.lists.needs_news(control.tracer);
-        for range in text {
-            found |= control.lists.forget(range);
-            found |= self.forget_probes(&mut control, range);
-        }
-        if found {
-            let result = self.rearm(&mut control);
-            if let Err(error) = result {
-                pr_warn!("functions of a removed module are still in the filter: {error:?}\n");
-            }
-        }
-        if let Err(error) = self.arm_profile(&mut control) {
-            pr_warn!("functions of a removed module are still profiled: {error:?}\n");
-        }
     }
 }

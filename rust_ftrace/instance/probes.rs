@@ -2,9 +2,9 @@
 
 //! The functions at whose calls something is done: the words `func:action[:count]` of `filter`.
 //!
-//! As in tracefs they are no part of the list itself: it is done whatever the list, `notrace` and the tracer say, and `>`
-//! does not take it out, only `!func:action` does. But what `stacktrace` records is an entry with a stack, and
-//! if only that was wanted of a function, no entries any more once all stacks that were wanted are there.
+//! As in tracefs they are no part of the list itself: it is done whatever the list, `notrace` and the tracer say, and
+//! `>` does not take it out, only `!func:action` does. But what `stacktrace` records is an entry with a stack, and if
+//! only that was wanted of a function, no entries any more once all stacks that were wanted are there.
 
 use core::ops::Range;
 
@@ -124,19 +124,17 @@ impl Instance {
                 _ => commands.push(probe, GFP_KERNEL)?,
             }
         }
-        let mut buffers = self.buffers.lock();
+        let mut commanded = commands.iter();
+        let wants_snapshot = commanded.any(|probe| probe.action == Action::Snapshot);
         if !stacks.is_empty() {
             recorder.beside().make_room(self.machine.core_text())?;
-            buffers.make(recorder)?;
         }
-        if commands
-            .iter()
-            .any(|probe| probe.action == Action::Snapshot)
-        {
-            buffers.make(recorder)?;
-            buffers.make_spares(None)?;
+        if !stacks.is_empty() || wants_snapshot {
+            self.make_buffers(|buffers| match wants_snapshot {
+                true => buffers.make_spares(None),
+                false => Ok(()),
+            })?;
         }
-        drop(buffers);
         recorder.set_probes(stacks)?;
         self.commands.handler().probes().replace(commands)?;
         Ok(before)

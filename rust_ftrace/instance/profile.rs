@@ -8,98 +8,17 @@ use kernel::cpu::{nr_cpu_ids, CpuId};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use super::counts::Watcher;
+pub(super) use super::profile_hooks::ProfileHooks;
 use super::{Control, Instance};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Function};
 use crate::engine::function_set::FunctionSet;
 use crate::engine::options::TraceOption;
-use crate::engine::profile::{Places, Table, Totals};
+use crate::engine::profile::{numbered, Places, Table, Totals};
 use crate::engine::sort::sort_by_key;
 use crate::shim::Vec;
-use crate::sys::fprobe::{Group, Probes};
-use crate::sys::sched_switch::Switches;
 use crate::sys::{cpu, rcu};
-use crate::tracer::profile::{Began, CpuTable, Nested, Profiler, Without};
-
-/// The profiler's hooks: one kind of them at a time.
-pub(super) struct ProfileHooks {
-    on: bool,
-    plain: Probes<Profiler, Began>,
-    nested: Probes<Profiler, Nested>,
-    /// Measures for how long tasks do not run.
-    switches: Switches<Profiler>,
-    /// Calls that had been missed when counting began.
-    missed_before: u64,
-}
-
-impl ProfileHooks {
-    pub(super) const fn new() -> Self {
-        Self {
-            on: false,
-            plain: Probes::new(),
-            nested: Probes::new(),
-            switches: Switches::new(),
-            missed_before: 0,
-        }
-    }
-
-    /// Whether calls are being counted.
-    pub(super) fn is_on(&self) -> bool {
-        self.on
-    }
-
-    /// Calls that could not be watched, ever.
-    fn missed(&self) -> u64 {
-        self.plain.missed().wrapping_add(self.nested.missed())
-    }
-
-    /// Unhooks all.
-    fn clear(&mut self) {
-        self.plain.clear();
-        self.nested.clear();
-        self.switches.clear();
-    }
-
-    /// Hooks `ips`, and no others, so that nothing of [`Without`] counts.
-    ///
-    /// # Errors
-    ///
-    /// What was hooked is still. Those of [`Probes::trace`].
-    ///
-    /// # Safety
-    ///
-    /// As for [`Probes::trace`].
-    unsafe fn trace(&mut self, profiler: &Profiler, ips: &[usize], without: u64) -> Result {
-        let groups = [Group { role: (), ips }];
-        if without & Without::Sleep as u64 != 0 {
-            // SAFETY: The caller promises that the profiler stays.
-            unsafe { self.switches.call(profiler)? };
-        }
-        // Of a call that is hooked both ways for a moment, one of them tells.
-        if without == 0 {
-            self.nested.silence(true);
-            // SAFETY: The caller's obligations are the same.
-            let result = unsafe { self.plain.trace(profiler, &groups) };
-            if result.is_err() {
-                self.nested.silence(false);
-                return result;
-            }
-            self.nested.clear();
-        } else {
-            self.plain.silence(true);
-            // SAFETY: The caller's obligations are the same.
-            let result = unsafe { self.nested.trace(profiler, &groups) };
-            if result.is_err() {
-                self.plain.silence(false);
-                return result;
-            }
-            self.plain.clear();
-        }
-        if without & Without::Sleep as u64 == 0 {
-            self.switches.clear();
-        }
-        Ok(())
-    }
-}
+use crate::tracer::profile::{CpuTable, Profiler, Without};
 
 /// What a CPU counts, and has counted.
 struct CpuCounts {
@@ -129,14 +48,40 @@ pub(crate) struct Row {
     pub(crate) totals: Totals,
 }
 
+/// A function that has gone, but was called.
+struct Gone {
+    number: usize,
+    name: KVec<u8>,
+    /// The name of its module; none of the kernel itself.
+    module: KVec<u8>,
+}
+
+impl Gone {
+    fn new(number: usize, function: &Function<'_>) -> Result<Self> {
+        let (mut name, mut module) = (KVec::new(), KVec::new());
+        name.extend_from_slice(function.name, GFP_KERNEL)?;
+        module.extend_from_slice(function.module.unwrap_or_default(), GFP_KERNEL)?;
+        Ok(Self {
+            number,
+            name,
+            module,
+        })
+    }
+
+    fn is(&self, function: &Function<'_>) -> bool {
+        *self.name == *function.name && *self.module == *function.module.unwrap_or_default()
+    }
+}
+
 /// What was counted. Kept when counting ends, until it begins anew or [`Instance::free_profile`].
 pub(super) struct Profile {
     /// Which functions have which numbers; `None` if nothing was counted.
     places: Option<Arc<Places>>,
     /// By number.
     cpus: KVec<CpuCounts>,
-    /// The names of functions that have gone.
-    gone: KVec<(usize, KVec<u8>)>,
+    /// Functions that have gone. One that comes again gets the number that it had, so these are as many as were ever
+    /// called, however often modules come and go; the numbers of functions that were not called are free.
+    gone: KVec<Gone>,
 }
 
 impl Profile {
@@ -176,7 +121,48 @@ impl Profile {
             live.wrapping_add(size_of_val(&*counts.past))
         };
         let tables = self.cpus.iter().map(of_cpu).fold(0, usize::wrapping_add);
-        tables.wrapping_add(self.places.as_ref().map_or(0, |places| places.bytes()))
+        let of_gone = |gone: &Gone| {
+            size_of::<Gone>()
+                .wrapping_add(gone.name.capacity())
+                .wrapping_add(gone.module.capacity())
+        };
+        let gone = self.gone.iter().map(of_gone).fold(0, usize::wrapping_add);
+        let places = self.places.as_ref().map_or(0, |places| places.bytes());
+        tables.wrapping_add(places).wrapping_add(gone)
+    }
+
+    fn is_known(&self, ip: usize) -> bool {
+        let places = self.places.as_ref();
+        places.is_some_and(|places| places.find(ip as u64).is_some())
+    }
+
+    /// Which of the functions `ips` had gone and come again, by their addresses, and the numbers that they had.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    fn back(&self, ips: &FunctionSet, catalog: &Catalog) -> Result<KVec<(usize, usize)>> {
+        let mut back = KVec::new();
+        for &ip in ips.as_slice().iter().filter(|ip| !self.is_known(**ip)) {
+            let Some(function) = catalog.at(ip) else {
+                continue;
+            };
+            // (several functions of a module may share a name)
+            let is_taken = |number| back.iter().any(|(_, taken)| *taken == number);
+            let mut gone = self.gone.iter();
+            let found = gone.find(|gone| gone.is(&function) && !is_taken(gone.number));
+            let number = found.map(|gone| gone.number);
+            if let Some(number) = number {
+                back.push((ip, number), GFP_KERNEL)?;
+            }
+        }
+        Ok(back)
+    }
+
+    /// Returns whether nothing was ever counted for a number that nobody has.
+    fn is_free(&self, number: usize) -> bool {
+        let mut cpus = self.cpus.iter();
+        cpus.all(|cpu| cpu.totals(number) == Totals::default())
     }
 
     /// Forgets all. Nobody is counting, nor will before there are new tables.
@@ -193,27 +179,24 @@ impl Profile {
         self.places = None;
     }
 
-    /// Gives the functions `ips` numbers, those that have one keep it; all CPUs that are online get tables for all
-    /// of them. What they had before is returned, for [`Profile::add_old`].
+    /// Gives the functions `ips` numbers, those that have one keep it, and those in `back` get it back; all CPUs that
+    /// are online get tables for all of them. What they had before is returned, for [`Profile::add_old`].
     ///
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory: nothing is changed then.
-    fn extend(&mut self, ips: &FunctionSet, profiler: &Profiler) -> Result<Option<OldTables>> {
-        let is_known = |ip: &usize| {
-            let places = self.places.as_ref();
-            places.is_some_and(|places| places.find(*ip as u64).is_some())
-        };
-        if self.places.is_some() && ips.as_slice().iter().all(is_known) {
+    fn extend(
+        &mut self,
+        ips: &FunctionSet,
+        back: &[(usize, usize)],
+        profiler: &Profiler,
+    ) -> Result<Option<OldTables>> {
+        let mut new = (ips.as_slice().iter().copied()).filter(|ip| !self.is_known(*ip));
+        if self.places.is_some() && new.clone().next().is_none() {
             return Ok(None);
         }
-        let mut numbers = Vec::new();
-        for ip in self.places.iter().flat_map(|places| places.ips()) {
-            numbers.push(*ip)?;
-        }
-        for ip in ips.as_slice().iter().filter(|ip| !is_known(ip)) {
-            numbers.push(*ip)?;
-        }
+        let old = self.places.as_ref().map_or(&[][..], |places| places.ips());
+        let numbers = numbered(old, &mut new, back, |number| self.is_free(number))?;
         let places = Arc::new(Places::new(numbers)?, GFP_KERNEL)?;
         let mut tables = KVec::new();
         for _ in &self.cpus {
@@ -237,6 +220,8 @@ impl Profile {
             }
         }
         // Nothing fails from here on.
+        self.gone
+            .retain(|gone| places.ips().get(gone.number) == Some(&0));
         self.places = Some(places);
         for cpu in cpu::possible() {
             let number = cpu.as_u32() as usize;
@@ -298,11 +283,8 @@ impl Profile {
                 continue;
             }
             numbers.push(0)?;
-            let was_called = self.cpus.iter().any(|cpu| cpu.totals(number).hits != 0);
-            if let Some(function) = catalog.at(*ip).filter(|_| was_called) {
-                let mut name = KVec::new();
-                name.extend_from_slice(function.name, GFP_KERNEL)?;
-                self.gone.push((number, name), GFP_KERNEL)?;
+            if let Some(function) = catalog.at(*ip).filter(|_| !self.is_free(number)) {
+                self.gone.push(Gone::new(number, &function)?, GFP_KERNEL)?;
             }
         }
         // (the tables find them still, until others take their place: nothing of them is hooked any more)
@@ -313,8 +295,7 @@ impl Profile {
     /// The name of a function that has gone.
     fn gone(&self, number: usize) -> Option<&[u8]> {
         let mut gone = self.gone.iter();
-        let (_, name) = gone.find(|(gone, _)| *gone == number)?;
-        Some(name)
+        Some(&gone.find(|gone| gone.number == number)?.name)
     }
 
     /// What was counted, of every function that was called on `cpu`, or on any.
@@ -349,6 +330,8 @@ pub(crate) struct ProfileStats {
     pub(crate) lost: u64,
     /// Calls that could not be watched, and were not counted.
     pub(crate) missed: u64,
+    /// Calls that were too deep to be watched; others' are among them.
+    pub(crate) too_deep: u64,
     pub(crate) bytes: usize,
 }
 
@@ -433,6 +416,8 @@ impl Instance {
         self.profile.lock().clear(&self.profiler);
         self.profiler.new_session();
         control.profile.missed_before = control.profile.missed();
+        self.forget_profile_overruns();
+        self.begin_overruns(Watcher::Profile)?;
         control.profile.on = true;
         let result = self.arm_profile(&mut control);
         if result.is_err() {
@@ -444,6 +429,7 @@ impl Instance {
     fn end_profiling(&self, control: &mut Control) {
         control.profile.on = false;
         control.profile.clear();
+        self.end_overruns(Watcher::Profile);
         // (whoever counts still, does so in tables that stay)
         rcu::synchronize_preempt_off();
     }
@@ -466,10 +452,16 @@ impl Instance {
             return Ok(());
         }
         let wanted = self.wanted_in_profile(control)?;
+        let has_gone = !self.profile.lock().gone.is_empty();
+        let back = |catalog: &Catalog| self.profile.lock().back(&wanted, catalog);
+        let back = match has_gone {
+            true => self.machine.with_catalog(back)?,
+            false => KVec::new(),
+        };
         let old = {
             // (so that no CPU is half there)
             let _cpus = cpu::ReadLock::new();
-            self.profile.lock().extend(&wanted, &self.profiler)?
+            (self.profile.lock()).extend(&wanted, &back, &self.profiler)?
         };
         if let Some(old) = old {
             // Not with the profile's lock held: a CPU that is coming may be waiting for it.
@@ -481,11 +473,14 @@ impl Instance {
             (TraceOption::SleepTime, Without::Sleep),
         ];
         let without = (without.iter())
-            .filter(|(option, _)| !control.options.has(*option))
+            .filter(|(option, _)| !self.options().has(*option))
             .fold(0, |bits, (_, what)| bits | *what as u64);
         let ips = wanted.as_slice();
+        let mut numbers = self.machine.hooks_calls();
+        let profiler = &self.profiler;
         // SAFETY: The profiler lives as long as the instance, whose `control` goes before it.
-        unsafe { control.profile.trace(&self.profiler, ips, without)? };
+        unsafe { (control.profile).trace(&mut numbers, profiler, ips, without)? };
+        drop(numbers);
         self.profiler.set_without(without);
         Ok(())
     }
@@ -535,23 +530,34 @@ impl Instance {
         row: &Row,
         user: impl FnOnce(Option<&[u8]>) -> Result,
     ) -> Result {
-        if row.ip == 0 {
-            return user(self.profile.lock().gone(row.number));
+        let mut ip = row.ip;
+        if ip == 0 {
+            let profile = self.profile.lock();
+            if let Some(name) = profile.gone(row.number) {
+                return user(Some(name));
+            }
+            // It has come again meanwhile.
+            let places = profile.places.as_ref();
+            let now = places.and_then(|places| places.ips().get(row.number));
+            ip = now.copied().unwrap_or(0);
         }
-        let name = |catalog: &Catalog| user(catalog.at(row.ip).map(|function| function.name));
+        let name = |catalog: &Catalog| user(catalog.at(ip).map(|function| function.name));
         self.machine.with_catalog(name)
     }
 
     /// Numbers for `status`.
     pub(crate) fn profile_stats(&self) -> ProfileStats {
+        let (_, too_deep) = self.too_deep();
         let hooks = &self.control.lock().profile;
         let profile = self.profile.lock();
-        let places = profile.places.as_ref();
+        let ips = profile.places.iter().flat_map(|places| places.ips());
+        let there = ips.filter(|ip| **ip != 0).count();
         ProfileStats {
             on: hooks.on,
-            functions: places.map_or(0, |places| places.ips().len()),
+            functions: there.wrapping_add(profile.gone.len()),
             lost: self.profiler.lost(),
             missed: hooks.missed().wrapping_sub(hooks.missed_before),
+            too_deep,
             bytes: profile.bytes(),
         }
     }

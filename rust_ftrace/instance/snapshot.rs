@@ -6,6 +6,7 @@ use kernel::cpu::CpuId;
 use kernel::prelude::*;
 
 use super::buffers::{Buffers, Counted};
+use crate::sys::memory::Room;
 use crate::sys::{cpu, rcu};
 use crate::tracer::function::Recorder;
 
@@ -54,7 +55,7 @@ impl Buffers {
     ///
     /// `ENOMEM` if there is no memory; nothing is changed then.
     pub(crate) fn make_spares(&mut self, cpu: Option<CpuId>) -> Result {
-        let mut new = KVec::new();
+        let mut missing = KVec::new();
         for (cpu, buffers) in self.meant(cpu) {
             let Some(live) = &buffers.live.buffer else {
                 continue;
@@ -62,8 +63,17 @@ impl Buffers {
             let size_kb = live.size_kb();
             let spare = buffers.spare.buffer.as_ref();
             if spare.is_none_or(|spare| spare.size_kb() != size_kb) {
-                new.push((cpu, self.make_one(cpu, size_kb)?), GFP_KERNEL)?;
+                missing.push((cpu, size_kb), GFP_KERNEL)?;
             }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let size_kb = (missing.iter()).fold(0, |sum: usize, (_, kb)| sum.saturating_add(*kb));
+        let room = Room::new(size_kb.saturating_mul(1024), 0)?;
+        let mut new = KVec::with_capacity(missing.len(), GFP_KERNEL)?;
+        for (cpu, size_kb) in missing {
+            new.push((cpu, self.make_one(cpu, size_kb, &room)?), GFP_KERNEL)?;
         }
         for (cpu, spare) in new {
             if let Some(buffers) = self.of_mut(cpu) {

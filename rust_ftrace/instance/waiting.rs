@@ -96,7 +96,7 @@ impl Drop for Waiting {
 }
 
 impl Instance {
-    fn waker(&self, cpu: Option<CpuId>) -> Arc<Waker> {
+    pub(super) fn waker(&self, cpu: Option<CpuId>) -> Arc<Waker> {
         self.wakers.lock().of(cpu).clone()
     }
 

@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which CPUs there are, and when one comes.
+//! Which CPUs there are.
 //!
 //! C headers: [`include/linux/cpumask.h`](srctree/include/linux/cpumask.h),
-//! [`include/linux/cpuhotplug.h`](srctree/include/linux/cpuhotplug.h)
+//! [`include/linux/cpu.h`](srctree/include/linux/cpu.h)
 
-use core::marker::PhantomPinned;
-
-use kernel::alloc::NumaNode;
 use kernel::bindings;
 use kernel::cpu::{nr_cpu_ids, CpuId};
 use kernel::cpumask::Cpumask;
 use kernel::error::to_result;
 use kernel::prelude::*;
-use kernel::sync::Arc;
-use kernel::types::{NotThreadSafe, Opaque};
+use kernel::types::NotThreadSafe;
 
 use super::context::{PreemptGuard, PreemptOff};
+use super::lockdep;
 
 fn among(mask: *const bindings::cpumask) -> impl Iterator<Item = CpuId> {
     // SAFETY: The kernel's masks of CPUs live for ever. Their bits may change meanwhile; each is
@@ -86,8 +83,10 @@ impl Mask {
 pub(crate) struct ReadLock(NotThreadSafe);
 
 impl ReadLock {
-    /// Takes the lock, which many may have. Who prepares for CPUs must not be waited for with it.
+    /// Takes the lock, which many may have, but nobody twice. No lock that [hotplug](super::hotplug) takes may be held
+    /// then: those are taken after it.
     pub(crate) fn new() -> Self {
+        lockdep::waits();
         // SAFETY: Has no preconditions but that the caller may sleep.
         unsafe { bindings::cpus_read_lock() };
         Self(NotThreadSafe)
@@ -128,8 +127,8 @@ impl Drop for ReadLock {
     }
 }
 
-/// The NUMA node of `cpu`'s memory.
-pub(crate) fn node_of(cpu: CpuId) -> NumaNode {
+/// The NUMA node of `cpu`'s memory, or `NUMA_NO_NODE`.
+pub(crate) fn node_of(cpu: CpuId) -> i32 {
     #[cfg(CONFIG_USE_PERCPU_NUMA_NODE_ID)]
     {
         let offsets = &raw const bindings::__per_cpu_offset;
@@ -137,122 +136,11 @@ pub(crate) fn node_of(cpu: CpuId) -> NumaNode {
         let offset = unsafe { (*offsets).get(cpu.as_u32() as usize).copied() };
         let node = (&raw const bindings::numa_node).wrapping_byte_add(offset.unwrap_or(0));
         // SAFETY: `node` is the CPU's instance of the per-CPU variable.
-        let node = unsafe { node.read_volatile() };
-        NumaNode::new(node).unwrap_or(NumaNode::NO_NODE)
+        unsafe { node.read_volatile() }
     }
     #[cfg(not(CONFIG_USE_PERCPU_NUMA_NODE_ID))]
     {
         let _ = cpu;
-        NumaNode::NO_NODE
+        bindings::NUMA_NO_NODE
     }
-}
-
-/// What is done before a CPU comes online.
-pub(crate) trait Prepare: Send + Sync {
-    /// Prepares for `cpu`. It cannot fail: a CPU is not kept away for our sake.
-    fn prepare(&self, cpu: CpuId);
-}
-
-/// Has a target prepare for every CPU that comes online, until dropped.
-///
-/// # Invariants
-///
-/// `state` is a multi-instance state of our own, and `node` is in its list.
-#[pin_data(PinnedDrop)]
-pub(crate) struct Hotplug<T: Prepare> {
-    #[pin]
-    node: Opaque<bindings::hlist_node>,
-    target: Arc<T>,
-    state: bindings::cpuhp_state,
-    /// The kernel's list points here.
-    #[pin]
-    _pin: PhantomPinned,
-}
-
-// SAFETY: `node` is only touched by the kernel, under its own lock.
-unsafe impl<T: Prepare> Sync for Hotplug<T> {}
-// SAFETY: Nothing in it belongs to a thread.
-unsafe impl<T: Prepare> Send for Hotplug<T> {}
-
-impl<T: Prepare> Hotplug<T> {
-    /// Begins to watch.
-    ///
-    /// # Errors
-    ///
-    /// `ENOSPC` if the kernel has no dynamic state left.
-    pub(crate) fn new(name: &'static CStr, target: Arc<T>) -> impl PinInit<Self, Error> {
-        try_pin_init!(&this in Self {
-            node: Opaque::zeroed(),
-            target,
-            state: Self::set_up(name)?,
-            _: {
-                // SAFETY: `this` points to the value being initialised; the node is in place.
-                let node = unsafe { &raw mut (*this.as_ptr()).node };
-                // SAFETY: The node is zeroed, pinned, and all that the callback touches is there.
-                let result = to_result(unsafe {
-                    bindings::__cpuhp_state_add_instance(*state, node.cast(), false)
-                });
-                if let Err(error) = result {
-                    // SAFETY: The state was set up above.
-                    unsafe { bindings::__cpuhp_remove_state(*state, false) };
-                    return Err(error);
-                }
-            },
-            _pin: PhantomPinned,
-        }? Error)
-    }
-
-    fn set_up(name: &'static CStr) -> Result<bindings::cpuhp_state> {
-        let callback: unsafe extern "C" fn(c_uint, *mut bindings::hlist_node) -> c_int =
-            prepare_callback::<T>;
-        // SAFETY: A multi-instance state's functions are stored in a union and called with the
-        // node, so the cast is what the C macros do too.
-        let callback = unsafe {
-            core::mem::transmute::<
-                unsafe extern "C" fn(c_uint, *mut bindings::hlist_node) -> c_int,
-                unsafe extern "C" fn(c_uint) -> c_int,
-            >(callback)
-        };
-        // SAFETY: `name` and the function live as long as the module; the state goes before it.
-        let state = unsafe {
-            bindings::__cpuhp_setup_state(
-                bindings::cpuhp_state_CPUHP_BP_PREPARE_DYN,
-                name.as_char_ptr(),
-                false,
-                Some(callback),
-                None,
-                true,
-            )
-        };
-        to_result(state.min(0))?;
-        Ok(state as bindings::cpuhp_state)
-    }
-}
-
-#[pinned_drop]
-impl<T: Prepare> PinnedDrop for Hotplug<T> {
-    fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the type's invariants the node is in the state's list.
-        unsafe {
-            bindings::__cpuhp_state_remove_instance(self.state, self.node.get(), false);
-        }
-        // SAFETY: The state is ours and has no nodes any more. Waits for a CPU that is coming.
-        unsafe { bindings::__cpuhp_remove_state(self.state, false) };
-    }
-}
-
-/// # Safety
-///
-/// `node` is the `node` of a live `Hotplug<T>`.
-unsafe extern "C" fn prepare_callback<T: Prepare>(
-    cpu: c_uint,
-    node: *mut bindings::hlist_node,
-) -> c_int {
-    let node = node.cast::<Opaque<bindings::hlist_node>>();
-    // SAFETY: The caller promises where the node lies.
-    let hotplug = unsafe { &*kernel::container_of!(node, Hotplug<T>, node) };
-    if let Some(cpu) = CpuId::from_u32(cpu) {
-        hotplug.target.prepare(cpu);
-    }
-    0
 }

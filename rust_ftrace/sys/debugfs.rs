@@ -19,6 +19,7 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::types::ForeignOwnable;
 use kernel::uaccess::{UserPtr, UserSlice};
 
+use super::lockdep;
 use super::stream::{self, Stream};
 use super::subdirectories::{Parent, Served, Subdirectories};
 use super::text::Text;
@@ -250,6 +251,7 @@ impl<F: File> Operations<F> {
             let mut reading = open.reading.lock();
             let text = reading.at(usize::try_from(at)?, length)?;
             let text = text.get(..length).unwrap_or(text);
+            lockdep::waits();
             let mut user = UserSlice::new(UserPtr::from_ptr(data.cast()), text.len()).writer();
             user.write_slice(text)?;
             Ok(text.len())
@@ -278,6 +280,7 @@ impl<F: File> Operations<F> {
         let length = length.min(MAX_WRITE);
         let result = || -> Result<usize> {
             let mut bytes = KVVec::new();
+            lockdep::waits();
             let user = UserSlice::new(UserPtr::from_ptr(data.cast_mut().cast()), length);
             user.read_all(&mut bytes, GFP_KERNEL)?;
             open.file.write_some(&open.context, &bytes)

@@ -5,7 +5,9 @@
 //! C header: [`include/linux/fprobe.h`](srctree/include/linux/fprobe.h)
 
 use core::marker::{PhantomData, PhantomPinned};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::mem::ManuallyDrop;
+use core::ops::Deref;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use kernel::bindings;
 use kernel::error::to_result;
@@ -13,9 +15,9 @@ use kernel::prelude::*;
 use kernel::types::Opaque;
 
 use super::context::PreemptOff;
-use super::ffi;
+use super::fgraph::{self, Numbers};
 use super::ftrace::{Registers, Site};
-use super::symbols;
+use super::{dead_ftrace, ffi, shadow_stacks};
 use crate::engine::ring::Call;
 
 /// Called at the entry and the return of traced functions.
@@ -77,9 +79,6 @@ struct Probe<T: CallHandler<D>, D: Copy + 'static> {
     _pin: PhantomPinned,
 }
 
-/// A probe where fprobe knows it.
-type Placed<T, D> = Pin<KBox<Probe<T, D>>>;
-
 /// The functions of one role.
 pub(crate) struct Group<'a, R> {
     pub(crate) role: R,
@@ -93,11 +92,11 @@ pub(crate) struct Group<'a, R> {
 ///
 /// All of `live` are registered, none of `idle` is.
 pub(crate) struct Probes<T: CallHandler<D>, D: Copy + 'static> {
-    live: KVec<Placed<T, D>>,
+    live: KVec<Place<T, D>>,
     /// Calls may still be open that know the address of one of these. So they are used for nothing else.
-    idle: KVec<Placed<T, D>>,
+    idle: KVec<Place<T, D>>,
     /// The same, of which nothing is to be used any more.
-    worn: KVec<Placed<T, D>>,
+    worn: KVec<Place<T, D>>,
     /// Calls whose return was missed by probes that are gone.
     missed: u64,
 }
@@ -107,17 +106,13 @@ pub(crate) struct Probes<T: CallHandler<D>, D: Copy + 'static> {
 unsafe impl<T: CallHandler<D>, D: Copy + 'static> Send for Probes<T, D> {}
 
 impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
-    /// Takes functions out of `ips`, and room for an fprobe.
-    fn new(
-        idle: &mut KVec<Pin<KBox<Self>>>,
-        role: T::Role,
-        ips: &[usize],
-    ) -> Result<Pin<KBox<Self>>> {
+    /// A probe of `ips`.
+    fn new(role: T::Role, ips: &[usize]) -> Result<Self> {
         let mut own = KVVec::new();
         own.extend_from_slice(ips, GFP_KERNEL)?;
-        let probe = Self {
+        Ok(Self {
             fprobe: Opaque::new(ffi::fprobe {
-                // (so it begins silent, see `enable`)
+                // (so it begins silent, see `Place::enable`)
                 flags: ffi::FPROBE_FL_DISABLED,
                 entry_data_size: core::mem::size_of::<D>(),
                 entry_handler: Some(entry::<T, D>),
@@ -130,15 +125,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
             registered: false,
             _data: PhantomData,
             _pin: PhantomPinned,
-        };
-        match idle.pop() {
-            Some(mut place) => {
-                // SAFETY: It is not registered, so nobody relies on its address but as a number.
-                unsafe { *place.as_mut().get_unchecked_mut() = probe };
-                Ok(place)
-            }
-            None => Ok(KBox::pin(probe, GFP_KERNEL)?),
-        }
+        })
     }
 
     /// Registers it; it calls nothing yet.
@@ -156,7 +143,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
         let ips = this.ips.as_ptr().cast_mut().cast::<c_ulong>();
         // SAFETY: The fprobe is initialised, pinned, and unregistered before it goes; `ips` points to
         // `count` addresses.
-        to_result(unsafe { ffi::register_fprobe_ips(this.fprobe.get(), ips, count) })?;
+        let result = to_result(unsafe { ffi::register_fprobe_ips(this.fprobe.get(), ips, count) });
+        dead_ftrace::notice(result)?;
         // INVARIANT: It is from here on.
         this.registered = true;
         Ok(())
@@ -169,11 +157,6 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
         unsafe { AtomicU32::from_ptr(flags) }
     }
 
-    /// Has it call the handler.
-    fn enable(&self) {
-        self.flags().store(0, Ordering::Release);
-    }
-
     /// Returns once the handler is not called any more.
     fn unregister(&mut self) {
         if !core::mem::take(&mut self.registered) {
@@ -181,6 +164,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
         }
         // SAFETY: It is registered.
         let result = to_result(unsafe { ffi::unregister_fprobe(self.fprobe.get()) });
+        let result = dead_ftrace::notice(result);
         if let Err(error) = result {
             pr_err!("cannot unregister an fprobe: {error:?}\n");
         }
@@ -194,10 +178,98 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
     }
 }
 
-impl<T: CallHandler<D>, D: Copy + 'static> Drop for Probe<T, D> {
+/// A probe where fprobe knows it.
+///
+/// Calls that are open know a probe by its address, and fprobe hands what was kept of a call to whoever has that
+/// address when it returns, whatever it is. So what lies there may not become another kind of probe, ours or
+/// anybody's, while such a call is open: a task may sleep in one for ever.
+///
+/// # Invariants
+///
+/// No call that is open knows the address but from probes with the same `T` and `D` that were here.
+struct Place<T: CallHandler<D>, D: Copy + 'static> {
+    probe: ManuallyDrop<Pin<KBox<Probe<T, D>>>>,
+    /// A probe here has called its handler.
+    was_enabled: bool,
+}
+
+/// Places that calls know which were open when these were given up.
+static LEFT_BEHIND: AtomicUsize = AtomicUsize::new(0);
+
+impl<T: CallHandler<D>, D: Copy + 'static> Place<T, D> {
+    /// A place for `probe` that no call knows.
+    fn new(probe: Probe<T, D>) -> Result<Self> {
+        let mut known = KVec::new();
+        loop {
+            let place = KBox::<Probe<T, D>>::new_uninit(GFP_KERNEL)?;
+            // (from now on it is ours, so that nobody comes to know it but by us)
+            if !shadow_stacks::know(place.as_ptr() as u64, false) {
+                // INVARIANT: As was just seen.
+                return Ok(Self {
+                    probe: ManuallyDrop::new(Pin::from(KBox::write(place, probe))),
+                    was_enabled: false,
+                });
+            }
+            known.push(place, GFP_KERNEL)?;
+        }
+    }
+
+    fn probe_mut(&mut self) -> Pin<&mut Probe<T, D>> {
+        self.probe.as_mut()
+    }
+
+    /// Has the probe call the handler.
+    fn enable(&mut self) {
+        self.was_enabled = true;
+        self.flags().store(0, Ordering::Release);
+    }
+
+    /// Returns once the handler is not called any more.
+    fn unregister(&mut self) {
+        // SAFETY: Nothing is moved.
+        unsafe { self.probe_mut().get_unchecked_mut() }.unregister();
+    }
+
+    /// Puts `probe` in the place of the one that is there, and is not registered.
+    fn reuse(&mut self, probe: Probe<T, D>) {
+        // INVARIANT: Of the same kind.
+        self.probe_mut().set(probe);
+    }
+}
+
+impl<T: CallHandler<D>, D: Copy + 'static> Deref for Place<T, D> {
+    type Target = Probe<T, D>;
+
+    fn deref(&self) -> &Probe<T, D> {
+        &self.probe
+    }
+}
+
+impl<T: CallHandler<D>, D: Copy + 'static> Drop for Place<T, D> {
     fn drop(&mut self) {
         self.unregister();
+        let address: *const Probe<T, D> = &**self.probe;
+        if self.was_enabled && shadow_stacks::know(address as u64, true) {
+            // SAFETY: Nothing is moved but the list, which fprobe does not know.
+            let probe = unsafe { self.probe_mut().get_unchecked_mut() };
+            drop(core::mem::take(&mut probe.ips));
+            leave_behind(address.cast());
+            return;
+        }
+        // SAFETY: It is not used any more.
+        unsafe { ManuallyDrop::drop(&mut self.probe) };
     }
+}
+
+/// Notes that the memory at `place` is never to be freed.
+fn leave_behind(place: *const c_void) {
+    LEFT_BEHIND.fetch_add(1, Ordering::Relaxed);
+    #[cfg(CONFIG_DEBUG_KMEMLEAK)]
+    // SAFETY: It was allocated, and not freed.
+    unsafe {
+        ffi::kmemleak_not_leak(place);
+    }
+    let _ = place;
 }
 
 impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
@@ -211,33 +283,31 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
         }
     }
 
-    /// Has fprobe a number among the users of fgraph that is not 0, as long as what is returned is kept and others
-    /// are registered before it goes. Nothing is called by it; `ip` is any function.
+    /// Has fprobe a number that will do, as long as what is returned is kept and others are registered before it goes.
+    /// Nothing is called by it; `ip` is any function.
     ///
-    /// fgraph marks every call with 0, whoever watches it (`function_graph_enter_regs()`). So number 0 is told of
-    /// returns of calls that it was not told of, and fprobe warns then (`fprobe_return()`). A number is kept as long
-    /// as anybody uses it, and the next one is another: so if it is 0, one is asked for once more. If somebody else
-    /// has fprobe hold it, that is in vain.
-    fn away_from_0(handler: *const T, role: T::Role, ip: usize) -> Result<Option<Placed<T, D>>> {
-        let ops =
-            symbols::address_of(b"fprobe_graph_ops").unwrap_or(0) as *const bindings::fgraph_ops;
-        if ops.is_null() {
-            return Ok(None);
-        }
-        // SAFETY: What is of that name in the kernel is an `fgraph_ops`, which stays.
-        let number = unsafe { &raw const (*ops).idx };
-        let mut holder = Probe::new(&mut KVec::new(), role, &[ip])?;
-        for _ in 0..2 {
+    /// A number is kept as long as anybody uses it. If another user of fgraph was faster than we, and it will not do,
+    /// one is asked for once more. If somebody else has fprobe hold it, that is in vain, and it is theirs to answer for.
+    fn hold_number(
+        numbers: &mut Numbers,
+        handler: *const T,
+        role: T::Role,
+        ip: usize,
+    ) -> Result<Place<T, D>> {
+        let mut holder = Place::new(Probe::new(role, &[ip])?)?;
+        let mut before = None;
+        for _ in 0..fgraph::NUMBERS {
+            numbers.make_ready()?;
             // SAFETY: It is silent for as long as it is there, so the handler is never used.
-            unsafe { holder.as_mut().register(handler)? };
-            // SAFETY: A valid, aligned int. It changes only when nothing is registered.
-            if unsafe { number.read_volatile() } != 0 {
-                break;
+            unsafe { holder.probe_mut().register(handler)? };
+            let number = numbers.number();
+            if number == before || number.is_none_or(|number| numbers.will_do(number)) {
+                return Ok(holder);
             }
-            // SAFETY: It is not moved.
-            unsafe { holder.as_mut().get_unchecked_mut() }.unregister();
+            before = number;
+            holder.unregister();
         }
-        Ok(Some(holder))
+        Err(EBUSY)
     }
 
     /// Calls whose return could not be watched.
@@ -260,12 +330,15 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
     ///
     /// - `ENOENT` if one of the addresses is no ftrace location.
     /// - `ENOMEM` if there is no memory.
+    /// - `ENOSPC` if fgraph has as many users as it can have.
+    /// - `EBUSY` if other users have left calls open for which each of its numbers is of no use.
     ///
     /// # Safety
     ///
-    /// `handler` stays valid until nothing is traced any more. No other probes begin to trace meanwhile.
+    /// `handler` stays valid until nothing is traced any more.
     pub(crate) unsafe fn trace(
         &mut self,
+        numbers: &mut Numbers,
         handler: *const T,
         groups: &[Group<'_, T::Role>],
     ) -> Result {
@@ -286,11 +359,12 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
             .iter()
             .find_map(|group| Some((group.role, *group.ips.first()?)));
         let _number = match first {
-            Some((role, ip)) if self.live.is_empty() => Self::away_from_0(handler, role, ip)?,
+            Some((role, ip)) if self.live.is_empty() => {
+                Some(Self::hold_number(numbers, handler, role, ip)?)
+            }
             _ => None,
         };
-        // (those are silent as long as they are here, so that no open call knows of one: they may go)
-        let mut new = KVec::new();
+        let mut missing = KVec::new();
         for group in groups {
             let mut ips = KVVec::new();
             for ip in group.ips {
@@ -298,17 +372,17 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
                     ips.push(*ip, GFP_KERNEL)?;
                 }
             }
-            // (what lies far apart comes and goes at different times: modules)
-            let near = ips.chunk_by(|a, b| b.wrapping_sub(*a) < FAR);
-            for ips in near.flat_map(|ips| ips.chunks(MAX_FUNCTIONS)) {
-                let mut probe = Probe::new(&mut self.idle, group.role, ips)?;
-                // SAFETY: The caller promises it.
-                unsafe { probe.as_mut().register(handler)? };
-                new.push(probe, GFP_KERNEL)?;
-            }
+            missing.push((group.role, ips), GFP_KERNEL)?;
         }
-        self.idle.reserve(self.live.len(), GFP_KERNEL)?;
-        self.live.reserve(new.len(), GFP_KERNEL)?;
+        let mut new = KVec::new();
+        // SAFETY: The caller promises it.
+        let result = unsafe { self.register(&mut new, handler, &missing) };
+        if let Err(error) = result {
+            while let Some(probe) = new.pop() {
+                self.put_back(probe);
+            }
+            return Err(error);
+        }
         // Nothing fails from here on.
         for (index, keep) in keep.iter().enumerate().rev() {
             if !keep {
@@ -317,11 +391,58 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
                 }
             }
         }
-        while let Some(probe) = new.pop() {
+        while let Some(mut probe) = new.pop() {
             probe.enable();
             let _ = self.live.push(probe, GFP_KERNEL);
         }
         Ok(())
+    }
+
+    /// Registers probes of `missing` into `new`, which call nothing yet, and makes room for them. If that fails, some
+    /// may be there.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::trace`].
+    unsafe fn register(
+        &mut self,
+        new: &mut KVec<Place<T, D>>,
+        handler: *const T,
+        missing: &[(T::Role, KVVec<usize>)],
+    ) -> Result {
+        for (role, ips) in missing {
+            // (what lies far apart comes and goes at different times: modules)
+            let near = ips.chunk_by(|a, b| b.wrapping_sub(*a) < FAR);
+            for ips in near.flat_map(|ips| ips.chunks(MAX_FUNCTIONS)) {
+                new.reserve(1, GFP_KERNEL)?;
+                let mut place = self.place(Probe::new(*role, ips)?)?;
+                // SAFETY: The caller promises it.
+                let result = unsafe { place.probe_mut().register(handler) };
+                let _ = new.push(place, GFP_KERNEL);
+                result?;
+            }
+        }
+        self.idle.reserve(self.live.len(), GFP_KERNEL)?;
+        Ok(self.live.reserve(new.len(), GFP_KERNEL)?)
+    }
+
+    /// A place with `probe` in it.
+    fn place(&mut self, probe: Probe<T, D>) -> Result<Place<T, D>> {
+        match self.idle.pop() {
+            Some(mut place) => {
+                place.reuse(probe);
+                Ok(place)
+            }
+            None => Place::new(probe),
+        }
+    }
+
+    /// Keeps a place whose probe was not used after all.
+    fn put_back(&mut self, mut place: Place<T, D>) {
+        place.unregister();
+        if place.was_enabled {
+            let _ = self.idle.push(place, GFP_KERNEL);
+        }
     }
 
     /// Has the probes call nothing for the moment, or call again.
@@ -332,13 +453,11 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
         }
     }
 
-    fn retire(&mut self, mut probe: Placed<T, D>) {
-        // SAFETY: It is not moved.
-        unsafe { probe.as_mut().get_unchecked_mut() }.unregister();
-        self.missed = self.missed.wrapping_add(probe.missed());
-        // (without memory it goes: a call that is open now would have to stay so until another fprobe has
-        // its place, to be taken for one of that)
-        let _ = self.idle.push(probe, GFP_KERNEL);
+    fn retire(&mut self, mut place: Place<T, D>) {
+        place.unregister();
+        self.missed = self.missed.wrapping_add(place.missed());
+        // (without memory it goes)
+        let _ = self.idle.push(place, GFP_KERNEL);
     }
 
     /// Ends tracing.
@@ -362,6 +481,12 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
 impl<T: CallHandler<D>, D: Copy + 'static> Drop for Probes<T, D> {
     fn drop(&mut self) {
         self.clear();
+        self.idle.clear();
+        self.worn.clear();
+        match LEFT_BEHIND.swap(0, Ordering::Relaxed) {
+            0 => {}
+            left => pr_info!("{left} probes stay in memory: calls are open that know them\n"),
+        }
     }
 }
 

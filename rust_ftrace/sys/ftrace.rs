@@ -11,7 +11,7 @@ use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::types::Opaque;
 
-use super::rcu;
+use super::{dead_ftrace, rcu};
 use crate::engine::beside::ARGS;
 use crate::engine::ring::Call;
 
@@ -140,7 +140,7 @@ impl<T: Handler> Hook<T> {
     ///
     /// - `EINVAL` if one of the addresses is no ftrace location.
     /// - `ENOMEM` if there is no memory.
-    /// - `ENODEV` if ftrace has disabled itself.
+    /// - `ENODEV` if ftrace has disabled itself; the hook must not go any more then ([`dead_ftrace`]).
     /// - `EBUSY` if another ops holds a function exclusively.
     pub(crate) fn trace(&self, functions: Functions<'_>) -> Result {
         let mut registered = self.registered.lock();
@@ -153,7 +153,8 @@ impl<T: Handler> Hook<T> {
             //
             // SAFETY: `ops` is initialised and pinned, and unregistered before it goes. All that
             // the callback touches is initialised.
-            to_result(unsafe { bindings::register_ftrace_function(self.ops.get()) })?;
+            let result = to_result(unsafe { bindings::register_ftrace_function(self.ops.get()) });
+            dead_ftrace::notice(result)?;
             *registered = true;
         }
         Ok(())
@@ -208,7 +209,8 @@ impl<T: Handler> Hook<T> {
     fn unregister(&self, registered: &mut bool) -> Result {
         if *registered {
             // SAFETY: `ops` is registered.
-            to_result(unsafe { bindings::unregister_ftrace_function(self.ops.get()) })?;
+            let result = to_result(unsafe { bindings::unregister_ftrace_function(self.ops.get()) });
+            dead_ftrace::notice(result)?;
             *registered = false;
         }
         Ok(())
@@ -219,11 +221,14 @@ impl<T: Handler> Hook<T> {
 impl<T: Handler> PinnedDrop for Hook<T> {
     fn drop(self: Pin<&mut Self>) {
         // It returns only when no task is on its way through the trampoline: the ops is dynamic, so
-        // ftrace waits for RCU-tasks. It fails only if ftrace has shut itself down after a bug of
-        // its own, and then calls nothing any more.
+        // ftrace waits for RCU-tasks.
         let result = self.unregister(&mut self.registered.lock());
         if let Err(error) = result {
             pr_err!("cannot unregister the function hook: {error:?}\n");
+        }
+        // Not so if ftrace is dead, or died when the hook was being registered.
+        if result.is_err() || dead_ftrace::is_known() {
+            dead_ftrace::never_return();
         }
         // And no CPU is in the callback, which runs with preemption off from its first line.
         rcu::synchronize_preempt_off();

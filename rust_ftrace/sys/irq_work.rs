@@ -2,13 +2,51 @@
 
 //! Work put off until interrupts may come again: what any context, NMI included, can ask for.
 //!
+//! A CPU that goes calls functions when it does not serve irq_works any more, and one that comes before it does.
+//! An irq_work that is queued then is not run before the CPU comes again, if ever; until then its `irq_work_sync()`
+//! waits, and as the CPU's list is not empty, no interrupt is raised there for anybody else's. So only CPUs that are
+//! [served](serve) queue any.
+//!
 //! C header: [`include/linux/irq_work.h`](srctree/include/linux/irq_work.h)
 
 use core::marker::{PhantomData, PhantomPinned};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use kernel::bindings;
+use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::types::Opaque;
+
+use super::context::PreemptOff;
+use super::lockdep;
+
+const WORDS: usize = (bindings::NR_CPUS as usize).div_ceil(64);
+
+/// A bit for each CPU on which irq_works may be queued.
+static SERVED: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+
+fn place(cpu: u32) -> (Option<&'static AtomicU64>, u64) {
+    (SERVED.get(cpu as usize / 64), 1 << (cpu % 64))
+}
+
+/// Says whether irq_works may be queued on `cpu`. It is to run threads of its own as long as they may, and to call this
+/// itself when they may not any more.
+pub(super) fn serve(cpu: CpuId, is_served: bool) {
+    if let (Some(word), bit) = place(cpu.as_u32()) {
+        match is_served {
+            true => word.fetch_or(bit, Ordering::SeqCst),
+            false => word.fetch_and(!bit, Ordering::SeqCst),
+        };
+    }
+}
+
+/// Tells if this CPU serves irq_works.
+pub(crate) fn is_served_here(token: PreemptOff<'_>) -> bool {
+    match place(token.cpu_number().unsigned_abs()) {
+        (Some(word), bit) => word.load(Ordering::Relaxed) & bit != 0,
+        (None, _) => false,
+    }
+}
 
 /// What has such work.
 ///
@@ -59,18 +97,30 @@ impl<T: HasIrqWork> IrqWork<T> {
         })
     }
 
-    /// Has the work done soon, on this CPU, unless that is asked for already.
-    pub(crate) fn queue(&self) {
-        // SAFETY: By the type's invariants; whoever drops it waits for it.
-        unsafe { bindings::irq_work_queue(self.work.get()) };
+    /// Has the work done soon, on this CPU, unless that is asked for already. False if this CPU serves none: when it is
+    /// gone or online, [`hotplug::Watch`](super::hotplug::Watch) is told.
+    pub(crate) fn queue(&self, token: PreemptOff<'_>) -> bool {
+        let is_served = is_served_here(token);
+        if is_served {
+            // SAFETY: By the type's invariants; whoever drops it waits for it.
+            unsafe { bindings::irq_work_queue(self.work.get()) };
+        }
+        is_served
+    }
+
+    /// Waits for the end of what was asked for.
+    pub(crate) fn sync(&self) {
+        lockdep::waits();
+        // SAFETY: By the type's invariants; interrupts are on, and the caller may sleep.
+        unsafe { bindings::irq_work_sync(self.work.get()) };
     }
 }
 
 #[pinned_drop]
 impl<T: HasIrqWork> PinnedDrop for IrqWork<T> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the type's invariants; nobody can ask for it any more.
-        unsafe { bindings::irq_work_sync(self.work.get()) };
+        // (nobody can ask for it any more)
+        self.sync();
     }
 }
 

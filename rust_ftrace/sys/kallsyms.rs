@@ -6,14 +6,17 @@ use kernel::prelude::*;
 
 use super::seq_reader::{read_lines, List};
 
-/// Calls `user` with address, name and module of every symbol in a text section.
+/// Calls `user` with address, name and module of every symbol in a text section, in another thread: it must not need a
+/// lock that the caller holds.
 ///
-/// Addresses are 0 if the caller may not see them.
+/// Addresses are 0 if nobody may see them (`kernel.kptr_restrict` is 2).
 ///
 /// # Errors
 ///
 /// Those of [`read_lines`].
-pub(crate) fn for_each_function(mut user: impl FnMut(usize, &[u8], Option<&[u8]>)) -> Result {
+pub(crate) fn for_each_function(
+    mut user: impl FnMut(usize, &[u8], Option<&[u8]>) + Send,
+) -> Result {
     read_lines(List::Kallsyms, |line| {
         // `ffffffff81000000 t name`, or with a tab and `[module]` behind.
         let mut words = line.split(|&byte| byte == b' ' || byte == b'\t');

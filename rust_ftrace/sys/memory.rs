@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The memory of a ring: virtually contiguous, zeroed, on its CPU's node.
+//!
+//! C headers: [`include/linux/oom.h`](srctree/include/linux/oom.h),
+//! [`include/linux/vmalloc.h`](srctree/include/linux/vmalloc.h)
 
 use core::alloc::Layout;
-use core::ptr::NonNull;
+use core::ptr::{null, NonNull};
 
 use kernel::alloc::allocator::Vmalloc;
-use kernel::alloc::flags::{GFP_KERNEL, __GFP_NOWARN, __GFP_ZERO};
-use kernel::alloc::{AllocError, Allocator, NumaNode};
+use kernel::alloc::{AllocError, Allocator};
 use kernel::bindings;
 use kernel::page::PAGE_SIZE;
 
+use super::ffi;
 use crate::engine::ring::Slot;
 use crate::engine::slot::SLOT_BYTES;
 
@@ -48,24 +51,117 @@ impl SlotMemory {
     ///
     /// # Errors
     ///
-    /// [`AllocError`] if there is not as much memory that can be had without somebody being killed for it, as in
-    /// `__rb_allocate_pages()` of kernel/trace/ring_buffer.c.
-    pub(crate) fn new(length: usize, node: NumaNode) -> Result<Self, AllocError> {
+    /// [`AllocError`] if there is no memory that can be had without somebody being killed for it, or the caller is
+    /// being killed.
+    pub(crate) fn new(length: usize, node: i32, _room: &Room) -> Result<Self, AllocError> {
         let layout = Layout::array::<Slot>(length).map_err(|_| AllocError)?;
-        // SAFETY: May be called where one may sleep, as vmalloc must be.
-        let available = unsafe { bindings::si_mem_available() };
-        if layout.size().div_ceil(PAGE_SIZE) > usize::try_from(available).unwrap_or(0) {
-            return Err(AllocError);
-        }
-        // People may ask for more than there is: that is their error, not the kernel's to warn of.
-        let flags = GFP_KERNEL | __GFP_ZERO | __GFP_NOWARN;
-        let slots = Vmalloc::alloc(layout, flags, node)?.cast();
+        let slots = allocate(layout, ffi::RUST_CONST_GFP_RING, node)?.cast();
         // INVARIANT: Zeroes are valid slots.
         Ok(Self {
             slots,
             length,
             layout,
         })
+    }
+}
+
+/// Allocates as `Vmalloc::alloc` does, with flags that the kernel crate does not have.
+fn allocate(layout: Layout, flags: bindings::gfp_t, node: i32) -> Result<NonNull<u8>, AllocError> {
+    let (size, align) = (layout.size(), layout.align());
+    if size == 0 {
+        return Err(AllocError);
+    }
+    // SAFETY: There is no memory before, and the size is not 0. It may sleep.
+    let memory = unsafe { bindings::vrealloc_node_align(null(), size, align, flags, node) };
+    NonNull::new(memory.cast()).ok_or(AllocError)
+}
+
+/// Most bytes that are left to others when rings are allocated.
+const MAX_CUSHION: usize = 32 << 20;
+
+/// Room in memory for some rings, which are allocated while this lives.
+///
+/// As in `__rb_allocate_pages()` of kernel/trace/ring_buffer.c nothing is begun that obviously cannot be, and what is
+/// allocated waits for memory that others can give back, but has nobody killed; if others need memory meanwhile that
+/// there is not, whoever allocates the rings is killed for it. Beyond that, some memory is held until the rings are
+/// there: who got them has not taken the last of it, and nobody is killed afterwards.
+pub(crate) struct Room {
+    cushion: Option<(NonNull<u8>, Layout)>,
+    /// The task's process is to be killed first.
+    _origin: Option<OomOrigin>,
+}
+
+impl Room {
+    /// Room for `bytes`, which are to replace others: if these are many more, that gives memory back, and is tried
+    /// whatever there is.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is none.
+    pub(crate) fn new(bytes: usize, replaced: usize) -> Result<Self, AllocError> {
+        let mut room = Self {
+            cushion: None,
+            _origin: OomOrigin::set(),
+        };
+        if bytes <= replaced / 8 {
+            return Ok(room);
+        }
+        let cushion = (bytes / 8).clamp(PAGE_SIZE, MAX_CUSHION);
+        // SAFETY: Has no preconditions.
+        let available = unsafe { bindings::si_mem_available() };
+        let pages = bytes.saturating_add(cushion).div_ceil(PAGE_SIZE);
+        if pages > usize::try_from(available).unwrap_or(0) {
+            return Err(AllocError);
+        }
+        let layout = Layout::array::<u8>(cushion).map_err(|_| AllocError)?;
+        let memory = allocate(layout, ffi::RUST_CONST_GFP_CUSHION, bindings::NUMA_NO_NODE)?;
+        room.cushion = Some((memory, layout));
+        Ok(room)
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if let Some((memory, layout)) = self.cushion.take() {
+            // SAFETY: It was allocated with this layout, and nobody uses it.
+            unsafe { Vmalloc::free(memory, layout) };
+        }
+    }
+}
+
+/// Has the OOM killer take the task's process before any other, as `set_current_oom_origin()`.
+///
+/// It belongs to the task that set it.
+struct OomOrigin(NonNull<bindings::signal_struct>);
+
+impl OomOrigin {
+    /// `None` for a thread of the kernel's, and if that is so already.
+    fn set() -> Option<Self> {
+        let task = kernel::current!().as_ptr();
+        // SAFETY: The current task is live.
+        if unsafe { (*task).mm }.is_null() {
+            return None;
+        }
+        // SAFETY: As above; what it points to lives as long as the task.
+        let signal = NonNull::new(unsafe { (*task).signal })?;
+        // SAFETY: As above. (Others may read and write it: see `set_current_oom_origin()`)
+        let flag = unsafe { &raw mut (*signal.as_ptr()).oom_flag_origin };
+        // SAFETY: As above.
+        if unsafe { flag.read_volatile() } {
+            return None;
+        }
+        // SAFETY: As above.
+        unsafe { flag.write_volatile(true) };
+        Some(Self(signal))
+    }
+}
+
+impl Drop for OomOrigin {
+    fn drop(&mut self) {
+        // SAFETY: It is the current task's, which is live.
+        let flag = unsafe { &raw mut (*self.0.as_ptr()).oom_flag_origin };
+        // SAFETY: As above.
+        unsafe { flag.write_volatile(false) };
     }
 }
 

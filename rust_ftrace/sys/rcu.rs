@@ -4,9 +4,12 @@
 
 use kernel::bindings;
 
+use super::lockdep;
+
 /// Returns when every CPU has left what it ran with preemption off at the time of the call, in a
 /// function that can be traced.
 pub(crate) fn synchronize_preempt_off() {
+    lockdep::waits();
     // Code with preemption off is a read side of RCU, as long as RCU is watching.
     //
     // SAFETY: Has no preconditions but that the caller may sleep.
@@ -21,6 +24,7 @@ pub(crate) fn synchronize_preempt_off() {
 /// Returns when every task has slept, or left the kernel, of its own will since the call: none is left in the middle of
 /// anything, though it may have been preempted there.
 pub(crate) fn synchronize_tasks() {
+    lockdep::waits();
     #[cfg(CONFIG_TASKS_RCU)]
     // SAFETY: Has no preconditions but that the caller may sleep.
     unsafe {

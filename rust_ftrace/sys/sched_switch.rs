@@ -5,7 +5,6 @@
 //! C headers: [`include/linux/tracepoint.h`](srctree/include/linux/tracepoint.h),
 //! `include/trace/events/sched.h`
 
-use core::mem::offset_of;
 use core::ptr::NonNull;
 
 use kernel::bindings;
@@ -14,57 +13,13 @@ use kernel::prelude::*;
 
 use super::context::PreemptOff;
 use super::rcu;
+pub(crate) use super::shadow_stacks::ShadowStack;
 use super::tracepoint::find;
-use crate::engine::shadow::Shadow;
-use crate::shim::Word;
 
 /// Called when tasks change.
 pub(crate) trait SwitchHandler: Send + Sync + 'static {
     /// `prev` stops running and `next` goes on, whose shadow stacks are these. Interrupts are off.
     fn switched(&self, prev: ShadowStack<'_>, next: ShadowStack<'_>, token: PreemptOff<'_>);
-}
-
-/// The words of a task's shadow stack that are in use, and the address of the first.
-#[derive(Clone, Copy)]
-pub(crate) struct ShadowStack<'a> {
-    words: &'a [Word],
-    base: u64,
-}
-
-impl<'a> ShadowStack<'a> {
-    /// That of `task`.
-    ///
-    /// # Safety
-    ///
-    /// `task` is valid for `'a`, and does not use the stack meanwhile but by what interrupts the caller.
-    unsafe fn of(task: *const bindings::task_struct) -> Self {
-        let task = task.cast::<u8>();
-        // SAFETY: The caller promises that the task is valid.
-        let field = unsafe { task.add(offset_of!(bindings::task_struct, ret_stack)) };
-        // SAFETY: A pointer, which fgraph writes once.
-        let base = unsafe { field.cast::<*const Word>().read_volatile() };
-        // SAFETY: The caller promises that the task is valid.
-        let field = unsafe { task.add(offset_of!(bindings::task_struct, curr_ret_stack)) };
-        // SAFETY: An int.
-        let used = unsafe { field.cast::<c_int>().read_volatile() };
-        let used = usize::try_from(used).unwrap_or(0);
-        if base.is_null() {
-            return Self {
-                words: &[],
-                base: 0,
-            };
-        }
-        Self {
-            // SAFETY: fgraph has so many words in use, which stay as long as the task is there.
-            words: unsafe { core::slice::from_raw_parts(base, used) },
-            base: base as u64,
-        }
-    }
-
-    /// The calls in it that are marked with `secret`.
-    pub(crate) fn marked(self, secret: u64) -> Shadow<'a> {
-        Shadow::new(self.words, self.base, secret)
-    }
 }
 
 /// A handler that is called, or not.

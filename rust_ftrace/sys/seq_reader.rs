@@ -4,7 +4,7 @@
 //!
 //! Some lists are to be had there alone, such as that of the functions that ftrace can trace: no
 //! exported function gives it. So it is read as users read it, through a mount of our own and
-//! `seq_read_iter`.
+//! `seq_read_iter`, but with the kernel's rights and in its namespaces, whoever asks.
 
 use core::ptr::NonNull;
 
@@ -12,32 +12,8 @@ use kernel::bindings;
 use kernel::error::from_err_ptr;
 use kernel::prelude::*;
 
-/// A private mount of a file system of the kernel's.
-///
-/// # Invariants
-///
-/// `mount` came from `kern_mount` and is not unmounted.
-struct Mount(NonNull<bindings::vfsmount>);
-
-impl Mount {
-    /// Mounts `kind`, which must be built into the kernel.
-    fn new(kind: &CStr) -> Result<Self> {
-        // SAFETY: The name is a string. What is built in has no reference to be put back.
-        let kind = unsafe { bindings::get_fs_type(kind.as_char_ptr()) };
-        let kind = NonNull::new(kind).ok_or(ENODEV)?;
-        // SAFETY: `kind` is a file system.
-        let mount = from_err_ptr(unsafe { bindings::kern_mount(kind.as_ptr()) })?;
-        // INVARIANT: Just mounted.
-        Ok(Self(NonNull::new(mount).ok_or(ENODEV)?))
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        // SAFETY: By the type's invariant.
-        unsafe { bindings::kern_unmount(self.0.as_ptr()) };
-    }
-}
+use super::kernel_thread;
+use super::own_mount::{FileSystem, Mount};
 
 /// A file that is open for reading.
 ///
@@ -48,11 +24,7 @@ struct OpenFile(NonNull<bindings::file>);
 
 impl OpenFile {
     fn open(mount: &Mount, name: &CStr) -> Result<Self> {
-        let path = bindings::path {
-            mnt: mount.0.as_ptr(),
-            // SAFETY: The mount is live, and its root does not change.
-            dentry: unsafe { (*mount.0.as_ptr()).mnt_root },
-        };
+        let path = mount.root();
         // SAFETY: The path is that of a live mount's root; `name` is a string.
         let file = unsafe {
             bindings::file_open_root(&path, name.as_char_ptr(), bindings::O_RDONLY as c_int, 0)
@@ -119,19 +91,18 @@ pub(crate) enum List {
 }
 
 impl List {
-    const fn place(self) -> (&'static CStr, &'static CStr) {
+    const fn place(self) -> (FileSystem, &'static CStr) {
         match self {
-            Self::FilterFunctions => (c"tracefs", c"available_filter_functions_addrs"),
-            Self::Kallsyms => (c"proc", c"kallsyms"),
+            Self::FilterFunctions => (FileSystem::Tracefs, c"available_filter_functions_addrs"),
+            Self::Kallsyms => (FileSystem::Proc, c"kallsyms"),
         }
     }
 }
 
 /// Whether the kernel has the file system that `list` is kept in.
 pub(crate) fn has(list: List) -> bool {
-    let (kind, _) = list.place();
-    // SAFETY: The name is a string. What is built in has no reference to be put back.
-    !unsafe { bindings::get_fs_type(kind.as_char_ptr()) }.is_null()
+    let (file_system, _) = list.place();
+    file_system.is_there()
 }
 
 /// The kernel's description of its own types, `/sys/kernel/btf/vmlinux`.
@@ -141,8 +112,12 @@ pub(crate) fn has(list: List) -> bool {
 /// - `ENODEV` if the kernel does not have the file system, `ENOENT` if not the file.
 /// - `ENOMEM` if there is no memory.
 pub(crate) fn read_btf() -> Result<KVVec<u8>> {
+    kernel_thread::call(read_btf_here)?
+}
+
+fn read_btf_here() -> Result<KVVec<u8>> {
     const AT_A_TIME: usize = 1 << 16;
-    let mount = Mount::new(c"sysfs")?;
+    let mount = Mount::new(FileSystem::Sysfs)?;
     let file = OpenFile::open(&mount, c"kernel/btf/vmlinux")?;
     let mut bytes = KVVec::new();
     let mut room = KVVec::from_elem(0u8, AT_A_TIME, GFP_KERNEL)?;
@@ -165,7 +140,8 @@ pub(crate) fn read_btf() -> Result<KVVec<u8>> {
     }
 }
 
-/// Gives `line` every line of a list, without its end.
+/// Gives `line` every line of a list, without its end, in another thread: it must not need a lock that the caller
+/// holds.
 ///
 /// # Errors
 ///
@@ -173,10 +149,14 @@ pub(crate) fn read_btf() -> Result<KVVec<u8>> {
 /// - `EPERM` if the kernel is locked down.
 /// - `E2BIG` if a line is longer than 16 KiB.
 /// - What `line` returns.
-pub(crate) fn read_lines(list: List, mut line: impl FnMut(&[u8]) -> Result) -> Result {
+pub(crate) fn read_lines(list: List, line: impl FnMut(&[u8]) -> Result + Send) -> Result {
+    kernel_thread::call(|| read_lines_here(list, line))?
+}
+
+fn read_lines_here(list: List, mut line: impl FnMut(&[u8]) -> Result) -> Result {
     const BUFFER: usize = 1 << 14;
-    let (kind, name) = list.place();
-    let mount = Mount::new(kind)?;
+    let (file_system, name) = list.place();
+    let mount = Mount::new(file_system)?;
     // SAFETY: All the files of `List` are.
     let file = unsafe { SeqFile::open(&mount, name)? };
     let mut buffer = KVVec::from_elem(0u8, BUFFER, GFP_KERNEL)?;

@@ -7,12 +7,15 @@
 //!
 //! C header: [`include/linux/debugfs.h`](srctree/include/linux/debugfs.h)
 
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
 use kernel::bindings;
 use kernel::error::{from_result, to_result};
 use kernel::iov::IovIterDest;
 use kernel::prelude::*;
-use kernel::sync::Arc;
-use kernel::types::ForeignOwnable;
+use kernel::sync::{new_mutex, Arc, Mutex};
+use kernel::types::{ForeignOwnable, ScopeGuard};
 
 use super::debugfs::{Opened, Owner};
 use super::ffi;
@@ -61,6 +64,12 @@ pub(crate) trait Stream: Sized + Send + Sync + 'static {
 /// What an open file's private data leads to.
 struct OpenStream<S: Stream> {
     stream: Pin<KBox<S>>,
+    /// Held by who splices and may not wait.
+    ///
+    /// The first lock; nothing waits with it held but for memory, and for those of `stream`.
+    splicing: Pin<KBox<Mutex<()>>>,
+    /// The task that holds it, or null.
+    splicer: AtomicPtr<bindings::task_struct>,
     // (the last to go)
     context: Opened<S::Context>,
 }
@@ -123,6 +132,8 @@ impl<S: Stream> Operations<S> {
             let context = Opened::new(context)?;
             let open = OpenStream::<S> {
                 stream: S::open(&context)?,
+                splicing: KBox::pin_init(new_mutex!(()), GFP_KERNEL)?,
+                splicer: AtomicPtr::new(null_mut()),
                 context,
             };
             let open = KBox::new(open, GFP_KERNEL)?;
@@ -161,7 +172,8 @@ impl<S: Stream> Operations<S> {
         // SAFETY: As the caller promises.
         let into = unsafe { IovIterDest::from_raw(iter) };
         let block = file_flags & bindings::O_NONBLOCK == 0
-            && kiocb_flags & ffi::RUST_CONST_IOCB_NOWAIT == 0;
+            && kiocb_flags & ffi::RUST_CONST_IOCB_NOWAIT == 0
+            && open.splicer.load(Ordering::Relaxed) != kernel::current!().as_ptr();
         let mut result = || -> Result<usize> {
             // SAFETY: As the caller promises.
             let _in_use = unsafe { InUse::new(file) }?;
@@ -198,7 +210,15 @@ impl<S: Stream> Operations<S> {
             Ok(false) => return 0,
             Err(error) => return error.to_errno() as isize,
         }
-        // SAFETY: As the caller promises. It comes back by way of `read_iter`.
+        // It comes back by way of `read_iter`, which is not told of `flags`; and another reader may have been faster.
+        let _splicing = (!block).then(|| {
+            let guard = open.splicing.lock();
+            (open.splicer).store(kernel::current!().as_ptr(), Ordering::Relaxed);
+            let leave = ScopeGuard::new(|| open.splicer.store(null_mut(), Ordering::Relaxed));
+            // (dropped in this order)
+            (leave, guard)
+        });
+        // SAFETY: As the caller promises.
         unsafe { bindings::copy_splice_read(file, position, pipe, length, flags) }
     }
 

@@ -10,6 +10,8 @@ use kernel::bindings;
 use kernel::error::to_result;
 use kernel::prelude::*;
 
+use super::lockdep;
+
 /// The kernel's tracepoint of that name.
 pub(super) fn find(name: &'static CStr) -> Option<NonNull<bindings::tracepoint>> {
     struct Search {
@@ -93,6 +95,7 @@ impl Registration {
 /// Waits until no function is running any more that was called by a tracepoint before its registration ended, as
 /// `tracepoint_synchronize_unregister()` does for tracepoints that cannot fault.
 pub(super) fn wait() {
+    lockdep::waits();
     // SAFETY: The kernel's own, initialised at boot; the caller may sleep.
     unsafe { bindings::synchronize_srcu(&raw mut bindings::tracepoint_srcu) };
 }

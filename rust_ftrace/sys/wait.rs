@@ -98,6 +98,26 @@ impl WaitQueue {
     }
 }
 
+/// Sleeps for a moment.
+///
+/// # Errors
+///
+/// `EINTR` if the task is killed.
+pub(crate) fn nap() -> Result {
+    // SAFETY: The task may sleep.
+    unsafe { bindings::schedule_timeout_killable(1) };
+    // SAFETY: A task knows itself, as long as it runs.
+    let current = unsafe { bindings::get_current() };
+    // As `fatal_signal_pending()`.
+    //
+    // SAFETY: It is the running task. Whoever has it killed sets a bit, which is read once.
+    let pending = unsafe { (&raw const (*current).pending.signal.sig[0]).read_volatile() };
+    match pending & (1 << (bindings::SIGKILL - 1)) {
+        0 => Ok(()),
+        _ => Err(EINTR),
+    }
+}
+
 /// A file that is being polled.
 #[derive(Clone, Copy)]
 pub(crate) struct Poll<'a> {

@@ -68,9 +68,7 @@ impl SlowClock {
     pub(crate) fn select(&self, kind: ClockKind) {
         self.kind.store_relaxed(kind as u64);
         for cpu in cpu::possible() {
-            let cpu = self.cpus.get(cpu);
-            cpu.last.store_relaxed(0);
-            cpu.recursion.store_relaxed(0);
+            self.cpus.get(cpu).last.store_relaxed(0);
         }
     }
 
@@ -82,7 +80,7 @@ impl SlowClock {
         }
     }
 
-    /// Entries that were dropped since reading the clock made them.
+    /// Entries that were dropped since reading the clock made them, ever.
     pub(crate) fn recursion(&self) -> u64 {
         cpu::possible()
             .map(|cpu| self.cpus.get(cpu).recursion.load_relaxed())

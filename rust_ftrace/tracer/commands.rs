@@ -128,9 +128,7 @@ impl<S: Serve> Requests<S> {
     pub(crate) fn set_server(&self, server: Option<S>) {
         let before = core::mem::replace(&mut *self.server.lock(), server);
         drop(before);
-        if self.wanted.load(Ordering::SeqCst) != 0 {
-            self.work.queue();
-        }
+        self.hand_on();
     }
 
     /// Notes that something is wanted; false if it was already.
@@ -144,10 +142,22 @@ impl<S: Serve> Requests<S> {
     }
 
     /// Has something done soon.
-    fn ask(&self, request: Request) {
+    fn ask(&self, token: PreemptOff<'_>, request: Request) {
         if self.note(request) {
-            self.irq_work.queue();
+            self.irq_work.queue(token);
         }
+    }
+
+    /// Has done what was asked for where no irq_work could be queued.
+    pub(crate) fn hand_on(&self) {
+        if self.wanted.load(Ordering::SeqCst) != 0 {
+            self.work.queue();
+        }
+    }
+
+    /// Waits until what was asked for is queued.
+    pub(crate) fn settle(&self) {
+        self.irq_work.sync();
     }
 }
 
@@ -200,13 +210,13 @@ impl<S: Serve> Commander<S> {
 
     fn carry_out(&self, token: PreemptOff<'_>, recorder: &Recorder, probe: &Probe) {
         match probe.action {
-            Action::Traceon => self.switch(recorder, probe, true),
-            Action::Traceoff => self.switch(recorder, probe, false),
-            Action::Snapshot => self.snapshot(recorder, probe),
+            Action::Traceon => self.switch(token, recorder, probe, true),
+            Action::Traceoff => self.switch(token, recorder, probe, false),
+            Action::Snapshot => self.snapshot(token, recorder, probe),
             Action::Dump => {
                 if !probe.is_over() && self.requests.note(Request::Dump) {
                     match probe.take() {
-                        true => self.dump(recorder),
+                        true => self.dump(token, recorder),
                         false => self.requests.take_back(Request::Dump),
                     }
                 }
@@ -217,7 +227,7 @@ impl<S: Serve> Commander<S> {
                     match probe.take() {
                         true => {
                             self.requests.note(Request::Cpudump);
-                            self.dump(recorder);
+                            self.dump(token, recorder);
                         }
                         false => wanted.store(false, Ordering::SeqCst),
                     }
@@ -229,7 +239,7 @@ impl<S: Serve> Commander<S> {
     }
 
     /// Switches recording on or off. Only what changes something is counted.
-    fn switch(&self, recorder: &Recorder, probe: &Probe, on: bool) {
+    fn switch(&self, token: PreemptOff<'_>, recorder: &Recorder, probe: &Probe, on: bool) {
         if recorder.has_gate(Gate::Off) != on || !probe.take() {
             return;
         }
@@ -237,25 +247,25 @@ impl<S: Serve> Commander<S> {
             // Somebody else was faster.
             probe.give_back();
         } else if !on {
-            self.requests.ask(Request::Wake);
+            self.requests.ask(token, Request::Wake);
         }
     }
 
-    fn snapshot(&self, recorder: &Recorder, probe: &Probe) {
+    fn snapshot(&self, token: PreemptOff<'_>, recorder: &Recorder, probe: &Probe) {
         if probe.is_over() || !recorder.change_gate(Gate::Snapshot, true) {
             return;
         }
         match probe.take() {
-            true => self.requests.ask(Request::Snapshot),
+            true => self.requests.ask(token, Request::Snapshot),
             false => recorder.set_gate(Gate::Snapshot, false),
         }
     }
 
     /// Has what was noted dumped: not one more event, as ftrace_dump() does.
-    fn dump(&self, recorder: &Recorder) {
+    fn dump(&self, token: PreemptOff<'_>, recorder: &Recorder) {
         recorder.set_gate(Gate::Off, true);
         self.requests.note(Request::Wake);
-        self.requests.irq_work.queue();
+        self.requests.irq_work.queue(token);
     }
 
     #[inline(never)]

@@ -8,6 +8,7 @@ use kernel::alloc::AllocError;
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
 
+use crate::engine::account::Elsewhere;
 use crate::engine::beside::ArgsSlots;
 use crate::engine::clock::ClockKind;
 use crate::engine::pid_set::{PidSet, PID_LIMIT};
@@ -89,8 +90,10 @@ pub(crate) struct Recorder {
     forks_missed: AtomicU64,
     /// CPUs on which nothing is recorded.
     cpus_off: PerCpu<AtomicBool>,
-    /// Entries that were not recorded because a snapshot was to be taken.
+    /// Entries and returns that were not recorded because a snapshot was to be taken.
     missed: PerCpu<Word>,
+    /// Returns that were not, for that reason or as their clock was being read.
+    missed_returns: PerCpu<Word>,
     clock: SlowClock,
     graph: GraphSettings,
     beside: Beside,
@@ -117,6 +120,7 @@ impl Recorder {
             forks_missed: AtomicU64::new(0),
             cpus_off: PerCpu::new(|_| AtomicBool::new(false))?,
             missed: PerCpu::new(|_| Word::new(0))?,
+            missed_returns: PerCpu::new(|_| Word::new(0))?,
             clock: SlowClock::new()?,
             graph: GraphSettings::new(),
             beside: Beside::new()?,
@@ -149,16 +153,46 @@ impl Recorder {
         self.gate() & SHUT != 0
     }
 
-    /// Entries that were not recorded because a snapshot was to be taken.
-    pub(crate) fn missed_by_snapshots(&self) -> u64 {
-        cpu::possible()
-            .map(|cpu| self.missed.get(cpu).load_relaxed())
-            .fold(0, u64::wrapping_add)
+    /// Entries and returns that were not recorded, nor counted by a ring, ever.
+    pub(crate) fn elsewhere(&self) -> Elsewhere {
+        let sum = |words: &PerCpu<Word>| {
+            cpu::possible()
+                .map(|cpu| words.get(cpu).load_relaxed())
+                .fold(0, u64::wrapping_add)
+        };
+        let closed = self.closed.storage();
+        Elsewhere {
+            without_buffer: closed.count_missed(),
+            by_clock: self.clock.recursion(),
+            by_snapshot: sum(&self.missed),
+            returns: sum(&self.missed_returns).wrapping_add(closed.count_missed_returns()),
+        }
     }
 
-    /// Events of CPUs that had no ring, for want of memory.
-    pub(crate) fn without_ring(&self) -> u64 {
-        self.closed.storage().count_missed()
+    /// Returns whether nothing is recorded as a snapshot is to be taken, and for no other reason.
+    fn is_taking_snapshot(&self) -> bool {
+        const SHUT: u64 = Gate::Off as u64 | Gate::Pause as u64 | Gate::Snapshot as u64;
+        self.gate() & SHUT == Gate::Snapshot as u64
+    }
+
+    /// Counts a call that is not recorded, if it is for a snapshot that nothing is.
+    pub(super) fn miss_call(&self, token: PreemptOff<'_>) {
+        if self.is_taking_snapshot() {
+            self.missed.this(token).local_add(1);
+        }
+    }
+
+    /// Counts a return that is missed so.
+    pub(super) fn miss_return(&self, token: PreemptOff<'_>) {
+        if self.is_taking_snapshot() {
+            self.missed.this(token).local_add(1);
+            self.missed_returns.this(token).local_add(1);
+        }
+    }
+
+    /// Counts a return that is not recorded as the clock is being read, which has counted it, too.
+    pub(super) fn miss_return_by_clock(&self, token: PreemptOff<'_>) {
+        self.missed_returns.this(token).local_add(1);
     }
 
     /// One of the lists of tasks.
@@ -341,7 +375,7 @@ impl Recorder {
             recorder.record(token, site, || reading.now());
         }
         if recorder.gate() & Gate::Wake as u64 != 0 {
-            recorder.this_ring(token).storage().written();
+            recorder.this_ring(token).storage().written(token);
         }
     }
 

@@ -10,6 +10,7 @@ use crate::engine::slot::{text_address, Task, Words};
 use crate::sys::context::{cycles, Current, PreemptOff};
 use crate::sys::fprobe::{CallHandler, Called, Returned};
 use crate::sys::ftrace::{Registers, Site};
+use crate::sys::random;
 use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
 use crate::tracer::function::{Gate, Recorder};
 
@@ -31,13 +32,6 @@ pub(crate) enum Want {
     Rooted = 1 << 5,
 }
 
-/// Number of the next session, of whatever recorder: one may lie where another was.
-static NEXT_SESSION: AtomicU64 = AtomicU64::new(0);
-
-fn next_session() -> u64 {
-    NEXT_SESSION.fetch_add(1, Ordering::Relaxed)
-}
-
 /// How calls are recorded.
 pub(crate) struct GraphSettings {
     wants: AtomicU64,
@@ -56,13 +50,13 @@ impl GraphSettings {
             wants: AtomicU64::new(0),
             depth_limit: AtomicU64::new(u64::MAX),
             thresh: AtomicU64::new(0),
-            session: AtomicU64::new(next_session()),
+            session: AtomicU64::new(random::word()),
         }
     }
 
     /// Forgets all calls that are marked.
     pub(crate) fn forget_marks(&self) {
-        self.session.store(next_session(), Ordering::Relaxed);
+        self.session.store(random::word(), Ordering::Relaxed);
     }
 
     /// Says which calls are too short to be recorded, in ticks of the clock; 0 for none.
@@ -233,7 +227,7 @@ impl Recorder {
         };
         if self.has_gate(Gate::Wake) {
             self.complete_entry(token);
-            self.this_ring(token).storage().written();
+            self.this_ring(token).storage().written(token);
         }
         written
     }
@@ -268,14 +262,15 @@ impl Recorder {
             }
         };
         if self.has_gate(Gate::Clock) {
-            if let Some(reading) = self.clock().enter(token) {
-                leave(&|| reading.now());
+            match self.clock().enter(token) {
+                Some(reading) => leave(&|| reading.now()),
+                None => self.miss_return_by_clock(token),
             }
         } else {
             leave(&cycles);
         }
         if self.has_gate(Gate::Wake) {
-            self.this_ring(token).storage().written();
+            self.this_ring(token).storage().written(token);
         }
     }
 
@@ -298,15 +293,15 @@ impl Recorder {
         registers: Registers<'_>,
         token: PreemptOff<'_>,
     ) {
-        if !self.is_shut() {
-            self.leave_announced(ip, registers, token, *open, 0);
+        match self.is_shut() {
+            true => self.miss_return(token),
+            false => self.leave_announced(ip, registers, token, *open, 0),
         }
     }
 
     fn secret<const N: usize>(&self) -> u64 {
-        let owner: *const Self = self;
         let session = self.graph().session.load(Ordering::Relaxed);
-        shadow::secret(owner as u64, session, N)
+        shadow::secret(session, N)
     }
 
     /// The marked calls around the one whose words are `data`.
@@ -382,10 +377,11 @@ impl Recorder {
         let address = call.data.address() as u64;
         let token = call.token;
         let mark = call.data.word(0);
-        call.data.set(0, 0);
+        // (before anything is written: nobody else can have left that here)
         let Some(flags) = shadow::flags_of(mark, address, self.secret::<N>()) else {
             return;
         };
+        call.data.set(0, 0);
         if flags & shadow::SKIP != 0 {
             return;
         }
@@ -400,20 +396,24 @@ impl Recorder {
                 slept
             }
         };
-        if self.is_shut() {
-            return;
+        let thresh = self.graph().thresh();
+        if thresh == 0 && self.is_shut() {
+            return self.miss_return(token);
         }
         let mut open = OpenCall {
             start: call.data.word(1),
             token: call.data.word(2),
         };
-        let thresh = self.graph().thresh();
         if thresh != 0 {
             let Some(now) = self.now(token) else {
                 return;
             };
             if now.saturating_sub(open.start).saturating_sub(slept) < thresh {
                 return;
+            }
+            if self.is_shut() {
+                // (nothing is recorded of it)
+                return self.miss_call(token);
             }
             for frame in around.frames() {
                 if frame.flags() & (shadow::SKIP | shadow::SHOWN) == 0 {

@@ -61,7 +61,7 @@ impl Recorder {
             },
         };
         if self.has_gate(Gate::Wake) {
-            ring.storage().written();
+            ring.storage().written(token);
         }
         written.map_err(|_| Refusal::Off)
     }

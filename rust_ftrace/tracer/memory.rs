@@ -8,6 +8,7 @@ use kernel::sync::Arc;
 
 use super::waker::Waker;
 use crate::engine::ring::{Slot, Storage};
+use crate::sys::context::{PreemptGuard, PreemptOff};
 use crate::sys::memory::SlotMemory;
 
 /// Slots, and who waits for events in them.
@@ -16,6 +17,8 @@ pub(crate) struct RingMemory {
     waker: Option<Arc<Waker>>,
     /// Events that were not written because there are no slots.
     missed: AtomicU64,
+    /// Those among them that were returns.
+    missed_returns: AtomicU64,
 }
 
 impl RingMemory {
@@ -25,6 +28,7 @@ impl RingMemory {
             slots: SlotMemory::none(),
             waker: None,
             missed: AtomicU64::new(0),
+            missed_returns: AtomicU64::new(0),
         }
     }
 
@@ -34,19 +38,25 @@ impl RingMemory {
             slots,
             waker: Some(waker),
             missed: AtomicU64::new(0),
+            missed_returns: AtomicU64::new(0),
         }
     }
 
     /// Tells those who wait for the next event that one was written.
-    pub(crate) fn written(&self) {
+    pub(crate) fn written(&self, token: PreemptOff<'_>) {
         if let Some(waker) = &self.waker {
-            waker.written();
+            waker.written(token);
         }
     }
 
     /// Events that were not written because there are no slots.
     pub(crate) fn count_missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
+    }
+
+    /// Those among them that were returns.
+    pub(crate) fn count_missed_returns(&self) -> u64 {
+        self.missed_returns.load(Ordering::Relaxed)
     }
 }
 
@@ -58,11 +68,16 @@ unsafe impl Storage for RingMemory {
 
     fn reached(&self) {
         if let Some(waker) = &self.waker {
-            waker.wake_soon();
+            // (a writer has it off already)
+            waker.wake_soon(PreemptGuard::new().token());
         }
     }
 
     fn missed(&self) {
         self.missed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn missed_return(&self) {
+        self.missed_returns.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -16,6 +16,7 @@ use crate::sys::context::{cycles, Current, PreemptOff};
 use crate::sys::cpu;
 use crate::sys::fprobe::{CallHandler, Called, Returned};
 use crate::sys::percpu::PerCpu;
+use crate::sys::random;
 use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
 use crate::tracer::clock::SlowClock;
 
@@ -63,6 +64,8 @@ pub(crate) struct Profiler {
     lost: PerCpu<Word>,
     without: AtomicU64,
     session: AtomicU64,
+    /// The session, for marks: see [`shadow::secret`].
+    key: AtomicU64,
     /// Time is that of the time stamp counter.
     by_counter: bool,
     clock: SlowClock,
@@ -86,6 +89,7 @@ impl Profiler {
             lost: PerCpu::new(|_| Word::new(0))?,
             without: AtomicU64::new(0),
             session: AtomicU64::new(0),
+            key: AtomicU64::new(random::word()),
             by_counter,
             clock: SlowClock::new()?,
         })
@@ -97,6 +101,7 @@ impl Profiler {
         for cpu in cpu::possible() {
             self.lost.get(cpu).store_relaxed(0);
         }
+        self.key.store(random::word(), Ordering::Relaxed);
         (self.session.fetch_add(1, Ordering::Relaxed) as u32).wrapping_add(1)
     }
 
@@ -173,9 +178,8 @@ impl Profiler {
     }
 
     fn secret(&self) -> u64 {
-        let owner: *const Self = self;
-        let session = self.session.load(Ordering::Relaxed);
-        shadow::secret(owner as u64, session, size_of::<Nested>() / 8)
+        let key = self.key.load(Ordering::Relaxed);
+        shadow::secret(key, size_of::<Nested>() / 8)
     }
 
     /// The innermost of the calls around the one whose words are `data`.
@@ -236,10 +240,11 @@ impl CallHandler<Nested> for Profiler {
         let Returned { token, data, .. } = call;
         let now = self.now(token);
         let address = data.0.as_ptr() as u64;
-        let [mark, start, known, within, slept] = core::mem::replace(data, Nested([0; 5])).0;
-        if shadow::flags_of(mark, address, self.secret()).is_none() {
+        // (before anything is written: nobody else can have left that here)
+        if shadow::flags_of(data.0[0], address, self.secret()).is_none() {
             return;
         }
+        let [_, start, known, within, slept] = core::mem::replace(data, Nested([0; 5])).0;
         // (highest bit: it was not running when that was last looked at, so nobody looks any more)
         let slept = if slept >> 63 == 0 { slept } else { 0 };
         let current = token.current();

@@ -9,7 +9,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use crate::sys::irq_work::{HasIrqWork, IrqWork};
+use crate::sys::context::PreemptOff;
+use crate::sys::irq_work::{self, HasIrqWork, IrqWork};
 use crate::sys::wait::WaitQueue;
 
 /// Wakes the readers of one CPU's events, or of all.
@@ -71,16 +72,25 @@ impl Waker {
         }
     }
 
-    /// Wakes those who wait, soon. May be called anywhere.
-    pub(crate) fn wake_soon(&self) {
-        self.irq_work.queue();
+    /// Wakes those who wait, soon. May be called anywhere. On a CPU that comes or goes it is for
+    /// [`sys::hotplug::Watch`](crate::sys::hotplug::Watch) to do so.
+    pub(crate) fn wake_soon(&self, token: PreemptOff<'_>) {
+        self.irq_work.queue(token);
     }
 
     /// An event was written, and somebody may be waiting for one.
-    pub(crate) fn written(&self) {
+    pub(crate) fn written(&self, token: PreemptOff<'_>) {
+        if !irq_work::is_served_here(token) {
+            return;
+        }
         let take = |waker: &Self| waker.wanted.swap(false, Ordering::SeqCst);
         if take(self) | self.all.as_deref().is_some_and(take) {
-            self.wake_soon();
+            self.wake_soon(token);
         }
+    }
+
+    /// Waits until nobody is being woken who was to be woken soon.
+    pub(crate) fn settle(&self) {
+        self.irq_work.sync();
     }
 }

@@ -18,7 +18,7 @@
 //! token:  63 parity | 62..47 lap | 46..32 ring | 31..4 offset of the slot | 3..0 ring
 //! ```
 
-use super::{Call, Caller, Head, Ring, Slot, Storage, OTHERS_MASK, OTHERS_SHIFT, STEP};
+use super::{Call, Caller, Head, Outcome, Ring, Slot, Storage, OTHERS_MASK, OTHERS_SHIFT, STEP};
 use crate::engine::slot::{is_text_address, Kind, Words, KIND_SHIFT, PARITY};
 
 /// A call between its entry and its return.
@@ -262,6 +262,7 @@ impl<S: Storage> Ring<S> {
             duration as u32,
         ));
         slot.0.store_release(first);
+        self.cold.returns.local_add(1);
         true
     }
 
@@ -288,7 +289,13 @@ impl<S: Storage> Ring<S> {
         let context = caller.flags();
         let event = |now| Words::call(Kind::Return, ip, now, depth, context, duration as u32);
         // SAFETY: The caller's obligations are the same.
-        unsafe { ring.write_group(&caller, extra, event, false) }.is_ok()
+        let written = unsafe { ring.write_group(&caller, extra, event, false) };
+        match written {
+            // (a ring that is closed is that of several CPUs)
+            Err(Outcome::Closed) => ring.storage.missed_return(),
+            _ => ring.cold.returns.local_add(1),
+        }
+        written.is_ok()
     }
 
     /// Writes the entry of a call that began at `start`, before now, and whose return comes later.

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::cpu::{check_events, Cpu};
 use super::{cases, interrupted};
-use crate::engine::account::{Account, Counts};
+use crate::engine::account::{Account, Counts, Elsewhere, Growth};
 use crate::engine::consumer::{Chunk, Consumer};
 use crate::engine::decode::{Event, Group};
 use crate::engine::slot::{Task, Words};
@@ -159,6 +159,7 @@ impl Ground {
             overrun: self.cpu.ring.overrun(),
             dropped: self.cpu.ring.dropped(),
             marks: self.cpu.ring.marks(),
+            returns: self.cpu.ring.returns(),
         };
         (counts, consumer.present(&extent))
     }
@@ -171,6 +172,7 @@ impl Ground {
             overrun: self.cpu.overrun(),
             dropped: self.cpu.dropped(),
             marks: 0,
+            returns: 0,
         }
     }
 
@@ -184,6 +186,7 @@ impl Ground {
             overrun: difference(now.overrun, self.base.overrun, self.earlier.overrun),
             dropped: difference(now.dropped, self.base.dropped, self.earlier.dropped),
             marks: 0,
+            returns: 0,
         }
     }
 
@@ -448,4 +451,50 @@ proptest! {
         }
         ground.drain();
     }
+}
+
+#[test]
+fn what_came_to_no_ring_is_counted_from_the_clear_on() {
+    let before = Elsewhere {
+        without_buffer: 3,
+        by_clock: u64::MAX,
+        by_snapshot: 0,
+        returns: 2,
+    };
+    let now = Elsewhere {
+        without_buffer: 10,
+        by_clock: 1,
+        by_snapshot: 4,
+        returns: 5,
+    };
+    let since = now.since(before);
+    assert_eq!((since.lost(), since.returns, since.hits()), (13, 3, 10));
+    assert_eq!(now.since(now), Elsewhere::default());
+}
+
+#[test]
+fn a_total_of_others_counts_while_it_is_of_interest() {
+    let mut growth = Growth::default();
+    assert!(!growth.is_on());
+    assert_eq!(growth.count(7), 0);
+    growth.begin(7);
+    // (it is on)
+    growth.begin(9);
+    assert!(growth.is_on());
+    assert_eq!((growth.count(7), growth.count(10)), (0, 3));
+    // A task that is ending is left out.
+    assert_eq!(growth.count(2), 0);
+    growth.end(10);
+    assert_eq!((growth.count(10), growth.count(50)), (3, 3));
+    growth.end(60);
+    assert_eq!(growth.count(60), 3);
+    growth.begin(100);
+    assert_eq!(growth.count(104), 7);
+    growth.clear(105);
+    assert!(growth.is_on());
+    assert_eq!((growth.count(105), growth.count(106)), (0, 1));
+    growth.end(106);
+    growth.clear(200);
+    assert!(!growth.is_on());
+    assert_eq!(growth.count(300), 0);
 }

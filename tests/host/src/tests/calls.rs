@@ -177,6 +177,9 @@ impl Cpu {
     fn check(&self) {
         self.complete();
         assert!(!self.ring.has_pending());
+        // Every event, written or not, is an entry or a return.
+        let events = self.ring.extent().end_event + self.lost();
+        assert_eq!(events - self.ring.returns(), self.serial.get());
         let mut log = self.log.borrow().clone();
         log.sort();
         let mut read = Vec::new();

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use super::render::Page;
 use super::{cases, interrupted};
 use crate::engine::line::ROOM;
-use crate::engine::profile::{write_row, Places, Table, Totals};
+use crate::engine::profile::{numbered, write_row, Places, Table, Totals};
 use crate::shim::{memory, AllocError, Vec as EngineVec};
 
 type CpuTable = Table<Rc<Places>>;
@@ -46,6 +46,25 @@ fn totals_of(times: &[u64]) -> Totals {
             sum.wrapping_add(u128::from(*time) * u128::from(*time))
         }),
     }
+}
+
+/// Functions that come and go get every number that is free, or was theirs, before there are new ones.
+#[test]
+fn numbers_are_used_again() {
+    let numbered = |old: &[usize], new: &[usize], back: &[(usize, usize)]| {
+        let is_free = |number| number != 1;
+        let ips = numbered(old, new.iter().copied(), back, is_free).unwrap();
+        ips.to_vec()
+    };
+    assert_eq!(numbered(&[], &[7, 8], &[]), [7, 8]);
+    // 1 is kept for what was called, 4 is somebody's.
+    let old = [5, 0, 0, 0, 6];
+    assert_eq!(numbered(&old, &[7], &[]), [5, 0, 7, 0, 6]);
+    assert_eq!(numbered(&old, &[7, 8, 9, 10], &[]), [5, 0, 7, 8, 6, 9, 10]);
+    assert_eq!(numbered(&old, &[7, 8], &[(8, 1)]), [5, 8, 7, 0, 6]);
+    assert_eq!(numbered(&old, &[7, 8], &[(8, 2)]), [5, 0, 8, 7, 6]);
+    // (nobody loses a number)
+    assert_eq!(numbered(&old, &[7], &[(7, 4)]), [5, 0, 0, 0, 6, 7]);
 }
 
 proptest! {

@@ -6,7 +6,7 @@ use crate::engine::shadow::{flags_of, mark, secret, switched, Shadow, IN_IRQ, SH
 use crate::shim::Word;
 
 const BASE: u64 = 0xffff_8881_0000_1000;
-const OWNER: u64 = 0xffff_8881_2345_6780;
+const SESSION: u64 = 0xffff_8881_2345_6780;
 
 fn words(values: &[u64]) -> Vec<Word> {
     values.iter().map(|value| Word::new(*value)).collect()
@@ -19,14 +19,14 @@ fn mark_at(index: usize, secret: u64, flags: u64) -> u64 {
 
 #[test]
 fn nothing() {
-    let shadow = Shadow::new(&[], BASE, secret(OWNER, 0, 3));
+    let shadow = Shadow::new(&[], BASE, secret(SESSION, 3));
     assert!(shadow.innermost().is_none());
     assert_eq!(shadow.frames().count(), 0);
 }
 
 #[test]
 fn flags_are_those_of_the_mark() {
-    let secret = secret(OWNER, 0, 3);
+    let secret = secret(SESSION, 3);
     let words = words(&[mark_at(0, secret, SKIP), 5, 6]);
     let frame = Shadow::new(&words, BASE, secret)
         .innermost()
@@ -39,11 +39,11 @@ fn flags_are_those_of_the_mark() {
 
 #[test]
 fn marks_of_others_are_none() {
-    let own = secret(OWNER, 0, 3);
+    let own = secret(SESSION, 3);
     for other in [
-        secret(OWNER + 8, 0, 3),
-        secret(OWNER, 1, 3),
-        secret(OWNER, 0, 5),
+        secret(SESSION + 8, 3),
+        secret(SESSION ^ (1 << 63), 3),
+        secret(SESSION, 5),
     ] {
         assert_ne!(own, other);
         let words = words(&[mark_at(0, other, 0)]);
@@ -56,7 +56,7 @@ fn marks_of_others_are_none() {
 
 #[test]
 fn time_asleep() {
-    let secret = secret(OWNER, 0, 5);
+    let secret = secret(SESSION, 5);
     let words = words(&[mark_at(0, secret, 0), 0, 0, 0, 0]);
     let frame = Shadow::new(&words, BASE, secret)
         .innermost()
@@ -78,7 +78,7 @@ fn time_asleep() {
 
 #[test]
 fn the_innermost_call_of_both_tasks_learns_of_a_switch() {
-    let secret = secret(OWNER, 0, 5);
+    let secret = secret(SESSION, 5);
     let of_task = |flags| {
         let mark = |index| mark_at(index, secret, flags);
         words(&[mark(0), 0, 0, 0, 0, mark(5), 0, 0, 0, 0])
@@ -105,9 +105,9 @@ proptest! {
     #[test]
     fn exactly_the_calls_that_are_open(
         parts in prop::collection::vec((0..4usize, 0..8u64, any::<[u64; 4]>()), 0..12),
-        session: u8,
+        session: u64,
     ) {
-        let secret = secret(OWNER, session.into(), 3);
+        let secret = secret(session, 3);
         let mut values = Vec::new();
         let mut marked = Vec::new();
         for (others, flags, data) in parts {
@@ -126,9 +126,9 @@ proptest! {
     }
 
     #[test]
-    fn marks_say_their_flags(address: u64, owner: u64, session: u16, flags in 0..8u64) {
+    fn marks_say_their_flags(address: u64, session: u64, flags in 0..8u64) {
         let address = address & !7;
-        let secret = secret(owner, session.into(), 5);
+        let secret = secret(session, 5);
         prop_assert_eq!(flags_of(mark(address, secret, flags), address, secret), Some(flags));
         prop_assert_eq!(flags_of(mark(address, secret, flags) ^ 8, address, secret), None);
     }

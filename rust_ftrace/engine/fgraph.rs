@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls as fgraph keeps them on a task's shadow stack, as in kernel/trace/fgraph.c.
+//!
+//! The stack grows upward. A call that is open has a frame: the words of a `struct ftrace_ret_stack`, one that says
+//! which users want its return, and for each user that keeps something of the call its words, and one that says
+//! whose they are. These two look like this:
+//!
+//! | bits  | wanted by              | whose                              |
+//! |-------|------------------------|------------------------------------|
+//! | 0-9   | words up to the frame  | words up to the frame              |
+//! | 10-11 | 1; 0 if not known yet  | 2                                  |
+//! | 12-27 | a bit for each number  |                                    |
+//! | 12-16 |                        | how many words, less one           |
+//! | 17-20 |                        | the number of the user             |
+//!
+//! The words of fprobe are those of its probes, one after the other, each with a header before: the probe's address,
+//! but for the four highest bits, which are all ones in an address and in a header how many words follow.
+
+use crate::shim::Word;
+
+/// Most users that fgraph can have at once; they are numbered from 0.
+pub(crate) const NUMBERS: u32 = 16;
+
+const OFFSET_MASK: u64 = (1 << 10) - 1;
+const TYPE_SHIFT: u32 = 10;
+const TYPE_MASK: u64 = 3;
+const TYPE_BITMAP: u64 = 1;
+const TYPE_DATA: u64 = 2;
+const INDEX_SHIFT: u32 = 12;
+const DATA_SHIFT: u32 = 12;
+const DATA_MASK: u64 = (1 << 5) - 1;
+const DATA_INDEX_SHIFT: u32 = 17;
+const DATA_INDEX_MASK: u64 = (1 << 4) - 1;
+/// The bits of a header in which an address is.
+const ADDRESS_MASK: u64 = u64::MAX >> 4;
+
+/// The frame of a call that is open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OpenFrame {
+    /// A bit for each user that is told of the return.
+    pub(crate) wanted: u64,
+    /// A bit for each that keeps something of the call.
+    pub(crate) kept: u64,
+}
+
+/// A stack that changed while it was read, or is none of fgraph's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Torn;
+
+/// Takes the frame of the innermost call off `words`, where a `struct ftrace_ret_stack` has `frame_words`; `None` if
+/// no call is open.
+pub(crate) fn pop_frame(
+    words: &mut &[Word],
+    frame_words: usize,
+) -> Result<Option<OpenFrame>, Torn> {
+    let Some((mut top, mut rest)) = words.split_last() else {
+        return Ok(None);
+    };
+    let mut frame = OpenFrame::default();
+    // Words up to the frame, as the last word says; and those that were seen.
+    let offset = top.load_relaxed() & OFFSET_MASK;
+    let mut seen = 0u64;
+    let bitmap = loop {
+        let word = top.load_relaxed();
+        if (word & OFFSET_MASK).wrapping_add(seen) != offset {
+            return Err(Torn);
+        }
+        if (word >> TYPE_SHIFT) & TYPE_MASK != TYPE_DATA {
+            break word;
+        }
+        let length = ((word >> DATA_SHIFT) & DATA_MASK).wrapping_add(1);
+        frame.kept |= 1u64.wrapping_shl(((word >> DATA_INDEX_SHIFT) & DATA_INDEX_MASK) as u32);
+        seen = seen.wrapping_add(length).wrapping_add(1);
+        let below = rest.len().checked_sub(length as usize).ok_or(Torn)?;
+        (top, rest) = (rest.get(..below))
+            .and_then(|rest| rest.split_last())
+            .ok_or(Torn)?;
+    };
+    if bitmap & OFFSET_MASK != frame_words as u64 {
+        return Err(Torn);
+    }
+    if (bitmap >> TYPE_SHIFT) & TYPE_MASK == TYPE_BITMAP {
+        frame.wanted = (bitmap >> INDEX_SHIFT) & ((1 << NUMBERS) - 1);
+    }
+    let below = rest.len().checked_sub(frame_words).ok_or(Torn)?;
+    *words = rest.get(..below).ok_or(Torn)?;
+    Ok(Some(frame))
+}
+
+/// A bit for each user that is to be told of the return of a call of which it keeps nothing: fprobe warns of that.
+///
+/// # Errors
+///
+/// [`Torn`] if that cannot be said.
+pub(crate) fn lacking(mut words: &[Word], frame_words: usize) -> Result<u64, Torn> {
+    let mut lacking = 0;
+    while let Some(frame) = pop_frame(&mut words, frame_words)? {
+        lacking |= frame.wanted & !frame.kept;
+    }
+    Ok(lacking)
+}
+
+/// An entry of fgraph's list of free numbers that has none.
+const NONE: i32 = -1;
+
+/// Has fgraph give away those free numbers last that `avoid` has a bit for, all others in the order that they are in;
+/// returns whether the next one is none of these.
+///
+/// `table` is its list of free numbers, which goes round; the next to be given away is at `next`, the rest of them
+/// follow, and then [`NONE`] in all other places. `used` has a bit for each that is in use.
+///
+/// # Errors
+///
+/// [`Unknown`] if the list is none such, as before fgraph is used for the first time. Nothing is changed.
+pub(crate) fn avoid(
+    table: &mut [i32; NUMBERS as usize],
+    next: usize,
+    used: u64,
+    avoid: u64,
+) -> Result<bool, Unknown> {
+    let bit = |number: i32| 1u64.wrapping_shl(number as u32);
+    let (before, after) = table.split_at_checked(next).ok_or(Unknown)?;
+    let mut ordered = [NONE; NUMBERS as usize];
+    let (mut free, mut seen, mut ended) = (0u64, 0usize, false);
+    for number in after.iter().chain(before).copied() {
+        if number == NONE {
+            ended = true;
+            continue;
+        }
+        let is_number = (0..NUMBERS as i32).contains(&number);
+        if ended || !is_number || free & bit(number) != 0 {
+            return Err(Unknown);
+        }
+        free |= bit(number);
+        *ordered.get_mut(seen).ok_or(Unknown)? = number;
+        seen = seen.wrapping_add(1);
+    }
+    if free != !used & ((1 << NUMBERS) - 1) {
+        return Err(Unknown);
+    }
+    let ordered = ordered.get(..seen).ok_or(Unknown)?;
+    let is_avoided = |number: &i32| avoid & bit(*number) != 0;
+    let good = ordered.iter().filter(|number| !is_avoided(number));
+    let bad = ordered.iter().filter(|number| is_avoided(number));
+    let (before, after) = table.split_at_mut_checked(next).ok_or(Unknown)?;
+    for (place, number) in after.iter_mut().chain(before).zip(good.chain(bad)) {
+        *place = *number;
+    }
+    Ok(ordered.iter().any(|number| !is_avoided(number)))
+}
+
+/// A list of numbers that is not as fgraph's is known to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unknown;
+
+/// Returns whether a call may be open that knows the fprobe at `address`. True may be wrong, but not false: the
+/// header of a call that is open all the while stays where it is, whatever is done to the stack above it.
+pub(crate) fn knows(words: &[Word], address: u64) -> bool {
+    let is_header = |word: &Word| (word.load_relaxed() ^ address) & ADDRESS_MASK == 0;
+    words.iter().any(is_header)
+}

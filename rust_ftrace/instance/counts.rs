@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Counts of an instance that do not begin at 0 when its buffers are cleared.
+
+use kernel::prelude::*;
+
+use super::Instance;
+use crate::engine::account::{Elsewhere, Growth};
+use crate::sys::overruns::Overruns;
+
+/// A part of an instance that has fgraph watch calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Watcher {
+    /// `function_graph`.
+    Tracer,
+    /// The profile.
+    Profile,
+}
+
+/// Values that such counts began with.
+pub(super) struct Begun {
+    elsewhere: Elsewhere,
+    overruns: Overruns,
+    /// Of `overruns`, as long as there is a tracer that watches calls.
+    tracer: Growth,
+    /// Its growth for the profile.
+    profile: Growth,
+}
+
+impl Begun {
+    /// All from 0 on.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self {
+            elsewhere: Elsewhere::default(),
+            overruns: Overruns::new()?,
+            tracer: Growth::default(),
+            profile: Growth::default(),
+        })
+    }
+
+    fn growth(&mut self, watcher: Watcher) -> &mut Growth {
+        match watcher {
+            Watcher::Tracer => &mut self.tracer,
+            Watcher::Profile => &mut self.profile,
+        }
+    }
+
+    /// The sum, if anybody wants it: it is of all tasks.
+    fn total(&self) -> u64 {
+        match self.tracer.is_on() || self.profile.is_on() {
+            true => self.overruns.total(),
+            false => 0,
+        }
+    }
+}
+
+impl Instance {
+    /// Entries and returns that did not come as far as a ring since all buffers were cleared.
+    pub(crate) fn elsewhere(&self) -> Elsewhere {
+        let before = self.begun.lock().elsewhere;
+        self.hook.handler().elsewhere().since(before)
+    }
+
+    /// Has counts begin at 0 that are not those of buffers. `buffers` and `profile` are not to be held.
+    pub(super) fn clear_counts(&self) {
+        let mut begun = self.begun.lock();
+        begun.elsewhere = self.hook.handler().elsewhere();
+        let total = begun.total();
+        begun.tracer.clear(total);
+    }
+
+    /// Counts the calls that are too deep from now on, for `watcher`; whether it did not before.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Overruns::begin`].
+    pub(super) fn begin_overruns(&self, watcher: Watcher) -> Result<bool> {
+        let mut begun = self.begun.lock();
+        if begun.growth(watcher).is_on() {
+            return Ok(false);
+        }
+        begun.overruns.begin()?;
+        let total = begun.overruns.total();
+        begun.growth(watcher).begin(total);
+        Ok(true)
+    }
+
+    /// Counts them no more for `watcher`.
+    pub(super) fn end_overruns(&self, watcher: Watcher) {
+        let mut begun = self.begun.lock();
+        let total = begun.total();
+        begun.growth(watcher).end(total);
+        if !begun.tracer.is_on() && !begun.profile.is_on() {
+            begun.overruns.end();
+        }
+    }
+
+    /// Forgets those that were counted for the profile, which is ended.
+    pub(super) fn forget_profile_overruns(&self) {
+        self.begun.lock().profile = Growth::default();
+    }
+
+    /// Calls that were too deep while `function_graph` was on, since all buffers were cleared; and while calls were
+    /// counted, since that began. Those of others who have fgraph watch calls are among them.
+    pub(crate) fn too_deep(&self) -> (u64, u64) {
+        let begun = self.begun.lock();
+        let total = begun.total();
+        (begun.tracer.count(total), begun.profile.count(total))
+    }
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The end of ftrace, which shuts itself down for good when it finds code that is not what it put there.
+//!
+//! From then on nothing is unhooked any more, and nobody is waited for who is on the way through a hook. So whatever a
+//! hook uses stays for good, the module's text first of all: the module holds a reference to itself.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use kernel::bindings;
+use kernel::prelude::*;
+
+use super::this_module;
+
+static IS_DEAD: AtomicBool = AtomicBool::new(false);
+
+/// Tells if ftrace is known to be dead, so that what a hook uses is not to go.
+pub(crate) fn is_known() -> bool {
+    IS_DEAD.load(Ordering::Acquire)
+}
+
+/// Looks at the result of hooking or unhooking functions, and hands it on: `ENODEV` tells that ftrace is dead. The
+/// module is not removed any more then; if it is being removed already, this does not return.
+pub(super) fn notice<T>(result: Result<T>) -> Result<T> {
+    let is_dead = matches!(&result, Err(error) if *error == ENODEV);
+    if is_dead && !IS_DEAD.swap(true, Ordering::AcqRel) {
+        // SAFETY: It is this module, whose text runs.
+        let stays = unsafe { bindings::try_module_get(this_module()) };
+        pr_err!("ftrace has shut itself down, so that hooks stay, and the module with them\n");
+        if !stays {
+            never_return();
+        }
+    }
+    result
+}
+
+/// Keeps the running task for good, as what it was about to free is in use. It sleeps.
+pub(super) fn never_return() -> ! {
+    pr_err!("this cannot be removed any more: {} sleeps for good\n", {
+        // SAFETY: The running task, as long as it runs.
+        let comm = unsafe { &(*bindings::get_current()).comm };
+        // SAFETY: It ends with a zero, which nobody overwrites.
+        unsafe { CStr::from_char_ptr(comm.as_ptr().cast()) }
+    });
+    loop {
+        // SAFETY: The task may sleep. (Idle: it is no load, and nobody takes it for one that hangs.)
+        unsafe { bindings::schedule_timeout_idle(c_long::MAX) };
+    }
+}

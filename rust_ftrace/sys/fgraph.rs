@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The number that fprobe has among the users of fgraph.
+//!
+//! fgraph gives each of its users one of 16 numbers, the one that was not used for longest, and notes with every call
+//! which numbers are told of its return; 0 is always among them, whoever watches it (`function_graph_enter_regs()`). So
+//! fprobe can be told of returns of calls that it knows nothing of: of any if its number is 0, and of those that a user
+//! who had its number before has left open. It warns of that (`fprobe_return()`), which a kernel may be set to
+//! die of. See docs/upstream/fprobe-return-warning.md.
+//!
+//! fprobe asks for a number when the first probe is registered, and gives it back with the last one. So before that we
+//! put the numbers that will not do at the end of fgraph's list of those that are free, under the lock that guards it.
+//!
+//! (To answer for fgraph while fprobe has a bad number, by a kprobe at `fgraph_retrieve_data()`, kills the kernel: where
+//! all functions are traced, the kprobe is hit in the kprobe's own work, and that is forgiven only once.)
+//!
+//! Lock order: `ftrace_lock` is the kernel's and inside all of ours, as whoever registers a hook takes it. Nothing
+//! that waits is called under it here.
+//!
+//! C header: [`include/linux/ftrace.h`](srctree/include/linux/ftrace.h)
+
+use kernel::bindings;
+use kernel::prelude::*;
+
+use super::{shadow_stacks, symbols};
+use crate::engine::fgraph;
+
+pub(super) use crate::engine::fgraph::NUMBERS;
+
+/// Knowledge of fprobe's number. Whoever registers fprobes has it exclusively.
+pub(crate) struct Numbers {
+    /// `None` if it was not needed yet, or the kernel does not list symbols of data.
+    known: Option<Known>,
+    looked_up: bool,
+}
+
+/// Where kernel/trace/ has it.
+struct Known {
+    /// The `fgraph_ops` that fgraph knows fprobe by.
+    fprobe: *const bindings::fgraph_ops,
+    lock: *mut bindings::mutex,
+    /// The list of free numbers, and at which place of it the next one is; under `lock`.
+    table: *mut [c_int; NUMBERS as usize],
+    next: *const c_int,
+    /// A bit for each number that is in use; under `lock`.
+    used: *const c_ulong,
+}
+
+// SAFETY: What it points to is the kernel's and stays, and is used under its lock.
+unsafe impl Send for Known {}
+
+impl Known {
+    fn look_up() -> Option<Self> {
+        let [fprobe, lock, table, next, used] = symbols::addresses_of([
+            b"fprobe_graph_ops",
+            b"ftrace_lock",
+            b"fgraph_lru_table",
+            b"fgraph_lru_next",
+            b"fgraph_array_bitmask",
+        ]);
+        Some(Self {
+            fprobe: fprobe? as *const _,
+            lock: lock? as *mut _,
+            table: table? as *mut _,
+            next: next? as *const _,
+            used: used? as *const _,
+        })
+    }
+
+    /// Returns whether fprobe has a number.
+    fn is_registered(&self) -> bool {
+        // SAFETY: What is of that name in the kernel is an `fgraph_ops`, which stays.
+        let flags = unsafe { &raw const (*self.fprobe).ops.flags };
+        // SAFETY: A valid, aligned word.
+        (unsafe { flags.read_volatile() }) & bindings::FTRACE_OPS_FL_GRAPH as c_ulong != 0
+    }
+
+    /// The number that fprobe has, while a probe is registered.
+    fn number(&self) -> Option<u32> {
+        // SAFETY: What is of that name in the kernel is an `fgraph_ops`, which stays.
+        let number = unsafe { &raw const (*self.fprobe).idx };
+        // SAFETY: A valid, aligned int. It changes only when nothing is registered.
+        u32::try_from(unsafe { number.read_volatile() }).ok()
+    }
+
+    /// See [`Numbers::make_ready`].
+    fn make_ready(&self) -> Result {
+        // SAFETY: What is of that name in the kernel is a mutex, which stays, and is not held here.
+        unsafe { bindings::mutex_lock(self.lock) };
+        let result = if self.is_registered() {
+            Ok(())
+        } else {
+            // SAFETY: The lock is held.
+            unsafe { self.choose() }
+        };
+        // SAFETY: Locked above.
+        unsafe { bindings::mutex_unlock(self.lock) };
+        result
+    }
+
+    /// # Safety
+    ///
+    /// `lock` is held.
+    unsafe fn choose(&self) -> Result {
+        // SAFETY: Under the lock it does not change.
+        let used = unsafe { *self.used } as u64;
+        if used.count_ones() >= NUMBERS {
+            // (fprobe itself would warn)
+            return Err(ENOSPC);
+        }
+        // (nobody who has a free number leaves a call open, so from now on there is no other)
+        let bad = shadow_stacks::lacking() | 1;
+        // SAFETY: Under the lock it does not change.
+        let next = unsafe { *self.next };
+        // SAFETY: fgraph's own, which only the lock's holder uses.
+        let table = unsafe { &mut *self.table };
+        match fgraph::avoid(table, usize::try_from(next)?, used, bad) {
+            Ok(false) => Err(EBUSY),
+            // Nobody had a number yet, so there is no call of whose return anybody is told.
+            Err(fgraph::Unknown) | Ok(true) => Ok(()),
+        }
+    }
+}
+
+impl Numbers {
+    /// Nothing is known yet.
+    pub(crate) const fn new() -> Self {
+        Self {
+            known: None,
+            looked_up: false,
+        }
+    }
+
+    /// Has fgraph give fprobe a number that will do, if it has none, and nobody else asks for one before.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOSPC` if fprobe has no number, and none is free.
+    /// - `EBUSY` if none that is free will do.
+    pub(super) fn make_ready(&mut self) -> Result {
+        if !core::mem::replace(&mut self.looked_up, true) {
+            self.known = Known::look_up();
+        }
+        self.known.as_ref().map_or(Ok(()), Known::make_ready)
+    }
+
+    /// The number that fprobe has, while a probe is registered; `None` if that cannot be said.
+    pub(super) fn number(&self) -> Option<u32> {
+        self.known.as_ref()?.number()
+    }
+
+    /// Returns whether no call is open, nor will be, of whose return fprobe would be told as `number` without knowing
+    /// of it.
+    pub(super) fn will_do(&self, number: u32) -> bool {
+        let bad = shadow_stacks::lacking() | 1;
+        bad.wrapping_shr(number) & 1 == 0
+    }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls functions in a thread of the kernel's own, for which it does not matter who asks: it has the kernel's
+//! credentials, and the namespaces and the root directory that the machine began with. A task that is ending has none
+//! of its own any more, but closes files even then.
+//!
+//! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
+
+use core::cell::UnsafeCell;
+
+use kernel::bindings;
+use kernel::prelude::*;
+use kernel::types::Opaque;
+
+/// A function, and what comes of it.
+#[repr(C)]
+struct Call<F, R> {
+    // (the first: the kernel gives its address back)
+    work: Opaque<bindings::work_struct>,
+    function: UnsafeCell<Option<F>>,
+    result: UnsafeCell<Option<R>>,
+}
+
+/// Calls `function` in a thread of the kernel's, and waits until it has returned.
+///
+/// It must not need a lock that the caller holds.
+///
+/// # Errors
+///
+/// `ENOMEM` if there is no memory.
+pub(crate) fn call<R: Send, F: FnOnce() -> R + Send>(function: F) -> Result<R> {
+    let call = Call {
+        work: Opaque::uninit(),
+        function: UnsafeCell::new(Some(function)),
+        result: UnsafeCell::new(None),
+    };
+    let call = KBox::new(call, GFP_KERNEL)?;
+    // SAFETY: The box does not move what is in it, and lives until the work was waited for. `run` is for such a `Call`.
+    unsafe { do_work(call.work.get(), run::<F, R>) };
+    // SAFETY: Nobody else has it: the work is done.
+    let result = unsafe { (*call.result.get()).take() };
+    result.ok_or(EIO)
+}
+
+/// Has the work done, and waits for it.
+///
+/// # Safety
+///
+/// `work` points to memory for one, which stays valid and in place while it is done. `function` may be called with it.
+unsafe fn do_work(
+    work: *mut bindings::work_struct,
+    function: unsafe extern "C" fn(*mut bindings::work_struct),
+) {
+    // (not that of other work, which may wait for this)
+    let key = kernel::static_lock_class!();
+    // SAFETY: The caller promises that it is memory for one; name and key live as long as the module.
+    unsafe {
+        bindings::init_work_with_key(
+            work,
+            Some(function),
+            false,
+            c"rftrace call".as_char_ptr(),
+            key.as_ptr(),
+        );
+    }
+    // SAFETY: Set at boot, and never changed.
+    let queue = unsafe { (&raw const bindings::system_dfl_wq).read() };
+    // SAFETY: It is initialised, and nobody else has it. The constant means any CPU.
+    unsafe {
+        bindings::queue_work_on(
+            bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
+            queue,
+            work,
+        );
+    }
+    // SAFETY: It is initialised.
+    unsafe { bindings::flush_work(work) };
+}
+
+/// # Safety
+///
+/// `work` is that of a live `Call<F, R>`, whose other parts nobody else uses now.
+unsafe extern "C" fn run<F: FnOnce() -> R, R>(work: *mut bindings::work_struct) {
+    // SAFETY: The caller promises that it is one, and it begins with its work.
+    let call = unsafe { &*work.cast_const().cast::<Call<F, R>>() };
+    // SAFETY: The caller promises that nobody else uses it.
+    let function = unsafe { (*call.function.get()).take() };
+    let result = function.map(|function| function());
+    // SAFETY: As above.
+    unsafe { *call.result.get() = result };
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls for which the shadow stacks of tasks had no room.
+//!
+//! fgraph counts them for each task, whoever watches them, in `trace_overrun`, which only grows from when the task
+//! gets its shadow stack until it is freed. So the sum is what all tasks have, and what those had that are freed.
+//!
+//! C: `kernel/trace/fgraph.c`, [`include/linux/sched/signal.h`](srctree/include/linux/sched/signal.h)
+
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use kernel::bindings;
+use kernel::prelude::*;
+use kernel::sync::rcu;
+
+use super::tasks;
+use super::tracepoint::{self, Registration};
+
+/// The sum over all tasks.
+///
+/// # Invariants
+///
+/// `freed` is registered for `gone`.
+pub(crate) struct Overruns {
+    /// Of tasks that were freed since `freed` is registered.
+    gone: KBox<AtomicU64>,
+    freed: Option<Registration>,
+}
+
+// SAFETY: It is only changed under exclusive access, and `gone` is atomic.
+unsafe impl Send for Overruns {}
+// SAFETY: As above.
+unsafe impl Sync for Overruns {}
+
+impl Overruns {
+    /// Tasks that are freed are not known of.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn new() -> Result<Self> {
+        // INVARIANT: Nothing is registered.
+        Ok(Self {
+            gone: KBox::new(AtomicU64::new(0), GFP_KERNEL)?,
+            freed: None,
+        })
+    }
+
+    /// Has sums include what tasks have that are freed from now on.
+    ///
+    /// # Errors
+    ///
+    /// - `ENODEV` if the kernel has no such tracepoint.
+    /// - `ENOMEM` if there is no memory.
+    pub(crate) fn begin(&mut self) -> Result {
+        if self.freed.is_some() {
+            return Ok(());
+        }
+        let gone: *const AtomicU64 = &*self.gone;
+        // SAFETY: The function is declared as this tracepoint calls it. `gone` does not move with its box, which goes
+        // after the registration has ended.
+        let freed = unsafe {
+            Registration::new(
+                c"sched_process_free",
+                freed as *mut c_void,
+                gone.cast_mut().cast(),
+            )
+        }?;
+        // INVARIANT: Just registered for `gone`.
+        self.freed = Some(freed);
+        Ok(())
+    }
+
+    /// Has them include no more of such.
+    pub(crate) fn end(&mut self) {
+        if let Some(freed) = self.freed.take() {
+            freed.end();
+            tracepoint::wait();
+        }
+    }
+
+    /// The sum. A task that is just ending may be left out until it is freed, some milliseconds later, and so are
+    /// the idle tasks of CPUs other than 0 where the kernel lists no symbols of data. No task counts twice.
+    pub(crate) fn total(&self) -> u64 {
+        let mut total = 0_u64;
+        let mut add = |task| {
+            // SAFETY: Idle tasks stay; others do as long as the guard below is there, which is as long as they come.
+            total = total.wrapping_add(unsafe { overrun_of(task) }.into());
+        };
+        tasks::for_each_idle(&mut add);
+        let _guard = rcu::read_lock();
+        // SAFETY: The guard is there, and `add` keeps nothing.
+        unsafe { tasks::for_each(&mut add) };
+        // None of those that were found can have been freed by now: that takes a grace period after it was taken out
+        // of the list. So none is in both.
+        total.wrapping_add(self.gone.load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for Overruns {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Calls of `task` that its shadow stack had no room for: none if it has no shadow stack.
+///
+/// # Safety
+///
+/// `task` points to a task.
+unsafe fn overrun_of(task: *const bindings::task_struct) -> u32 {
+    let field = |offset| task.cast::<u8>().wrapping_byte_add(offset).cast_mut();
+    let stack = field(offset_of!(bindings::task_struct, ret_stack));
+    // SAFETY: The caller promises that the task is there; a pointer, aligned.
+    let stack = unsafe { AtomicPtr::from_ptr(stack.cast::<*mut c_ulong>()) };
+    // Acquire: fgraph sets the count to 0 before it gives the task a stack. (until then it may be the parent's)
+    if stack.load(Ordering::Acquire).is_null() {
+        return 0;
+    }
+    let count = field(offset_of!(bindings::task_struct, trace_overrun));
+    // SAFETY: As above; an `atomic_t`, which is an int.
+    let count = unsafe { AtomicU32::from_ptr(count.cast()) };
+    count.load(Ordering::Relaxed)
+}
+
+/// Called before a task is freed, which does not run any more.
+///
+/// # Safety
+///
+/// `gone` points to a count, `task` to a task.
+unsafe extern "C" fn freed(gone: *mut c_void, task: *mut bindings::task_struct) {
+    // SAFETY: The caller promises it; who unregisters waits until it has ended.
+    let gone = unsafe { &*gone.cast_const().cast::<AtomicU64>() };
+    // SAFETY: The caller promises it.
+    let overrun = unsafe { overrun_of(task) };
+    gone.fetch_add(overrun.into(), Ordering::Relaxed);
+}

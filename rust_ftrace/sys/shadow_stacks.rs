@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The shadow stacks of tasks: what fgraph keeps of the calls that are open.
+//!
+//! C headers: [`include/linux/ftrace.h`](srctree/include/linux/ftrace.h),
+//! [`include/linux/sched/signal.h`](srctree/include/linux/sched/signal.h)
+
+use core::mem::offset_of;
+
+use kernel::bindings;
+use kernel::prelude::*;
+use kernel::sync::rcu;
+
+use super::tasks;
+use crate::engine::fgraph;
+use crate::engine::shadow::Shadow;
+use crate::shim::Word;
+
+/// Words of a shadow stack, `SHADOW_STACK_OFFSET` of kernel/trace/fgraph.c.
+const STACK_WORDS: usize = 4096 / 8;
+
+/// Words in which fgraph keeps a call's return address.
+const FRAME_WORDS: usize = size_of::<bindings::ftrace_ret_stack>() / 8;
+
+/// Most times that a stack is read that changes meanwhile.
+const TRIES: usize = 16;
+
+/// The words of a task's shadow stack that are in use, and the address of the first.
+#[derive(Clone, Copy)]
+pub(crate) struct ShadowStack<'a> {
+    words: &'a [Word],
+    base: u64,
+}
+
+impl<'a> ShadowStack<'a> {
+    /// That of `task`, which may use it meanwhile.
+    ///
+    /// # Safety
+    ///
+    /// `task` is valid for `'a`.
+    pub(super) unsafe fn of(task: *const bindings::task_struct) -> Self {
+        let task = task.cast::<u8>();
+        // SAFETY: The caller promises that the task is valid.
+        let field = unsafe { task.add(offset_of!(bindings::task_struct, ret_stack)) };
+        // SAFETY: A pointer, which fgraph writes once.
+        let base = unsafe { field.cast::<*const Word>().read_volatile() };
+        // SAFETY: The caller promises that the task is valid.
+        let field = unsafe { task.add(offset_of!(bindings::task_struct, curr_ret_stack)) };
+        // SAFETY: An int.
+        let used = unsafe { field.cast::<c_int>().read_volatile() };
+        let used = usize::try_from(used).unwrap_or(0).min(STACK_WORDS);
+        if base.is_null() {
+            return Self {
+                words: &[],
+                base: 0,
+            };
+        }
+        Self {
+            // SAFETY: The stack has so many words, which stay as long as the task is there.
+            words: unsafe { core::slice::from_raw_parts(base, used) },
+            base: base as u64,
+        }
+    }
+
+    /// The calls in it that are marked with `secret`.
+    pub(crate) fn marked(self, secret: u64) -> Shadow<'a> {
+        Shadow::new(self.words, self.base, secret)
+    }
+}
+
+/// Calls `look` with the shadow stack of each task, idle tasks included, that one may change meanwhile; it may ask for
+/// the stack more than once. Returns whether all tasks could be found.
+fn for_each(mut look: impl FnMut(&dyn Fn() -> ShadowStack<'static>)) -> bool {
+    let _alive = rcu::read_lock();
+    let mut look = |task: *const bindings::task_struct| {
+        // SAFETY: The task and its stack stay as long as RCU is held, as `free_task()` comes after a grace period;
+        // no reference leaves this function.
+        let stack = || unsafe { ShadowStack::of(task) };
+        look(&stack);
+    };
+    // SAFETY: RCU is held.
+    unsafe { tasks::for_each(&mut look) };
+    tasks::for_each_idle(&mut look)
+}
+
+/// A bit for each user of fgraph that may be told of the return of a call that is open now and of which it keeps
+/// nothing.
+pub(super) fn lacking() -> u64 {
+    let mut lacking = 0;
+    for_each(|stack| {
+        let of_stack = |_| fgraph::lacking(stack().words, FRAME_WORDS).ok();
+        lacking |= (0..TRIES).find_map(of_stack).unwrap_or(u64::MAX);
+    });
+    lacking
+}
+
+/// Returns whether a call may be open that knows the fprobe at `address`; `unknown` if that cannot be said.
+pub(super) fn know(address: u64, unknown: bool) -> bool {
+    let mut found = false;
+    let complete = for_each(|stack| found = found || fgraph::knows(stack().words, address));
+    found || (unknown && !complete)
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+
+use proptest::prelude::*;
+
+use crate::engine::fgraph::{avoid, knows, lacking, pop_frame, OpenFrame, Torn, Unknown};
+use crate::shim::Word;
+
+/// `struct ftrace_ret_stack` of x86-64.
+const FRAME: usize = 3;
+
+/// A user of fgraph, and what it keeps of a call.
+type Kept = (u64, Vec<u64>);
+
+/// The words that kernel/trace/fgraph.c leaves of a call whose return the users of `wanted` want.
+fn push(stack: &mut Vec<u64>, wanted: u64, kept: &[Kept]) {
+    stack.extend([0xffff_ffff_8100_0123; FRAME]);
+    // (set_bitmap())
+    stack.push(((wanted | 1) << 12) | (1 << 10) | FRAME as u64);
+    for (number, words) in kept {
+        let offset = stack.last().map_or(0, |last| last & 0x3ff);
+        stack.extend(words);
+        // (make_data_type_val())
+        let length = words.len() as u64;
+        stack.push((number << 17) | ((length - 1) << 12) | (2 << 10) | (offset + length + 1));
+    }
+}
+
+fn words(values: &[u64]) -> Vec<Word> {
+    values.iter().map(|value| Word::new(*value)).collect()
+}
+
+fn popped(stack: &[Word]) -> Result<Vec<OpenFrame>, Torn> {
+    let mut rest = stack;
+    let mut frames = Vec::new();
+    while let Some(frame) = pop_frame(&mut rest, FRAME)? {
+        frames.push(frame);
+    }
+    Ok(frames)
+}
+
+#[test]
+fn nothing_is_open() {
+    assert_eq!(lacking(&[], FRAME), Ok(0));
+    assert!(!knows(&[], 0));
+}
+
+#[test]
+fn number_0_is_told_of_all() {
+    let mut stack = Vec::new();
+    push(&mut stack, 1 << 5, &[(5, vec![1, 2])]);
+    let stack = words(&stack);
+    assert_eq!(lacking(&stack, FRAME), Ok(1 << 0));
+}
+
+#[test]
+fn who_keeps_nothing_lacks() {
+    let mut stack = Vec::new();
+    push(&mut stack, 1 << 3, &[]);
+    push(&mut stack, 1 << 5, &[(0, vec![0x403]), (5, vec![1, 2])]);
+    let stack = words(&stack);
+    assert_eq!(lacking(&stack, FRAME), Ok(1 << 0 | 1 << 3));
+}
+
+#[test]
+fn an_entry_that_is_not_done_wants_nothing() {
+    let mut stack = vec![7; FRAME];
+    stack.push(FRAME as u64);
+    let frames = popped(&words(&stack)).expect("a frame");
+    assert_eq!(frames, [OpenFrame::default()]);
+}
+
+#[test]
+fn probes_are_known_by_their_headers() {
+    let probe = 0xffff_8881_0000_1060;
+    for size in 0..16 {
+        let mut stack = Vec::new();
+        let header = (probe & (u64::MAX >> 4)) | (size << 60);
+        push(&mut stack, 1 << 5, &[(5, vec![header, 1])]);
+        let stack = words(&stack);
+        assert!(knows(&stack, probe));
+        assert!(!knows(&stack, probe + 0x60));
+    }
+}
+
+/// fgraph's list of free numbers, as `fgraph_lru_alloc_index()` and `fgraph_lru_release_index()` have it.
+struct Lru {
+    table: [i32; 16],
+    next: usize,
+    last: usize,
+    used: u64,
+}
+
+impl Lru {
+    fn new() -> Self {
+        Self {
+            table: core::array::from_fn(|number| number as i32),
+            next: 0,
+            last: 0,
+            used: 0,
+        }
+    }
+
+    fn alloc(&mut self) -> Option<u32> {
+        let number = u32::try_from(self.table[self.next]).ok()?;
+        self.table[self.next] = -1;
+        self.next = (self.next + 1) % 16;
+        self.used |= 1 << number;
+        Some(number)
+    }
+
+    fn release(&mut self, number: u32) {
+        assert_eq!(self.table[self.last], -1);
+        self.table[self.last] = number as i32;
+        self.last = (self.last + 1) % 16;
+        self.used &= !(1 << number);
+    }
+
+    fn avoid(&mut self, numbers: u64) -> Result<bool, Unknown> {
+        avoid(&mut self.table, self.next, self.used, numbers)
+    }
+}
+
+#[test]
+fn a_list_that_is_not_fgraphs_stays() {
+    let full: [i32; 16] = Lru::new().table;
+    let cases = [
+        // (as it is before anybody has a number)
+        ([0; 16], 0, 0),
+        (full, 16, 0),
+        (full, 0, 1),
+        (full.map(|number| number + 1), 0, 0),
+        (full.map(|number| if number == 3 { -1 } else { number }), 0, 1 << 3),
+        (full.map(|number| if number == 3 { 4 } else { number }), 0, 1 << 3),
+    ];
+    for (table, next, used) in cases {
+        let mut changed = table;
+        assert_eq!(avoid(&mut changed, next, used, 1), Err(Unknown));
+        assert_eq!(changed, table);
+    }
+}
+
+fn any_call() -> impl Strategy<Value = (u64, Vec<Kept>)> {
+    let kept = (0u64..16, prop::collection::vec(any::<u64>(), 1..=32));
+    (0u64..1 << 16, prop::collection::vec(kept, 0..4))
+}
+
+proptest! {
+    #[test]
+    fn avoided_numbers_are_given_away_last(
+        steps in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 0..60),
+        avoided in 0u64..1 << 16,
+    ) {
+        let mut lru = Lru::new();
+        let mut users = Vec::new();
+        for (registers, who) in steps {
+            if registers {
+                users.extend(lru.alloc());
+            } else if !users.is_empty() {
+                let number = users.swap_remove(who.index(users.len()));
+                lru.release(number);
+            }
+        }
+        let mut before = Vec::new();
+        let mut same = Lru { ..lru };
+        while let Some(number) = same.alloc() {
+            before.push(number);
+        }
+        let is_avoided = |number: &u32| (avoided >> number) & 1 != 0;
+        let (bad, good): (Vec<u32>, Vec<u32>) = before.iter().partition(|number| is_avoided(number));
+        prop_assert_eq!(lru.avoid(avoided), Ok(!good.is_empty()));
+        for number in good.iter().chain(&bad) {
+            prop_assert_eq!(lru.alloc(), Some(*number));
+        }
+        prop_assert_eq!(lru.alloc(), None);
+        for number in users.into_iter().chain(before) {
+            lru.release(number);
+        }
+        prop_assert_eq!(lru.used, 0);
+    }
+
+    #[test]
+    fn frames_come_off_as_they_went_on(calls in prop::collection::vec(any_call(), 0..12)) {
+        let mut stack = Vec::new();
+        for (wanted, kept) in &calls {
+            push(&mut stack, *wanted, kept);
+        }
+        let frames = popped(&words(&stack)).expect("all frames");
+        prop_assert_eq!(frames.len(), calls.len());
+        for ((wanted, kept), frame) in calls.iter().rev().zip(frames) {
+            prop_assert_eq!(frame.wanted, wanted | 1);
+            let kept = kept.iter().fold(0, |all, (number, _)| all | 1 << number);
+            prop_assert_eq!(frame.kept, kept);
+        }
+    }
+
+    #[test]
+    fn anything_ends(stack in prop::collection::vec(any::<u64>(), 0..512)) {
+        let _ = lacking(&words(&stack), FRAME);
+    }
+
+    #[test]
+    fn words_that_look_right_end(stack in prop::collection::vec(0u64..1 << 21, 0..512)) {
+        let _ = lacking(&words(&stack), FRAME);
+    }
+}
