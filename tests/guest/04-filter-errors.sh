@@ -97,6 +97,35 @@ untraceable() {
 	fails grep -qi 'cannot be traced' $R/error_log
 }
 
+# What is nearest to a name that is not there is said in the same line, and in the kernel's log.
+near_names() {
+	local file
+	for file in filter notrace graph_function graph_notrace; do
+		refused $file vfs_raed
+		grep -E "^\[ *[0-9]+\.[0-9]+\] $file: error: No traceable function matches; did you mean $A(, [a-z_0-9]+){0,2}\?$" \
+			$R/error_log
+		dmesg | tail -n 1 | grep "$file: 'vfs_raed': .*; did you mean $A[,?]"
+	done
+	refused filter vfs_raed:traceoff
+	grep "; did you mean $A[,?]" $R/error_log
+	refused filter '!vfs_raed'
+	grep "; did you mean $A[,?]" $R/error_log
+	# Names that can be traced only.
+	echo >$R/error_log
+	gets 'write EINVAL' $R/filter "${UNTRACEABLE:-memcpy}x\n"
+	fails grep -wE "(mean|,) ${UNTRACEABLE:-memcpy}[,?]" $R/error_log
+	# Nothing is near; a pattern is no name.
+	refused filter zzqqxx
+	fails grep 'did you mean' $R/error_log
+	refused filter 'vfs_raed*'
+	fails grep 'did you mean' $R/error_log
+	# What was meant by the name of an inline function is another with words around it.
+	if ! grep -qxF kfree_skb /tmp/available; then
+		refused filter kfree_skb
+		grep -E 'did you mean ([a-z_0-9]*kfree_skb[a-z_0-9]*(, |\?)){3}$' $R/error_log
+	fi
+}
+
 one_bad_among_good() {
 	echo $B >$R/filter
 	refused filter no_such_function "$A no_such_function vfs_open"
@@ -173,6 +202,7 @@ if [ -n "$UNTRACEABLE" ]; then
 else
 	skip 'the log tells names that cannot be traced' 'all known ones can be'
 fi
+t 'names that are near are named' near_names
 t 'one bad word among good ones: none is taken' one_bad_among_good
 t 'the shell says so' shell_says
 t 'before and after an error in one opening' after_an_error

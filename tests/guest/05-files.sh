@@ -220,6 +220,50 @@ held_while_tracing() {
 	end_background
 }
 
+# Patterns that take long to match against all symbols: of a name, all that comes before the end is tried.
+slow_patterns() {
+	local i
+	for i in $(seq 16); do echo '*f*r*e*e*z*[a-z]*'; done >$R/filter
+}
+matching() {
+	grep -q flush_work /proc/"$1"/stack
+}
+status_holds_nobody_up() {
+	local pid
+	mkdir $R/instances/one
+	slow_patterns
+	cat $R/status >/tmp/status &
+	pid=$!
+	until_true 10 matching $pid
+	echo vfs_read >$R/instances/one/filter
+	echo vfs_read >$R/notrace
+	# It is still at it.
+	matching $pid
+	wait $pid
+	is skipped "$(sed -n 's/^skipped matches: //p' /tmp/status)" "$(status 'skipped matches')"
+	rmdir $R/instances/one
+}
+# Who watches has all symbols read once.
+# How often the kernel's list of symbols was read, as the kernel's tracer sees it.
+lists_read() {
+	grep -c 'kallsyms_open <-' $T/trace || :
+}
+
+status_is_cheap() {
+	stock_off
+	echo kallsyms_open >$T/set_ftrace_filter
+	echo function >$T/current_tracer
+	slow_patterns
+	status 'skipped matches'
+	is 'at first' "$(lists_read)" 1
+	for _ in 1 2 3 4 5; do cat $R/status >/dev/null; done
+	is 'then' "$(lists_read)" 1
+	echo 'vfs_* *_a*' >$R/filter
+	cat $R/status >/dev/null
+	is 'for other patterns' "$(lists_read)" 2
+	stock_off
+}
+
 t 'the files of the issue are there, and all CPUs' wanted_files
 texts 'directories are 0700, files 0400, 0600 or 0200, of root' modes
 t "tracefs's names are links" symlinks
@@ -230,6 +274,8 @@ t 'good values are taken and read back' good_values
 t 'bad values end as in tracefs, and change nothing' bad_values
 t 'odd numbers too' odd_numbers
 t 'a buffer that no machine could hold is refused' too_much
+t 'who reads status holds nobody up' status_holds_nobody_up
+t 'what patterns skip is counted once' status_is_cheap
 t 'every file that is open keeps the module' held
 t 'every file that is open for writing too' held_for_writing
 t 'all files at once' held_all_at_once

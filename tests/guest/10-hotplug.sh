@@ -106,7 +106,124 @@ unloaded_without_it() {
 	load
 }
 
+# The last function that a CPU calls, or nearly so, with nobody to serve its interrupts any more; and one that it calls
+# before anybody does when it comes.
+DYING=$(pick cpuhp_report_idle_dead)
+STARTING=$(pick notify_cpu_starting)
+
+# goes_on CPU...: what was recorded is in the snapshot, what these do now is recorded, and marks are.
+goes_on() {
+	local missed cpu count=0
+	until_true 10 grep -q "$PARENT" $R/snapshot
+	missed=$(status 'lost while a snapshot was taken')
+	for cpu; do
+		calls getppid 10 "$cpu"
+		count=$((count + 10))
+	done
+	is lines "$(calls_of "$PARENT")" $count
+	is 'lost while a snapshot was taken' "$(status 'lost while a snapshot was taken')" "$missed"
+	background sh -c "echo marked >$R/trace_marker"
+	until_true 10 grep -q marked $R/trace
+}
+
+snapshot_by_the_dying() {
+	echo "$PARENT $DYING" >$R/filter
+	echo "$DYING:snapshot" >>$R/filter
+	calls getppid 1 0
+	set_cpu1 0
+	goes_on 0
+	set_cpu1 1
+	echo >$R/trace
+	goes_on 0 1
+	accounts_agree
+}
+
+snapshot_by_the_starting() {
+	echo "$PARENT $STARTING" >$R/filter
+	set_cpu1 0
+	echo "$STARTING:snapshot" >>$R/filter
+	calls getppid 1 0
+	set_cpu1 1
+	goes_on 0 1
+	accounts_agree
+}
+
+is_waiting() {
+	grep -q '^State:.S' /proc/"$1"/status
+}
+
+# A reader waits for what a CPU calls at its end, and afterwards; its last wake-up may not get lost, nor spoil others.
+readers_of_the_dying() {
+	local file reader
+	echo "$PARENT $DYING $STARTING" >$R/filter
+	for file in trace_pipe per_cpu/cpu1/trace_pipe; do
+		cat $R/$file >/tmp/dying &
+		reader=$!
+		workers="$workers $reader"
+		until_true 10 is_waiting $reader
+		set_cpu1 0
+		until_true 10 grep -q "\[001\].* $DYING <-" /tmp/dying
+		until_true 10 is_waiting $reader
+		set_cpu1 1
+		until_true 10 grep -q "\[001\].* $STARTING <-" /tmp/dying
+		until_true 10 is_waiting $reader
+		calls getppid 1 1
+		until_true 10 grep -q "\[001\].* $PARENT <-" /tmp/dying
+		end_background
+	done
+	# (it waits for the end of what was asked for)
+	unload
+	load
+}
+
+# A CPU that is on its way while buffers are first made gets one, from whoever of the two.
+buffers_while_it_comes() {
+	local left
+	left=$(some 20)
+	while [ "$left" -gt 0 ]; do
+		left=$((left - 1))
+		set_cpu1 0
+		mkdir $R/instances/coming
+		echo 1 >$CPU1 &
+		# (not always at the same moment)
+		usleep $((left % 10 * 3000))
+		case $((left % 3)) in
+		0) echo "$PARENT" >$R/instances/coming/filter ;;
+		1) echo 1 >$R/instances/coming/snapshot; echo "$PARENT" >$R/instances/coming/filter ;;
+		2) echo "$PARENT:stacktrace" >$R/instances/coming/filter ;;
+		esac
+		wait $!
+		calls getppid 3 1
+		is "without buffer ($left)" "$(sed -n 's/^lost without buffer: //p' $R/instances/coming/status)" 0
+		[ "$(sed -n 's/^written events: //p' $R/instances/coming/per_cpu/cpu1/stats)" -ge 3 ]
+		rmdir $R/instances/coming
+	done
+}
+
+# The same of what module parameters start.
+loaded_while_it_comes() {
+	local left
+	left=$(some 10)
+	while [ "$left" -gt 0 ]; do
+		left=$((left - 1))
+		unload
+		set_cpu1 0
+		echo 1 >$CPU1 &
+		usleep $((left % 10 * 3000))
+		load filter="$PARENT"
+		wait $!
+		calls getppid 3 1
+		is "without buffer ($left)" "$(status 'lost without buffer')" 0
+		[ "$(stat_of 1 'written events')" -ge 3 ]
+	done
+}
+
 t 'a CPU that goes leaves its events, and goes on when it comes' keeps_its_events
+t 'one that comes while buffers are first made has one' buffers_while_it_comes
+t 'one that comes while the module is loaded, too' loaded_while_it_comes
+t 'a snapshot that a dying CPU asks for is taken' snapshot_by_the_dying
+t 'one that a starting CPU asks for, too' snapshot_by_the_starting
+t 'readers are woken by what a dying CPU does' readers_of_the_dying
 t 'one that comes to a tracer that runs is traced' started_without_it
 t 'size, clearing and tracer change while one is away' changes_without_it
 t 'under load' under_load

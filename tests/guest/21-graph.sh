@@ -48,7 +48,7 @@ both() {
 		else
 			echo "$1" >$dir/set_graph_function
 		fi
-		# (an interrupt can come between the two tracers)
+		# (see without_interrupts)
 		echo 0 >$dir/options/funcgraph-irqs
 		echo function_graph >$dir/current_tracer
 	done
@@ -78,11 +78,52 @@ blot() {
 		{ print }'
 }
 
+# What is called at any time, by the begin and the end of an interrupt, which are not in it.
+ANY_TIME='^(irq_enter_rcu|irq_exit_rcu|handle_softirqs|idle_cpu|__hrtimer_rearm_deferred|rcu_irq_exit_check_preempt)\(\)'
+
+# without_interrupts <TRACE: where one comes between the two tracers' looks at a call, its calls are before the call's
+# entry (or return) in one trace and behind it in the other. An entry and a return that only such calls stand between
+# are made one line, as they are in the other.
+without_interrupts() {
+	awk -v any_time="$ANY_TIME" '
+		function flush() {
+			if (held != "") print held
+			held = ""
+		}
+		!match($0, /\|  [^|]*$/) || /^#/ { flush(); print; next }
+		{
+			start = RSTART
+			text = substr($0, start + 1)
+			match(text, /^ */)
+			depth = RLENGTH
+			name = substr(text, depth + 1)
+		}
+		inside && depth > at { next }
+		inside && depth == at && name ~ /^}/ { inside = 0; next }
+		{ inside = 0 }
+		name ~ any_time {
+			inside = name ~ /\{$/
+			at = depth
+			interrupted = 1
+			next
+		}
+		held != "" && interrupted && depth == held_depth && name ~ /^}/ {
+			sub(/\(\) \{$/, "();", held_text)
+			print substr($0, 1, start) held_text
+			held = ""
+			next
+		}
+		{ flush() }
+		name ~ /\(\) \{$/ { held = $0; held_text = text; held_depth = depth; interrupted = 0; next }
+		{ print }
+		END { flush() }'
+}
+
 # compare: what both show now.
 compare() {
 	local dir
-	blot <$T/per_cpu/cpu1/trace >/tmp/graph
-	blot <$R/per_cpu/cpu1/trace >/tmp/graph.our
+	blot <$T/per_cpu/cpu1/trace | without_interrupts >/tmp/graph
+	blot <$R/per_cpu/cpu1/trace | without_interrupts >/tmp/graph.our
 	[ "$(wc -l </tmp/graph)" -ge 200 ]
 	head -n 8 /tmp/graph.our
 	diff /tmp/graph /tmp/graph.our >/tmp/diff || { head -n 20 /tmp/diff; return 1; }

@@ -6,45 +6,49 @@
 
 reload
 
-# stacks FILE PID: the calls of a thread, each with its stack in one line. The kernel's own stacks begin with its
-# trampolines.
+# stacks PID <TRACE: the events of a thread, each with its stack in the same line. The kernel's own stacks begin with its
+# trampolines. They are events of their own, so an interrupt with calls and stacks can come before one; and other CPUs'.
 stacks() {
-	awk -v pid="$2" '
-		function show() {
-			if (call != "") print call stack
-			call = stack = ""
+	awk -v pid="$1" '
+		function show(at) {
+			if (at in call) print call[at] ":" stack[at]
+			delete call[at]
+			stack[at] = ""
 		}
 		/^ => / {
-			if (!mine) next
+			if (at == "") next
 			name = substr($0, 5)
-			if (name == function_name) seen = 1
-			if (seen) stack = stack " " name
+			if (name == function_name[at]) seen = 1
+			if (seen) stack[at] = stack[at] " " name
 			next
 		}
-		/^#/ || !match($0, "-" pid " +\\[") { mine = 0; next }
-		/<stack trace>$/ { mine = 1; seen = 0; next }
+		{ at = "" }
+		/^#/ || !match($0, "-" pid " +\\[[0-9]+\\] ") { next }
 		{
-			show()
-			mine = 0
-			at = index($0, " <-")
-			call = substr($0, 1, at - 1)
-			sub(/.*: /, "", call)
-			function_name = call
-			call = call " <-" substr($0, at + 3) ":"
+			state = substr($0, RSTART + RLENGTH, 5)
+			context = substr($0, RSTART, RLENGTH) (state ~ /^[dD]/ ? "d" : "") tolower(substr(state, 3, 1))
 		}
-		END { show() }' "$1"
+		/<stack trace>$/ { at = context; seen = 0; next }
+		{
+			show(context)
+			call[context] = $0
+			name = substr($0, 1, index($0, " <-") - 1)
+			sub(/.*: /, "", name)
+			function_name[context] = name
+		}
+		END { for (context in call) show(context) }'
 }
 
 # compare FILTER COMMAND...: both tracers, with the stack of each function; the command is a program, whose calls are
 # compared. (a child of it has another pid)
 compare() {
-	local pid f
+	local pid
 	both_with func_stack_trace "$@"
-	for f in stock our; do stacks /tmp/$f.trace $pid >/tmp/$f.stacks; done
-	wc -l </tmp/our.stacks
-	[ "$(wc -l </tmp/our.stacks)" -ge 3 ]
-	if ! cmp -s /tmp/stock.stacks /tmp/our.stacks; then
-		diff /tmp/stock.stacks /tmp/our.stacks | head -n 20
+	ordered $pid stacks $pid
+	wc -l </tmp/our.calls
+	[ "$(wc -l </tmp/our.calls)" -ge 3 ]
+	if ! cmp -s /tmp/stock.calls /tmp/our.calls; then
+		diff /tmp/stock.calls /tmp/our.calls | head -n 20
 		return 1
 	fi
 }
@@ -53,7 +57,7 @@ mounting() {
 	mkdir -p /tmp/m
 	compare 'path_mount vfs_* *_tree*' mount -t tmpfs none /tmp/m
 	umount /tmp/m
-	grep -q '^path_mount <-__x64_sys_mount: path_mount __x64_sys_mount do_syscall_64 entry_SYSCALL' /tmp/our.stacks
+	grep -q '|path_mount <-__x64_sys_mount: path_mount __x64_sys_mount do_syscall_64 entry_SYSCALL' /tmp/our.calls
 }
 
 file_operations() {
@@ -63,8 +67,8 @@ file_operations() {
 # A timer interrupts the task in system calls, so its functions have the stacks of both.
 in_interrupts() {
 	compare 'hrtimer_interrupt signal_wake_up_state' calls alarms 20
-	grep -q 'hrtimer_interrupt .*asm_sysvec_apic_timer_interrupt' /tmp/our.stacks
-	grep 'asm_sysvec_apic_timer_interrupt .*do_syscall_64' /tmp/our.stacks | head -n 3
+	grep -q 'hrtimer_interrupt .*asm_sysvec_apic_timer_interrupt' /tmp/our.calls
+	grep 'asm_sysvec_apic_timer_interrupt .*do_syscall_64' /tmp/our.calls | head -n 3
 }
 
 # As people type it: first who calls, then by which way.

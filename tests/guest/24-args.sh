@@ -7,25 +7,21 @@ only_texts
 
 reload
 
-# calls_with FILE PID: the calls of a thread with their arguments.
-calls_with() {
-	grep -E -- "-$2 +\\[" "$1" | sed 's/^[^:]*: //'
-}
-
 # compare FILTER COMMAND...: both tracers on the calls of a program. Of functions that the kernel knows no
 # types of, its tracer shows nothing, ours the registers.
 compare() {
-	local pid f
+	local pid
 	both_with func-args "$@"
-	for f in stock our; do calls_with /tmp/$f.trace $pid >/tmp/$f.args; done
-	paste -d '|' /tmp/stock.args /tmp/our.args | awk -F '|' '
-		$1 == $2 { if ($1 ~ /[a-z0-9_]=/) same++; next }
+	ordered $pid
+	paste -d '|' /tmp/stock.calls /tmp/our.calls | awk -F '|' '
+		# fields: context call, and again
+		$1 == $3 && $2 == $4 { if ($2 ~ /[a-z0-9_]=/) same++; next }
 		{
-			theirs = $1
+			theirs = $2
 			hex = "0x[0-9a-f]+"
 			all = hex ", " hex ", " hex ", " hex ", " hex ", " hex
-			ours = $2
-			if (sub(/\(\)/, "", theirs) && sub("\\(" all "\\)", "", ours) && theirs == ours) { registers++; next }
+			ours = $4
+			if ($1 == $3 && sub(/\(\)/, "", theirs) && sub("\\(" all "\\)", "", ours) && theirs == ours) { registers++; next }
 			print $0
 			other++
 		}
@@ -39,8 +35,8 @@ mounting() {
 	mkdir -p /tmp/m
 	compare 'path_* vfs_* do_mount* *_sys_mount kmem_cache_free kfree' mount -t tmpfs none /tmp/m
 	umount /tmp/m
-	grep -qE '^path_mount\(dev_name=0x[0-9a-f]+, path=0x[0-9a-f]+, type_page=0x[0-9a-f]+, flags=0x[0-9a-f]+, data_page=0x[0-9a-f]+\) <-__x64_sys_mount$' \
-		/tmp/our.args
+	grep -qE '\|path_mount\(dev_name=0x[0-9a-f]+, path=0x[0-9a-f]+, type_page=0x[0-9a-f]+, flags=0x[0-9a-f]+, data_page=0x[0-9a-f]+\) <-__x64_sys_mount$' \
+		/tmp/our.calls
 }
 
 file_operations() {

@@ -362,6 +362,26 @@ module_goes() {
 	rmmod "$TARGET_MOD"
 }
 
+# However often it comes and goes: functions have their numbers again, or those of others that were not called.
+module_comes_and_goes() {
+	local functions
+	[ ! -e /sys/module/"$TARGET_MOD" ] || rmmod "$TARGET_MOD"
+	echo "$YIELD" >$R/filter
+	profile
+	for _ in 1 2 3; do
+		echo "$YIELD :mod:$TARGET_MOD" >$R/filter
+		insmod "$MOD"
+		# (and one that only runs when it is loaded)
+		functions=$(($(grep -c . $R/filter) + 1))
+		until_true 10 sh -c "$TARGET_MOD_ACTION"
+		rmmod "$TARGET_MOD"
+		status profile | sed 's/on, \(.*\) functions/\1/' >/tmp/functions
+		[ "$(cat /tmp/functions)" -le $functions ]
+	done
+	[ "$(of hits "$TARGET_MOD_FUNC")" -ge 3 ]
+	[ "$(cat $R/trace_stat/function0 | grep -cw "$TARGET_MOD_FUNC")" -le 1 ]
+}
+
 unloaded_while_on() {
 	local left
 	left=$(some 2)
@@ -403,8 +423,10 @@ fi
 if [ -n "$TARGET_MOD" ]; then
 	MOD=/lib/modules/$RELEASE/$TARGET_MOD.ko
 	t 'a module goes and comes' module_goes
+	t 'its functions have their numbers again' module_comes_and_goes
 else
 	skip 'a module goes and comes' 'no module to trace'
+	skip 'its functions have their numbers again' 'no module to trace'
 fi
 t 'the module is unloaded while it counts' unloaded_while_on
 finish

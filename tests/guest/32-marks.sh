@@ -165,6 +165,26 @@ in_pages() {
 	is raw "$(grep -c '^[0-9]* 19 .* 2 72 61 77 00$' /tmp/pages)" 1
 }
 
+# Who writes a mark does not wait for who hooks all functions, which takes seconds.
+beside_a_switch() {
+	local began slowest=0 pid tracer count slowest_mark
+	marks $R/trace_marker >/tmp/marks &
+	pid=$!
+	workers="$workers $pid"
+	for tracer in function nop function nop; do
+		began=$(now)
+		echo $tracer >$R/current_tracer
+		began=$(($(now) - began))
+		if [ $began -gt $slowest ]; then slowest=$began; fi
+	done
+	kill -TERM $pid
+	wait $pid
+	read -r count slowest_mark </tmp/marks
+	echo "# switches took at most $slowest hundredths of a second; of $count marks none took more than $slowest_mark us"
+	[ "$count" -gt 10 ]
+	[ $((slowest_mark / 10000)) -lt $((slowest / 3)) ]
+}
+
 sed -n '/^say() {$/,/^}$/p' /tests/32-marks.sh >/tmp/say
 mkdir -p /tmp/said$T /tmp/said$R /tmp/refused$T /tmp/refused$R /tmp/graph$T /tmp/graph$R
 rmdir /tmp/said$T /tmp/said$R /tmp/refused$T /tmp/refused$R /tmp/graph$T /tmp/graph$R
@@ -176,4 +196,9 @@ t "between calls" between_calls
 t "readers are woken" wakes
 t "many at once" many
 t "as pages" in_pages
+if [ "$SLOWER" -eq 1 ]; then
+	t 'marks are written while the tracer is switched' beside_a_switch
+else
+	skip 'marks are written while the tracer is switched' 'hooking all takes minutes here'
+fi
 finish

@@ -225,7 +225,8 @@ names() {
 	sed 's/ .*//' "$1" | tr '\n' ' ' | sed 's/ $//'
 }
 
-# written = read + present + overwritten, of all and of each CPU, and the CPUs add up.
+# written = read + present + overwritten, of all and of each CPU, and the CPUs add up. Every event, written or lost, is an
+# entry, a return, or a mark; and every one that is lost has its reason.
 # (only when nothing is being recorded)
 accounts_agree() {
 	awk '
@@ -242,8 +243,13 @@ accounts_agree() {
 				if (f ~ /status$/) {
 					is("written", value[f, "events written"], value[f, "events read"] + \
 						value[f, "events present"] + value[f, "events overwritten"])
-					is("hits and marks", value[f, "hits"] + value[f, "marks"], \
+					is("hits, returns and marks", value[f, "hits"] + value[f, "returns"] + value[f, "marks"], \
 						value[f, "events written"] + value[f, "events lost"])
+					is("lost, by reasons", value[f, "lost to full buffers"] + \
+						value[f, "lost to commit overruns"] + value[f, "lost without buffer"] + \
+						value[f, "lost while the clock was read"] + \
+						value[f, "lost while a snapshot was taken"], value[f, "events lost"])
+					if (!((f, "returns") in value)) { print "no returns"; bad = 1 }
 					all = value[f, "events written"]
 					continue
 				}
@@ -292,8 +298,47 @@ listed_as_there() {
 	done
 }
 
+# by_context <EVENTS: "CONTEXT|TIME|TEXT" of each, where the context is CPU, thread, kind of interrupt, and whether
+# interrupts are off. All functions that are called in one context have the same order for all tracers: ftrace calls
+# one tracer after the other, with preemption off, and what interrupts that runs in another context, to its end. (with
+# "d": the end of an interrupt, when it counts as the task's again)
+by_context() {
+	sed -nE 's/^.{16}-([0-9]+) +\[([0-9]+)\] (.).(.).. +([0-9]+\.[0-9]+): (.*)$/\2 \1 |\3|\4|\5|\6/p' |
+		awk -F '|' '{
+			at = length($1 $2 $3 $4) + 5
+			print $1 tolower($3) ($2 ~ /[dD]/ ? "d" : "") "|" $4 "|" substr($0, at)
+		}'
+}
+
+# ordered PID [COMMAND...]: what both_with left of a thread: "CONTEXT|TEXT" in /tmp/stock.calls and /tmp/our.calls, each
+# context together, in order. The command makes lines of events out of a trace: those of the thread, if there is none.
+# The kernel's tracer is the first to be on, and the last to be off: what it has more of at the end is left out.
+ordered() {
+	local thread=$1 end f
+	shift
+	[ $# -gt 0 ] || set -- grep -- "-$thread  *\["
+	end=$(grep -F ': tracing_mark_write: end' /tmp/stock.trace | sed -E 's/^.* ([0-9]+\.[0-9]+): .*$/\1/')
+	[ -n "$end" ]
+	for f in stock our; do
+		"$@" </tmp/$f.trace | by_context | sort -s -t '|' -k 1,1 >/tmp/$f.sorted
+	done
+	awk -F '|' -v end="$end" '
+		NR == FNR { ours[$1]++; next }
+		++seen[$1] <= ours[$1] || $2 + 0 < end + 0' /tmp/our.sorted /tmp/stock.sorted |
+		cut -d '|' -f 1,3- >/tmp/stock.calls
+	cut -d '|' -f 1,3- /tmp/our.sorted >/tmp/our.calls
+}
+
+# none_lost: neither tracer has lost any event.
+none_lost() {
+	is 'overwritten' "$(status 'events overwritten')" 0
+	is 'lost' "$(status 'events lost')" 0
+	is "what the kernel's tracer lost" "$(cat $T/per_cpu/cpu*/stats |
+		awk '/^(overrun|commit overrun|dropped events):/ { sum += $NF } END { print sum + 0 }')" 0
+}
+
 # both_with OPTION FILTER COMMAND...: /tmp/stock.trace and /tmp/our.trace of what both tracers record of the
-# functions, with an option of both, while the command runs, as $pid.
+# functions, with an option of both, while the command runs, as $pid; see ordered.
 both_with() {
 	local option=$1 filter=$2
 	shift 2
@@ -309,12 +354,14 @@ both_with() {
 	"$@" &
 	pid=$!
 	wait $pid
+	# (a task that ends is waited for before it has ended quite)
+	echo end >$T/trace_marker
 	echo 0 >$R/tracing_on
 	echo 0 >$T/tracing_on
 	cat $T/trace >/tmp/stock.trace
 	cat $R/trace >/tmp/our.trace
+	none_lost
 	stock_off
-	is 'overwritten' "$(status 'events overwritten')" 0
 }
 
 # graph_nesting <TRACE: depth and function of every call that function_graph shows.
