@@ -8,6 +8,7 @@ use kernel::prelude::*;
 use super::{Control, Instance};
 use crate::engine::pid_set::{Failure, PidSet};
 use crate::sys::cpu::Mask;
+use crate::sys::rcu;
 use crate::tracer::function::PidList;
 
 impl PidList {
@@ -75,10 +76,12 @@ impl Instance {
         user(self.hook.handler().pids(list))
     }
 
-    /// Traces only the CPUs in `mask` from now on.
+    /// Traces only the CPUs in `mask` from now on: nothing more comes from another.
     pub(crate) fn set_cpus(&self, mask: &Mask) {
         let _control = self.control.lock();
         self.hook.handler().set_cpus(|cpu| mask.contains(cpu));
+        // (a hook may have looked before)
+        rcu::synchronize_preempt_off();
     }
 
     /// Whether `cpu` is traced.

@@ -148,7 +148,7 @@ impl Recorder {
     }
 
     /// Whether nothing is recorded, whoever is running.
-    pub(super) fn is_shut(&self) -> bool {
+    fn is_shut(&self) -> bool {
         const SHUT: u64 = Gate::Off as u64 | Gate::Pause as u64 | Gate::Snapshot as u64;
         self.gate() & SHUT != 0
     }
@@ -167,6 +167,11 @@ impl Recorder {
             by_snapshot: sum(&self.missed),
             returns: sum(&self.missed_returns).wrapping_add(closed.count_missed_returns()),
         }
+    }
+
+    /// Returns whether nothing is recorded on this CPU, whoever is running.
+    pub(super) fn is_shut_here(&self, token: PreemptOff<'_>) -> bool {
+        self.is_shut() || (self.has_gate(Gate::Cpus) && !self.is_this_cpu_traced(token))
     }
 
     /// Returns whether nothing is recorded as a snapshot is to be taken, and for no other reason.

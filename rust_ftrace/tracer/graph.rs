@@ -293,7 +293,7 @@ impl Recorder {
         registers: Registers<'_>,
         token: PreemptOff<'_>,
     ) {
-        match self.is_shut() {
+        match self.is_shut_here(token) {
             true => self.miss_return(token),
             false => self.leave_announced(ip, registers, token, *open, 0),
         }
@@ -397,7 +397,7 @@ impl Recorder {
             }
         };
         let thresh = self.graph().thresh();
-        if thresh == 0 && self.is_shut() {
+        if thresh == 0 && self.is_shut_here(token) {
             return self.miss_return(token);
         }
         let mut open = OpenCall {
@@ -411,7 +411,7 @@ impl Recorder {
             if now.saturating_sub(open.start).saturating_sub(slept) < thresh {
                 return;
             }
-            if self.is_shut() {
+            if self.is_shut_here(token) {
                 // (nothing is recorded of it)
                 return self.miss_call(token);
             }

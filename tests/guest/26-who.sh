@@ -6,6 +6,7 @@
 only_texts
 
 reload
+SLEEP=$(pick do_nanosleep)
 
 # same FILE STOCK VALUES...: what tracefs takes, we take, and show.
 same() {
@@ -94,10 +95,36 @@ seen_in() { grep -qE "$(printf "$1" "$2")" $R/trace; }
 on_cpus_by_function() { on_cpus function '\\[00%s\\]'; }
 on_cpus_by_graph() { on_cpus function_graph '^ %s\\) '; }
 
+# The kernel's, too, records no return on a CPU that is not traced.
+open_call() {
+	local sleeper dir
+	for dir in $T $R; do
+		stock_off
+		echo nop >$R/current_tracer
+		echo "$SLEEP" >$dir/set_ftrace_filter
+		echo function_graph >$dir/current_tracer
+		taskset 1 usleep 1000000000 &
+		sleeper=$!
+		until_true 20 grep -q nanosleep /proc/$sleeper/stack
+		echo 2 >$dir/tracing_cpumask
+		echo >$dir/trace
+		kill $sleeper
+		wait $sleeper || :
+		cat $dir/trace >/tmp/open.trace
+		fails grep '^ 0) ' /tmp/open.trace
+		echo 3 >$dir/tracing_cpumask
+		taskset 1 usleep 1000
+		until_true 20 grep -q '^ 0) ' $dir/trace
+	done
+	accounts_agree
+	stock_off
+}
+
 t 'notrace_pid takes and shows what tracefs does' notrace_words
 t 'tasks that function does not trace' not_by_function
 t 'tasks that function_graph does not trace' not_by_graph
 t 'tracing_cpumask takes and shows what tracefs does' masks
 t 'CPUs that function does not trace' on_cpus_by_function
 t 'CPUs that function_graph does not trace' on_cpus_by_graph
+t 'a call is open whose CPU is not traced any more' open_call
 finish
