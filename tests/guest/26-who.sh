@@ -106,6 +106,8 @@ open_call() {
 		taskset 1 usleep 1000000000 &
 		sleeper=$!
 		until_true 20 grep -q nanosleep /proc/$sleeper/stack
+		# (so that its return is an event of its own)
+		taskset 1 usleep 1000
 		echo 2 >$dir/tracing_cpumask
 		echo >$dir/trace
 		kill $sleeper

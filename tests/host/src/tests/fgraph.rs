@@ -58,7 +58,7 @@ fn who_keeps_nothing_lacks() {
     push(&mut stack, 1 << 3, &[]);
     push(&mut stack, 1 << 5, &[(0, vec![0x403]), (5, vec![1, 2])]);
     let stack = words(&stack);
-    assert_eq!(lacking(&stack, FRAME), Ok(1 << 0 | 1 << 3));
+    assert_eq!(lacking(&stack, FRAME), Ok((1 << 0) | (1 << 3)));
 }
 
 #[test]
@@ -129,8 +129,16 @@ fn a_list_that_is_not_fgraphs_stays() {
         (full, 16, 0),
         (full, 0, 1),
         (full.map(|number| number + 1), 0, 0),
-        (full.map(|number| if number == 3 { -1 } else { number }), 0, 1 << 3),
-        (full.map(|number| if number == 3 { 4 } else { number }), 0, 1 << 3),
+        (
+            full.map(|number| if number == 3 { -1 } else { number }),
+            0,
+            1 << 3,
+        ),
+        (
+            full.map(|number| if number == 3 { 4 } else { number }),
+            0,
+            1 << 3,
+        ),
     ];
     for (table, next, used) in cases {
         let mut changed = table;
