@@ -196,7 +196,7 @@ proptest! {
         prop_assert_eq!(frames.len(), calls.len());
         for ((wanted, kept), frame) in calls.iter().rev().zip(frames) {
             prop_assert_eq!(frame.wanted, wanted | 1);
-            let kept = kept.iter().fold(0, |all, (number, _)| all | 1 << number);
+            let kept = kept.iter().fold(0, |all, (number, _)| all | (1 << number));
             prop_assert_eq!(frame.kept, kept);
         }
     }
