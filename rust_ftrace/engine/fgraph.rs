@@ -121,6 +121,9 @@ pub(crate) fn avoid(
 ) -> Result<bool, Unknown> {
     let bit = |number: i32| 1u64.wrapping_shl(number as u32);
     let (before, after) = table.split_at_checked(next).ok_or(Unknown)?;
+    if after.is_empty() {
+        return Err(Unknown);
+    }
     let mut ordered = [NONE; NUMBERS as usize];
     let (mut free, mut seen, mut ended) = (0u64, 0usize, false);
     for number in after.iter().chain(before).copied() {
