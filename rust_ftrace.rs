@@ -32,6 +32,7 @@ mod tracer;
 use files::Directory;
 use instances::Instances;
 use machine::Machine;
+use sys::dead_ftrace::TextStays;
 use sys::hotplug::Hotplug;
 use sys::modules::Notifier;
 
@@ -45,12 +46,13 @@ const NAME: &CStr = c"rftrace";
 #[pin_data]
 struct RustFtrace {
     // Field order is teardown order: first nobody can ask for anything any more, then nobody tells
-    // us anything, and then the instances unhook themselves and free their buffers.
+    // us anything, and then, if that can be, the instances unhook themselves and free their buffers.
     _directory: Directory,
     #[pin]
     _hotplug: Hotplug<Instances>,
     #[pin]
     _modules: Notifier<Instances>,
+    _text: TextStays,
     _instances: Arc<Instances>,
 }
 
@@ -73,6 +75,7 @@ impl kernel::InPlaceModule for RustFtrace {
                     }
                 },
                 _directory: Directory::top(NAME, &instances).inspect_err(setup::explain)?,
+                _text: TextStays,
                 _instances: instances,
             }? Error))
         })

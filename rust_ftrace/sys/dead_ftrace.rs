@@ -14,27 +14,40 @@ use super::this_module;
 
 static IS_DEAD: AtomicBool = AtomicBool::new(false);
 
+/// The module has no reference to itself though ftrace is dead, as it was being removed when that was noticed.
+static GOES: AtomicBool = AtomicBool::new(false);
+
 /// Tells if ftrace is known to be dead, so that what a hook uses is not to go.
 pub(crate) fn is_known() -> bool {
     IS_DEAD.load(Ordering::Acquire)
 }
 
 /// Looks at the result of hooking or unhooking functions, and hands it on: `ENODEV` tells that ftrace is dead. The
-/// module is not removed any more then; if it is being removed already, this does not return.
+/// module is not removed any more then; if it is being removed already, [`TextStays`] sees to it.
 pub(super) fn notice<T>(result: Result<T>) -> Result<T> {
     let is_dead = matches!(&result, Err(error) if *error == ENODEV);
     if is_dead && !IS_DEAD.swap(true, Ordering::AcqRel) {
         // SAFETY: It is this module, whose text runs.
         let stays = unsafe { bindings::try_module_get(this_module()) };
+        GOES.store(!stays, Ordering::Release);
         pr_err!("ftrace has shut itself down, so that hooks stay, and the module with them\n");
-        if !stays {
-            never_return();
-        }
     }
     result
 }
 
-/// Keeps the running task for good, as what it was about to free is in use. It sleeps.
+/// Does not go if hooks stay that use the module's text. To be dropped when nobody asks the module for anything any
+/// more, and without any lock: nobody must ever wait for who drops it.
+pub(crate) struct TextStays;
+
+impl Drop for TextStays {
+    fn drop(&mut self) {
+        if GOES.load(Ordering::Acquire) {
+            never_return();
+        }
+    }
+}
+
+/// Keeps the running task for good, as what it was about to free is in use. It sleeps, and is not to hold a lock.
 pub(super) fn never_return() -> ! {
     pr_err!("this cannot be removed any more: {} sleeps for good\n", {
         // SAFETY: The running task, as long as it runs.

@@ -5,6 +5,7 @@
 //! C header: [`include/linux/ftrace.h`](srctree/include/linux/ftrace.h)
 
 use core::marker::PhantomPinned;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use kernel::bindings;
 use kernel::error::to_result;
@@ -88,7 +89,7 @@ pub(crate) enum Functions<'a> {
 /// # Invariants
 ///
 /// - `ops` was initialised by `new` and stays in place.
-/// - `ops` is registered iff `state` says so, and then its filter is empty only for
+/// - `ops` is registered iff `registered` says so, unless `is_stuck`, and then its filter is empty only for
 ///   [`Functions::All`].
 #[pin_data(PinnedDrop)]
 pub(crate) struct Hook<T: Handler> {
@@ -96,6 +97,8 @@ pub(crate) struct Hook<T: Handler> {
     ops: Opaque<bindings::ftrace_ops>,
     #[pin]
     registered: kernel::sync::Mutex<bool>,
+    /// ftrace died of registering it or before it was unregistered, and may use it for ever.
+    is_stuck: AtomicBool,
     handler: T,
     /// ftrace keeps a list of the ops.
     #[pin]
@@ -120,6 +123,7 @@ impl<T: Handler> Hook<T> {
                 unsafe { ops.write(value) };
             }),
             registered <- kernel::new_mutex!(false),
+            is_stuck: AtomicBool::new(false),
             handler,
             _pin: PhantomPinned,
         }? Error)
@@ -154,7 +158,7 @@ impl<T: Handler> Hook<T> {
             // SAFETY: `ops` is initialised and pinned, and unregistered before it goes. All that
             // the callback touches is initialised.
             let result = to_result(unsafe { bindings::register_ftrace_function(self.ops.get()) });
-            dead_ftrace::notice(result)?;
+            self.notice(result)?;
             *registered = true;
         }
         Ok(())
@@ -210,10 +214,17 @@ impl<T: Handler> Hook<T> {
         if *registered {
             // SAFETY: `ops` is registered.
             let result = to_result(unsafe { bindings::unregister_ftrace_function(self.ops.get()) });
-            dead_ftrace::notice(result)?;
+            self.notice(result)?;
             *registered = false;
         }
         Ok(())
+    }
+
+    fn notice(&self, result: Result) -> Result {
+        if result == Err(ENODEV) {
+            self.is_stuck.store(true, Ordering::Relaxed);
+        }
+        dead_ftrace::notice(result)
     }
 }
 
@@ -226,8 +237,8 @@ impl<T: Handler> PinnedDrop for Hook<T> {
         if let Err(error) = result {
             pr_err!("cannot unregister the function hook: {error:?}\n");
         }
-        // Not so if ftrace is dead, or died when the hook was being registered.
-        if result.is_err() || dead_ftrace::is_known() {
+        // Not so if ftrace died; whoever has such a hook does not drop it but when the module goes.
+        if self.is_stuck.load(Ordering::Relaxed) {
             dead_ftrace::never_return();
         }
         // And no CPU is in the callback, which runs with preemption off from its first line.

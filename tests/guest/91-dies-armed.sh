@@ -17,6 +17,9 @@ removed() {
 	mkdir $R/instances/graph
 	echo 'vfs_*' >$R/instances/graph/filter
 	echo function_graph >$R/instances/graph/current_tracer
+	# (the first to be unhooked, with locks held)
+	mkdir $R/instances/entries
+	echo 'vfs_*' >$R/instances/entries/filter
 	break_site
 	echo "$F" >$T/set_ftrace_filter
 	echo function >$T/current_tracer || :
@@ -31,6 +34,9 @@ removed() {
 	until_true 30 is_asleep $pid
 	is 'said' "$(dmesg | grep -c 'rust_ftrace: ftrace has shut itself down')" 1
 	[ -e /sys/module/rust_ftrace ]
+	# (nobody waits for it)
+	rmmod "$TARGET_MOD2"
+	insmod /lib/modules/"$RELEASE"/"$TARGET_MOD2".ko
 	calls turns 5000 0
 	calls turns 5000 1
 	end_background
