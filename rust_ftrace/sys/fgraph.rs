@@ -87,12 +87,10 @@ impl Known {
     fn make_ready(&self) -> Result {
         // SAFETY: What is of that name in the kernel is a mutex, which stays, and is not held here.
         unsafe { bindings::mutex_lock(self.lock) };
-        let result = if self.is_registered() {
-            Ok(())
-        } else {
-            // SAFETY: The lock is held.
-            unsafe { self.choose() }
-        };
+        // SAFETY: The lock is held.
+        let result = unsafe { self.choose() };
+        // (if fprobe has a number it needs none, unless whoever has it hold that lets go)
+        let result = if self.is_registered() { Ok(()) } else { result };
         // SAFETY: Locked above.
         unsafe { bindings::mutex_unlock(self.lock) };
         result
@@ -131,7 +129,7 @@ impl Numbers {
         }
     }
 
-    /// Has fgraph give fprobe a number that will do, if it has none, and nobody else asks for one before.
+    /// Has fgraph give fprobe a number that will do when it asks for one next, if nobody else asks before.
     ///
     /// # Errors
     ///

@@ -95,7 +95,7 @@ pub(crate) struct Probes<T: CallHandler<D>, D: Copy + 'static> {
     live: KVec<Place<T, D>>,
     /// Calls may still be open that know the address of one of these. So they are used for nothing else.
     idle: KVec<Place<T, D>>,
-    /// The same, of which nothing is to be used any more.
+    /// Of these, those that calls know which are to be taken for nobody's.
     worn: KVec<Place<T, D>>,
     /// Calls whose return was missed by probes that are gone.
     missed: u64,
@@ -230,6 +230,19 @@ impl<T: CallHandler<D>, D: Copy + 'static> Place<T, D> {
         unsafe { self.probe_mut().get_unchecked_mut() }.unregister();
     }
 
+    /// Returns whether a call may be open that knows the address.
+    fn is_known(&self) -> bool {
+        let address: *const Probe<T, D> = &**self.probe;
+        self.was_enabled && shadow_stacks::know(address as u64, true)
+    }
+
+    /// Frees what is not needed any more of a probe that is not registered.
+    fn forget_functions(&mut self) {
+        // SAFETY: Nothing is moved but the list, which fprobe does not know.
+        let probe = unsafe { self.probe_mut().get_unchecked_mut() };
+        drop(core::mem::take(&mut probe.ips));
+    }
+
     /// Puts `probe` in the place of the one that is there, and is not registered.
     fn reuse(&mut self, probe: Probe<T, D>) {
         // INVARIANT: Of the same kind.
@@ -248,11 +261,9 @@ impl<T: CallHandler<D>, D: Copy + 'static> Deref for Place<T, D> {
 impl<T: CallHandler<D>, D: Copy + 'static> Drop for Place<T, D> {
     fn drop(&mut self) {
         self.unregister();
-        let address: *const Probe<T, D> = &**self.probe;
-        if self.was_enabled && shadow_stacks::know(address as u64, true) {
-            // SAFETY: Nothing is moved but the list, which fprobe does not know.
-            let probe = unsafe { self.probe_mut().get_unchecked_mut() };
-            drop(core::mem::take(&mut probe.ips));
+        if self.is_known() {
+            self.forget_functions();
+            let address: *const Probe<T, D> = &**self.probe;
             leave_behind(address.cast());
             return;
         }
@@ -376,7 +387,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
         }
         let mut new = KVec::new();
         // SAFETY: The caller promises it.
-        let result = unsafe { self.register(&mut new, handler, &missing) };
+        let result = unsafe { self.register(&mut new, numbers, handler, &missing) };
         if let Err(error) = result {
             while let Some(probe) = new.pop() {
                 self.put_back(probe);
@@ -407,6 +418,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
     unsafe fn register(
         &mut self,
         new: &mut KVec<Place<T, D>>,
+        numbers: &mut Numbers,
         handler: *const T,
         missing: &[(T::Role, KVVec<usize>)],
     ) -> Result {
@@ -416,6 +428,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
             for ips in near.flat_map(|ips| ips.chunks(MAX_FUNCTIONS)) {
                 new.reserve(1, GFP_KERNEL)?;
                 let mut place = self.place(Probe::new(*role, ips)?)?;
+                // (those that are registered may have gone out with a module meanwhile, and the number with them)
+                numbers.make_ready()?;
                 // SAFETY: The caller promises it.
                 let result = unsafe { place.probe_mut().register(handler) };
                 let _ = new.push(place, GFP_KERNEL);
@@ -470,9 +484,12 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
     /// The same, and makes sure that no call that is open now is ever taken for one of a later probe.
     pub(crate) fn forget_calls(&mut self) {
         self.clear();
-        while let Some(probe) = self.idle.pop() {
-            if self.worn.push(probe, GFP_KERNEL).is_err() {
-                break;
+        self.worn.retain(|place| place.is_known());
+        while let Some(mut place) = self.idle.pop() {
+            if place.is_known() {
+                place.forget_functions();
+                // (without memory it goes)
+                let _ = self.worn.push(place, GFP_KERNEL);
             }
         }
     }
