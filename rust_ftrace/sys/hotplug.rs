@@ -57,10 +57,12 @@ impl<T: Watch> Stage<T> for Prepared {
     const INVOKE: bool = false;
 
     fn up(target: &T, cpu: CpuId) {
+        irq_work::set_gone(cpu, false);
         target.prepare(cpu);
     }
 
     fn down(target: &T, cpu: CpuId) {
+        irq_work::set_gone(cpu, true);
         target.gone(cpu);
     }
 }

@@ -18,33 +18,80 @@ use kernel::prelude::*;
 use kernel::types::Opaque;
 
 use super::context::PreemptOff;
-use super::lockdep;
+use super::{lockdep, wait};
 
 const WORDS: usize = (bindings::NR_CPUS as usize).div_ceil(64);
 
-/// A bit for each CPU on which irq_works may be queued.
-static SERVED: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+/// A bit for each CPU.
+struct CpuBits([AtomicU64; WORDS]);
 
-fn place(cpu: u32) -> (Option<&'static AtomicU64>, u64) {
-    (SERVED.get(cpu as usize / 64), 1 << (cpu % 64))
+impl CpuBits {
+    const fn new() -> Self {
+        Self([const { AtomicU64::new(0) }; WORDS])
+    }
+
+    fn has(&self, cpu: u32) -> bool {
+        let word = self.0.get(cpu as usize / 64);
+        word.is_some_and(|word| word.load(Ordering::SeqCst) & (1 << (cpu % 64)) != 0)
+    }
+
+    /// Sets that of `cpu`; returns it as it was.
+    fn put(&self, cpu: u32, value: bool) -> bool {
+        let Some(word) = self.0.get(cpu as usize / 64) else {
+            return false;
+        };
+        let bit = 1 << (cpu % 64);
+        let before = match value {
+            true => word.fetch_or(bit, Ordering::SeqCst),
+            false => word.fetch_and(!bit, Ordering::SeqCst),
+        };
+        before & bit != 0
+    }
 }
+
+/// CPUs on which irq_works may be queued.
+static SERVED: CpuBits = CpuBits::new();
+/// CPUs that are gone: nobody is told any more of what is asked for there.
+static GONE: CpuBits = CpuBits::new();
+/// CPUs that are at [`unless_gone`].
+static ASKING: CpuBits = CpuBits::new();
 
 /// Says whether irq_works may be queued on `cpu`. It is to run threads of its own as long as they may, and to call this
 /// itself when they may not any more.
 pub(super) fn serve(cpu: CpuId, is_served: bool) {
-    if let (Some(word), bit) = place(cpu.as_u32()) {
-        match is_served {
-            true => word.fetch_or(bit, Ordering::SeqCst),
-            false => word.fetch_and(!bit, Ordering::SeqCst),
-        };
-    }
+    SERVED.put(cpu.as_u32(), is_served);
 }
 
 /// Tells if this CPU serves irq_works.
 pub(crate) fn is_served_here(token: PreemptOff<'_>) -> bool {
-    match place(token.cpu_number().unsigned_abs()) {
-        (Some(word), bit) => word.load(Ordering::Relaxed) & bit != 0,
-        (None, _) => false,
+    SERVED.has(token.cpu_number().unsigned_abs())
+}
+
+/// Calls `user` on this CPU, if somebody is still to be told that it is gone. (It goes on running for a moment then, and
+/// what is traced there may come from a command.)
+pub(crate) fn unless_gone(token: PreemptOff<'_>, user: impl FnOnce()) {
+    let cpu = token.cpu_number().unsigned_abs();
+    if SERVED.has(cpu) {
+        return user();
+    }
+    let is_nested = ASKING.put(cpu, true);
+    if !GONE.has(cpu) {
+        user();
+    }
+    if !is_nested {
+        ASKING.put(cpu, false);
+    }
+}
+
+/// Says whether `cpu` is gone, before anybody is told. On return it is not at [`unless_gone`] any more.
+pub(super) fn set_gone(cpu: CpuId, is_gone: bool) {
+    let cpu = cpu.as_u32();
+    GONE.put(cpu, is_gone);
+    // (no machine is to hang for it)
+    let mut left = 100;
+    while is_gone && left > 0 && ASKING.has(cpu) {
+        let _ = wait::nap();
+        left -= 1;
     }
 }
 

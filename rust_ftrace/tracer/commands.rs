@@ -24,7 +24,7 @@ use crate::engine::command::Action;
 use crate::sys::context::{PreemptGuard, PreemptOff};
 use crate::sys::cpu;
 use crate::sys::ftrace::{Handler, Site};
-use crate::sys::irq_work::{HasIrqWork, IrqWork};
+use crate::sys::irq_work::{self, HasIrqWork, IrqWork};
 use crate::sys::percpu::PerCpu;
 use crate::sys::work::{HasWork, Work};
 
@@ -274,9 +274,12 @@ impl<S: Serve> Commander<S> {
         let Some(recorder) = (unsafe { self.recorder.load(Ordering::Acquire).as_ref() }) else {
             return;
         };
-        for probe in self.probes.of(token, ip) {
-            self.carry_out(token, recorder, probe);
-        }
+        // (what nobody would ever do must not be waited for)
+        irq_work::unless_gone(token, || {
+            for probe in self.probes.of(token, ip) {
+                self.carry_out(token, recorder, probe);
+            }
+        });
     }
 }
 
