@@ -226,6 +226,8 @@ impl modules::Watch for Instances {
         self.for_each(|instance| instance.profile_forgets(text));
         // (before an instance's lock is taken: who hooks functions from here on does not see them)
         self.machine.module_leaves(text);
+        // (what was armed in between)
+        self.for_each(|instance| instance.profile_forgets(text));
         self.for_each(|instance| instance.module_going(text));
     }
 }

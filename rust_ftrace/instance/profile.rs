@@ -23,20 +23,28 @@ use crate::tracer::profile::{CpuTable, Profiler, Without};
 /// What a CPU counts, and has counted.
 struct CpuCounts {
     live: Option<KBox<CpuTable>>,
+    /// A table that another took the place of, to which the CPU may still write.
+    old: Option<KBox<CpuTable>>,
     /// By a function's number: what is in tables that were there before.
     past: Vec<Totals>,
 }
 
 impl CpuCounts {
     fn totals(&self, number: usize) -> Totals {
-        let live = self.live.as_ref().map(|table| table.totals(number));
         let past = self.past.get(number).copied().unwrap_or_default();
-        past.plus(live.unwrap_or_default())
+        let tables = [&self.live, &self.old].into_iter().flatten();
+        tables.fold(past, |sum, table| sum.plus(table.totals(number)))
+    }
+
+    /// Keeps only the sums of a table that nobody writes to any more.
+    fn sum_up_old(&mut self) {
+        if let Some(table) = self.old.take() {
+            for (number, past) in self.past.iter_mut().enumerate() {
+                *past = past.plus(table.totals(number));
+            }
+        }
     }
 }
-
-/// Tables that CPUs may still write to, by the CPUs' numbers.
-struct OldTables(KVec<Option<KBox<CpuTable>>>);
 
 /// A function of the profile.
 #[derive(Clone, Copy)]
@@ -95,6 +103,7 @@ impl Profile {
         for _ in 0..nr_cpu_ids() {
             let counts = CpuCounts {
                 live: None,
+                old: None,
                 past: Vec::new(),
             };
             cpus.push(counts, GFP_KERNEL)?;
@@ -117,8 +126,9 @@ impl Profile {
     /// Bytes of memory.
     fn bytes(&self) -> usize {
         let of_cpu = |counts: &CpuCounts| {
-            let live = counts.live.as_ref().map_or(0, |table| table.bytes());
-            live.wrapping_add(size_of_val(&*counts.past))
+            let tables = [&counts.live, &counts.old].into_iter().flatten();
+            let past = size_of_val(&*counts.past);
+            tables.fold(past, |sum, table| sum.wrapping_add(table.bytes()))
         };
         let tables = self.cpus.iter().map(of_cpu).fold(0, usize::wrapping_add);
         let of_gone = |gone: &Gone| {
@@ -172,6 +182,7 @@ impl Profile {
             unsafe { profiler.set_table(cpu, None) };
             if let Some(counts) = self.of_mut(cpu) {
                 counts.live = None;
+                counts.old = None;
                 counts.past = Vec::new();
             }
         }
@@ -180,7 +191,8 @@ impl Profile {
     }
 
     /// Gives the functions `ips` numbers, those that have one keep it, and those in `back` get it back; all CPUs that
-    /// are online get tables for all of them. What they had before is returned, for [`Profile::add_old`].
+    /// are online get tables for all of them. Returns whether they did: [`Profile::sum_up_old`] is to follow, when
+    /// nobody writes to those that they had before.
     ///
     /// # Errors
     ///
@@ -190,10 +202,10 @@ impl Profile {
         ips: &FunctionSet,
         back: &[(usize, usize)],
         profiler: &Profiler,
-    ) -> Result<Option<OldTables>> {
+    ) -> Result<bool> {
         let mut new = (ips.as_slice().iter().copied()).filter(|ip| !self.is_known(*ip));
         if self.places.is_some() && new.clone().next().is_none() {
-            return Ok(None);
+            return Ok(false);
         }
         let old = self.places.as_ref().map_or(&[][..], |places| places.ips());
         let numbers = numbered(old, &mut new, back, |number| self.is_free(number))?;
@@ -229,24 +241,17 @@ impl Profile {
             else {
                 continue;
             };
-            core::mem::swap(&mut counts.live, slot);
+            counts.old = core::mem::replace(&mut counts.live, slot.take());
             // SAFETY: The table is this CPU's alone. Who takes it away keeps it until nobody counts in it, and at
             // the end the instance unhooks the profiler before the tables go.
             unsafe { profiler.set_table(cpu, counts.live.as_deref()) };
         }
-        Ok(Some(OldTables(tables)))
+        Ok(true)
     }
 
-    /// Adds what is in tables that nobody writes to any more.
-    fn add_old(&mut self, old: OldTables) {
-        for (counts, table) in self.cpus.iter_mut().zip(&old.0) {
-            let Some(table) = table else {
-                continue;
-            };
-            for (number, past) in counts.past.iter_mut().enumerate() {
-                *past = past.plus(table.totals(number));
-            }
-        }
+    /// Keeps only the sums of the tables that others have taken the place of.
+    fn sum_up_old(&mut self) {
+        self.cpus.iter_mut().for_each(CpuCounts::sum_up_old);
     }
 
     /// Gives `cpu`, which is coming online, a table if others have one.
@@ -268,12 +273,18 @@ impl Profile {
         Ok(())
     }
 
+    /// Returns whether any of its functions is at addresses `text`.
+    fn has_any_of(&self, text: &[Range<usize>]) -> bool {
+        let mut ips = self.places.iter().flat_map(|places| places.ips());
+        ips.any(|ip| text.iter().any(|range| range.contains(ip)))
+    }
+
     /// The functions at addresses `range` go; what was counted stays, under the names that `catalog` has.
     fn forget(&mut self, range: &Range<usize>, catalog: &Catalog) -> Result {
         let Some(places) = &self.places else {
             return Ok(());
         };
-        if !places.ips().iter().any(|ip| range.contains(ip)) {
+        if !self.has_any_of(core::slice::from_ref(range)) {
             return Ok(());
         }
         let mut numbers = Vec::new();
@@ -458,15 +469,15 @@ impl Instance {
             true => self.machine.with_catalog(back)?,
             false => KVec::new(),
         };
-        let old = {
+        let is_extended = {
             // (so that no CPU is half there)
             let _cpus = cpu::ReadLock::new();
             (self.profile.lock()).extend(&wanted, &back, &self.profiler)?
         };
-        if let Some(old) = old {
+        if is_extended {
             // Not with the profile's lock held: a CPU that is coming may be waiting for it.
             rcu::synchronize_preempt_off();
-            self.profile.lock().add_old(old);
+            self.profile.lock().sum_up_old();
         }
         let without = [
             (TraceOption::GraphTime, Without::Calls),
@@ -495,11 +506,13 @@ impl Instance {
     /// The functions at addresses `text` go. To be called while they still have names; what is counted is
     /// [armed](Self::arm_profile) anew afterwards.
     pub(crate) fn profile_forgets(&self, text: &[Range<usize>]) {
+        // (whoever is arming the profile may be about to give them numbers)
+        let _control = self.control.lock();
         let forget = |catalog: &Catalog| {
             let mut profile = self.profile.lock();
             (text.iter()).try_for_each(|range| profile.forget(range, catalog))
         };
-        if self.profile.lock().places.is_none() {
+        if !self.profile.lock().has_any_of(text) {
             return;
         }
         if self.machine.with_catalog(forget).is_err() {
