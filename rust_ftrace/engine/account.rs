@@ -52,7 +52,9 @@ impl Counts {
     /// Entries of functions, recorded or not.
     pub(crate) fn hits(&self) -> u64 {
         let events = self.written.wrapping_add(self.lost());
-        events.wrapping_sub(self.marks).wrapping_sub(self.returns)
+        events
+            .saturating_sub(self.marks)
+            .saturating_sub(self.returns)
     }
 
     /// Events whose place was taken, if `present` are still there.
@@ -131,7 +133,7 @@ impl Elsewhere {
 
     /// Those that were entries.
     pub(crate) fn hits(&self) -> u64 {
-        self.lost().wrapping_sub(self.returns)
+        self.lost().saturating_sub(self.returns)
     }
 }
 

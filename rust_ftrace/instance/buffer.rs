@@ -123,14 +123,16 @@ impl Buffer {
     /// What it has counted since it was made, and how many events can be read.
     pub(crate) fn counts(&self) -> (Counts, u64) {
         let consumer = self.consumer.lock();
+        // (first those that are taken off the others: never more than they)
+        let (marks, returns) = (self.ring.marks(), self.ring.returns());
         let extent = self.ring.extent();
         let counts = Counts {
             written: extent.end_event,
             read: consumer.read(),
             overrun: self.ring.overrun(),
             dropped: self.ring.dropped(),
-            marks: self.ring.marks(),
-            returns: self.ring.returns(),
+            marks,
+            returns,
         };
         (counts, consumer.present(&extent))
     }
@@ -140,6 +142,7 @@ impl Buffer {
         let mut consumer = self.consumer.lock();
         let extent = self.ring.extent();
         consumer.clear(&self.ring, extent.end_event, extent.newest);
+        // (last those that are taken off the others, as what is counted from here on is the difference)
         Counts {
             written: extent.end_event,
             read: consumer.read(),

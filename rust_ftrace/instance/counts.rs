@@ -7,6 +7,7 @@ use kernel::prelude::*;
 use super::Instance;
 use crate::engine::account::{Elsewhere, Growth};
 use crate::sys::overruns::Overruns;
+use crate::sys::rcu;
 
 /// A part of an instance that has fgraph watch calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +70,8 @@ impl Instance {
     pub(super) fn clear_counts(&self) {
         let mut begun = self.begun.lock();
         begun.elsewhere = self.hook.handler().elsewhere();
+        // (as in `Buffer::clear`)
+        begun.elsewhere.returns = self.hook.handler().elsewhere().returns;
         let total = begun.total();
         begun.tracer.clear(total);
     }
@@ -91,6 +94,10 @@ impl Instance {
 
     /// Counts them no more for `watcher`.
     pub(super) fn end_overruns(&self, watcher: Watcher) {
+        if self.begun.lock().growth(watcher).is_on() {
+            // A task that has just ended counts again when it is freed.
+            rcu::barrier();
+        }
         let mut begun = self.begun.lock();
         let total = begun.total();
         begun.growth(watcher).end(total);

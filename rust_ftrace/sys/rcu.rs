@@ -37,3 +37,10 @@ pub(crate) fn synchronize_tasks() {
         bindings::synchronize_rcu();
     }
 }
+
+/// Returns when all that waited for RCU at the time of the call has been done, `call_rcu()`'s.
+pub(crate) fn barrier() {
+    lockdep::waits();
+    // SAFETY: Has no preconditions but that the caller may sleep.
+    unsafe { bindings::rcu_barrier() };
+}

@@ -161,11 +161,13 @@ impl Recorder {
                 .fold(0, u64::wrapping_add)
         };
         let closed = self.closed.storage();
+        // (first: never more than those that they are among)
+        let returns = sum(&self.missed_returns).wrapping_add(closed.count_missed_returns());
         Elsewhere {
             without_buffer: closed.count_missed(),
             by_clock: self.clock.recursion(),
             by_snapshot: sum(&self.missed),
-            returns: sum(&self.missed_returns).wrapping_add(closed.count_missed_returns()),
+            returns,
         }
     }
 
@@ -327,15 +329,16 @@ impl Recorder {
         unsafe { self.gate.as_ptr().read_volatile() }
     }
 
-    /// Whether the gate lets the running task through.
+    /// Whether the gate lets the running task through, beside [`Self::lets_through_fast`]. What is not recorded for a
+    /// snapshot is counted here, so that this is to be asked last.
     #[inline(always)]
-    pub(super) fn lets_through(&self, token: PreemptOff<'_>) -> bool {
-        self.lets_through_fast(token) && (self.gate() & Self::RARE == 0 || self.admits_slow(token))
+    pub(super) fn lets_through_rare(&self, token: PreemptOff<'_>) -> bool {
+        self.gate() & Self::RARE == 0 || self.admits_slow(token)
     }
 
     /// What of the gate is looked at without a call; [`Self::RARE`] is for [`Self::admits_slow`].
     #[inline(always)]
-    fn lets_through_fast(&self, token: PreemptOff<'_>) -> bool {
+    pub(super) fn lets_through_fast(&self, token: PreemptOff<'_>) -> bool {
         // (loaded again each time: that keeps it out of a register on the way of most events)
         if self.gate() & Gate::Pids as u64 != 0 && !self.pids.contains(token.current().pid()) {
             return false;

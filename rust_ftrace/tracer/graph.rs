@@ -278,8 +278,9 @@ impl Recorder {
     #[cold]
     #[inline(never)]
     fn called_slow(&self, site: Site<'_>, token: PreemptOff<'_>, open: &mut OpenCall) -> bool {
-        self.lets_through(token)
+        self.lets_through_fast(token)
             && self.admits(token, false)
+            && self.lets_through_rare(token)
             && self.enter_announced(site, token, open)
     }
 
@@ -323,7 +324,7 @@ impl Recorder {
         let Called { site, token, data } = call;
         // What was there before is nobody's mark.
         data.set(0, 0);
-        if !self.lets_through(token) {
+        if !self.lets_through_fast(token) {
             return false;
         }
         let current = token.current();
@@ -346,7 +347,7 @@ impl Recorder {
             true => shadow::IN_IRQ,
             false => outer_flags & shadow::IN_IRQ,
         };
-        if !self.admits(token, flags != 0) {
+        if !self.admits(token, flags != 0) || !self.lets_through_rare(token) {
             return false;
         }
         let mut open = OpenCall::default();
