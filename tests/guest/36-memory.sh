@@ -66,21 +66,26 @@ percent_of_all() {
 	echo $(($(available_kb) * $1 / 100 / CPUS))
 }
 
+# resize PERCENT: what up to 30 of is had on every kernel.
+resize() {
+	attempt $R/buffer_size_kb "$(percent_of_all "$1")"
+	[ "$1" -gt 30 ] || [ ! "$refused" ]
+}
+
 resized() {
 	local percent
 	echo "$YIELD" >$R/filter
-	for percent in 40 85 95 99 200; do
-		attempt $R/buffer_size_kb "$(percent_of_all $percent)"
-		[ $percent -gt 40 ] || [ ! "$refused" ]
+	for percent in 30 40 85 95 99 200; do
+		resize $percent
 		echo 64 >$R/buffer_size_kb
 	done
 	[ "$refused" ]
 	# Memory can always be given back.
-	echo "$(percent_of_all 60)" >$R/buffer_size_kb
+	resize 30
 	attempt $R/buffer_size_kb 64
 	[ ! "$refused" ]
 	# The old one is there until there is a new one.
-	echo "$(percent_of_all 60)" >$R/buffer_size_kb
+	resize 30
 	attempt $R/buffer_size_kb "$(percent_of_all 300)"
 	[ "$refused" ]
 	attempt $R/per_cpu/cpu0/buffer_size_kb "$(percent_of_all 300)"
@@ -92,7 +97,8 @@ snapshot_taken() {
 	local percent
 	echo "$YIELD" >$R/filter
 	for percent in 20 42 48 52; do
-		echo "$(percent_of_all $percent)" >$R/buffer_size_kb
+		resize $percent
+		[ ! "$refused" ] || continue
 		attempt $R/snapshot 1
 		[ $percent -gt 20 ] || [ ! "$refused" ]
 		echo 0 >$R/snapshot
@@ -105,7 +111,8 @@ subbufs_changed() {
 	local percent
 	echo "$YIELD" >$R/filter
 	for percent in 20 42 52; do
-		echo "$(percent_of_all $percent)" >$R/buffer_size_kb
+		resize $percent
+		[ ! "$refused" ] || continue
 		attempt $R/buffer_subbuf_size_kb 64
 		echo 64 >$R/buffer_size_kb
 		echo $SUBBUF_KB >$R/buffer_subbuf_size_kb
