@@ -69,7 +69,8 @@ impl<'a> ShadowStack<'a> {
 }
 
 /// Calls `look` with the shadow stack of each task, idle tasks included, that one may change meanwhile; it may ask for
-/// the stack more than once. Returns whether all tasks could be found.
+/// the stack more than once. Returns whether all tasks could be found; a task that was reaped is not found any more,
+/// though it may still be running the last of its exit.
 fn for_each(mut look: impl FnMut(&dyn Fn() -> ShadowStack<'static>)) -> bool {
     let _alive = rcu::read_lock();
     let mut look = |task: *const bindings::task_struct| {

@@ -143,9 +143,12 @@ deep_in_profile() {
 	# (as all of the profile)
 	echo >$R/trace
 	counted_and_deep 300
+	# Of tasks that have only just ended, too.
+	for _ in 1 2 3 4 5 6 7 8; do sh -c "echo 150 >$K/deep"; done
 	echo 0 >$R/function_profile_enabled
+	counted_and_deep 1500
 	echo 150 >$K/deep
-	counted_and_deep 300
+	counted_and_deep 1500
 	echo 1 >$R/function_profile_enabled
 	echo 150 >$K/deep
 	counted_and_deep 150

@@ -47,6 +47,25 @@ nap() {
 	taskset 1 usleep "$1"
 }
 
+# Functions that come give each CPU another table.
+never_less() {
+	local name seen=0
+	echo "$YIELD" >$R/filter
+	profile
+	calls yields 1000 0
+	(
+		for name in $(grep -m 30 '^xfrm_' /tmp/available); do echo "$name" >>$R/filter; done
+		touch /tmp/extended
+	) &
+	while [ ! -e /tmp/extended ]; do
+		[ "$(of hits "$YIELD" 0)" -ge 1000 ]
+		seen=$((seen + 1))
+	done
+	[ $seen -ge 10 ]
+	wait
+	ended
+}
+
 nothing_yet() {
 	reload
 	says $R/function_profile_enabled 0
@@ -405,6 +424,7 @@ t 'none is lost to interrupts' with_interrupts
 t 'times are those of function_graph' as_function_graph
 t 'graph-time and sleep-time say which time counts' own_time
 t 'filter and notrace say which functions count, also while it is on' lists
+t 'counts never go back while functions come' never_less
 t 'what was counted stays until memory is given back' memory
 t 'tracing_thresh hides what is fast' thresh
 if [ "$SLOWER" -eq 1 ]; then
