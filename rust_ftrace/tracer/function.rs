@@ -329,7 +329,7 @@ impl Recorder {
         unsafe { self.gate.as_ptr().read_volatile() }
     }
 
-    /// Whether the gate lets the running task through, beside [`Self::lets_through_fast`]. What is not recorded for a
+    /// Returns whether the gate lets the running task through, beside [`Self::lets_through_fast`]. What is not recorded for a
     /// snapshot is counted here, so that this is to be asked last.
     #[inline(always)]
     pub(super) fn lets_through_rare(&self, token: PreemptOff<'_>) -> bool {
