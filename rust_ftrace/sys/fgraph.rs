@@ -11,8 +11,8 @@
 //! fprobe asks for a number when the first probe is registered, and gives it back with the last one. So before that we
 //! put the numbers that will not do at the end of fgraph's list of those that are free, under the lock that guards it.
 //!
-//! (To answer for fgraph while fprobe has a bad number, by a kprobe at `fgraph_retrieve_data()`, kills the kernel: where
-//! all functions are traced, the kprobe is hit in the kprobe's own work, and that is forgiven only once.)
+//! (To answer for fgraph while fprobe has a bad number, by a kprobe at `fgraph_retrieve_data()`, kills the kernel:
+//! where all functions are traced, the kprobe is hit in the kprobe's own work, and that is forgiven only once.)
 //!
 //! Lock order: `ftrace_lock` is the kernel's and inside all of ours, as whoever registers a hook takes it. Nothing
 //! that waits is called under it here.

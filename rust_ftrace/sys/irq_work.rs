@@ -67,8 +67,8 @@ pub(crate) fn is_served_here(token: PreemptOff<'_>) -> bool {
     SERVED.has(token.cpu_number().unsigned_abs())
 }
 
-/// Calls `user` on this CPU, if somebody is still to be told that it is gone. (It goes on running for a moment then, and
-/// what is traced there may come from a command.)
+/// Calls `user` on this CPU, unless it is gone and everybody was told of that already. (It goes on running for a moment
+/// then, and calls functions.)
 pub(crate) fn unless_gone(token: PreemptOff<'_>, user: impl FnOnce()) {
     let cpu = token.cpu_number().unsigned_abs();
     if SERVED.has(cpu) {

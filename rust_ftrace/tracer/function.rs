@@ -329,8 +329,8 @@ impl Recorder {
         unsafe { self.gate.as_ptr().read_volatile() }
     }
 
-    /// Returns whether the gate lets the running task through, beside [`Self::lets_through_fast`]. What is not recorded for a
-    /// snapshot is counted here, so that this is to be asked last.
+    /// Returns whether the gate lets the running task through, beside [`Self::lets_through_fast`]. What is not recorded
+    /// for a snapshot is counted here, so that this is to be asked last.
     #[inline(always)]
     pub(super) fn lets_through_rare(&self, token: PreemptOff<'_>) -> bool {
         self.gate() & Self::RARE == 0 || self.admits_slow(token)
