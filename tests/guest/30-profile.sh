@@ -49,20 +49,30 @@ nap() {
 
 # Functions that come give each CPU another table.
 never_less() {
-	local name seen=0
+	local name writer added=0 seen=0 back=''
+	rm -f /tmp/added /tmp/seen
 	echo "$YIELD" >$R/filter
 	profile
 	calls yields 1000 0
 	(
-		for name in $(grep -m 30 '^xfrm_' /tmp/available); do echo "$name" >>$R/filter; done
-		touch /tmp/extended
-	) &
-	while [ ! -e /tmp/extended ]; do
-		[ "$(of hits "$YIELD" 0)" -ge 1000 ]
+		while [ ! -e /tmp/seen ] && read -r name; do
+			echo "$name" >>$R/filter
+			added=$((added + 1))
+			[ $added -ne 30 ] || touch /tmp/added
+		done
+		[ -e /tmp/seen ]
+	) <<-EOF &
+		$(grep '^\(xfrm\|tcp\|udp\|scsi\)_' /tmp/available)
+	EOF
+	writer=$!
+	# (one of the two is the slower, on one kernel or another)
+	until [ -e /tmp/added ] && [ $seen -ge 10 ] || [ "$back" ]; do
+		[ "$(of hits "$YIELD" 0)" -ge 1000 ] || back=$seen
 		seen=$((seen + 1))
 	done
-	[ $seen -ge 10 ]
-	wait
+	touch /tmp/seen
+	wait $writer
+	[ ! "$back" ]
 	ended
 }
 
