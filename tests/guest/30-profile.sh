@@ -60,9 +60,10 @@ never_less() {
 			added=$((added + 1))
 			[ $added -ne 30 ] || touch /tmp/added
 		done
-		[ -e /tmp/seen ]
+		touch /tmp/added
+		[ $added -ge 30 ]
 	) <<-EOF &
-		$(grep '^\(xfrm\|tcp\|udp\|scsi\)_' /tmp/available)
+		$(grep '^\(bio\|blk\|sysfs\|kernfs\)_' /tmp/available)
 	EOF
 	writer=$!
 	# (one of the two is the slower, on one kernel or another)
