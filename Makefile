@@ -6,6 +6,9 @@ export KERNEL SUITE KDIR MIRROR ACCEL TIMEOUT JOBS T HOST GUEST CLIPPY V VMLINUZ
 module:				## build rust_ftrace.ko (the default)
 	@scripts/build
 
+tool:				## build the command rftrace
+	@scripts/tool
+
 demo:				## boot a guest and show what the module does
 	@scripts/demo
 
@@ -40,4 +43,4 @@ help:				## this list
 	@echo 'Of make test: T=pattern (only guest tests so named), HOST=0, GUEST=0 or BENCH=0, TIMEOUT=seconds.'
 	@echo 'Of make bench: JSON=file, SMP=0 (nothing on several CPUs), ACCEL=kvm (ns, not instructions).'
 
-.PHONY: module demo test check bench shell print-release print-vmlinuz print-tree clean clean-cache help
+.PHONY: module tool demo test check bench shell print-release print-vmlinuz print-tree clean clean-cache help

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! What has become of every event of a CPU, over all rings that it had.
 //!
@@ -7,20 +7,20 @@
 
 /// What a ring has counted, or a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub struct Counts {
     /// Events written.
-    pub(crate) written: u64,
+    pub written: u64,
     /// Events taken out by readers.
-    pub(crate) read: u64,
+    pub read: u64,
     /// Events not written: an interrupted writer stood in the way.
-    pub(crate) overrun: u64,
+    pub overrun: u64,
     /// Events not written: the buffer was full, in discard mode.
-    pub(crate) dropped: u64,
+    pub dropped: u64,
     /// Of events written or not: marks of programs.
-    pub(crate) marks: u64,
+    pub marks: u64,
     /// Of events written or not: returns of calls. (A call in which nothing else was recorded is one event, its
     /// entry.)
-    pub(crate) returns: u64,
+    pub returns: u64,
 }
 
 impl Counts {
@@ -36,7 +36,7 @@ impl Counts {
     }
 
     /// Both together.
-    pub(crate) fn plus(self, other: Self) -> Self {
+    pub fn plus(self, other: Self) -> Self {
         self.with(other, u64::wrapping_add)
     }
 
@@ -45,12 +45,12 @@ impl Counts {
     }
 
     /// Events that were not written.
-    pub(crate) fn lost(&self) -> u64 {
+    pub fn lost(&self) -> u64 {
         self.overrun.wrapping_add(self.dropped)
     }
 
     /// Entries of functions, recorded or not.
-    pub(crate) fn hits(&self) -> u64 {
+    pub fn hits(&self) -> u64 {
         let events = self.written.wrapping_add(self.lost());
         events
             .saturating_sub(self.marks)
@@ -58,7 +58,7 @@ impl Counts {
     }
 
     /// Events whose place was taken, if `present` are still there.
-    pub(crate) fn overwritten(&self, present: u64) -> u64 {
+    pub fn overwritten(&self, present: u64) -> u64 {
         self.written
             .saturating_sub(self.read)
             .saturating_sub(present)
@@ -67,7 +67,7 @@ impl Counts {
 
 /// Where a CPU's counts began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Account {
+pub struct Account {
     /// What rings before this one have counted since then.
     earlier: Counts,
     /// What this ring had counted then.
@@ -76,46 +76,46 @@ pub(crate) struct Account {
 
 impl Account {
     /// The CPU's counts, if its ring has counted `now`.
-    pub(crate) fn counts(&self, now: Counts) -> Counts {
+    pub fn counts(&self, now: Counts) -> Counts {
         self.earlier.plus(now.minus(self.base))
     }
 
     /// Begins anew.
-    pub(crate) fn clear(&mut self, now: Counts) {
+    pub fn clear(&mut self, now: Counts) {
         self.earlier = Counts::default();
         self.base = now;
     }
 
     /// Goes on with a new ring; `end` is what the old one has counted
     /// so far; see [`Account::add_late`].
-    pub(crate) fn replace(&mut self, end: Counts) {
+    pub fn replace(&mut self, end: Counts) {
         self.earlier = self.counts(end);
         self.base = Counts::default();
     }
 
     /// Adds what the old ring has counted after it was said to be at `end`: writers that were in it then
     /// have finished.
-    pub(crate) fn add_late(&mut self, end: Counts, finished: Counts) {
+    pub fn add_late(&mut self, end: Counts, finished: Counts) {
         self.earlier = self.earlier.plus(finished.minus(end));
     }
 }
 
 /// Entries and returns that did not come as far as a ring that counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Elsewhere {
+pub struct Elsewhere {
     /// Their CPU had no ring.
-    pub(crate) without_buffer: u64,
+    pub without_buffer: u64,
     /// Reading the clock made them.
-    pub(crate) by_clock: u64,
+    pub by_clock: u64,
     /// A snapshot was to be taken.
-    pub(crate) by_snapshot: u64,
+    pub by_snapshot: u64,
     /// Those among them that were returns.
-    pub(crate) returns: u64,
+    pub returns: u64,
 }
 
 impl Elsewhere {
     /// Counts that have come to `before` since.
-    pub(crate) fn since(self, before: Self) -> Self {
+    pub fn since(self, before: Self) -> Self {
         Self {
             without_buffer: self.without_buffer.wrapping_sub(before.without_buffer),
             by_clock: self.by_clock.wrapping_sub(before.by_clock),
@@ -125,14 +125,14 @@ impl Elsewhere {
     }
 
     /// All of them.
-    pub(crate) fn lost(&self) -> u64 {
+    pub fn lost(&self) -> u64 {
         self.without_buffer
             .wrapping_add(self.by_clock)
             .wrapping_add(self.by_snapshot)
     }
 
     /// Those that were entries.
-    pub(crate) fn hits(&self) -> u64 {
+    pub fn hits(&self) -> u64 {
         self.lost().saturating_sub(self.returns)
     }
 }
@@ -141,7 +141,7 @@ impl Elsewhere {
 ///
 /// The total may shrink for a moment; growth is never negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Growth {
+pub struct Growth {
     /// Until it was of no interest any more, the last time.
     earlier: u64,
     /// The total when it began to be of interest; `None` if it is not.
@@ -150,29 +150,29 @@ pub(crate) struct Growth {
 
 impl Growth {
     /// Returns whether the total is of interest.
-    pub(crate) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         self.base.is_some()
     }
 
     /// Goes on from `total`, unless it is on.
-    pub(crate) fn begin(&mut self, total: u64) {
+    pub fn begin(&mut self, total: u64) {
         self.base.get_or_insert(total);
     }
 
     /// Stops at `total`.
-    pub(crate) fn end(&mut self, total: u64) {
+    pub fn end(&mut self, total: u64) {
         self.earlier = self.count(total);
         self.base = None;
     }
 
     /// Counts from 0.
-    pub(crate) fn clear(&mut self, total: u64) {
+    pub fn clear(&mut self, total: u64) {
         self.earlier = 0;
         self.base = self.base.map(|_| total);
     }
 
     /// The growth, if there are `total` now.
-    pub(crate) fn count(&self, total: u64) -> u64 {
+    pub fn count(&self, total: u64) -> u64 {
         let now = self.base.map_or(0, |base| total.saturating_sub(base));
         self.earlier.wrapping_add(now)
     }

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! What an event can have beside it, in slots of its own right before its own: the arguments of the
 //! call, and the stack.
@@ -30,19 +30,19 @@
 
 use super::ring::Slot;
 use super::slot::{is_text_address, Kind, Words};
-use crate::shim::Word;
+use crate::platform::Word;
 
 /// How many arguments are recorded: those that are passed in registers.
-pub(crate) const ARGS: usize = 6;
+pub const ARGS: usize = 6;
 
 /// Most slots of arguments.
-pub(crate) const ARGS_SLOTS: usize = 4;
+pub const ARGS_SLOTS: usize = 4;
 
 /// Most return addresses of a stack.
-pub(crate) const STACK_ENTRIES: usize = 126;
+pub const STACK_ENTRIES: usize = 126;
 
 /// Most slots of a stack.
-pub(crate) const STACK_SLOTS: usize = STACK_ENTRIES.div_ceil(PER_SLOT);
+pub const STACK_SLOTS: usize = STACK_ENTRIES.div_ceil(PER_SLOT);
 
 const PER_SLOT: usize = 3;
 /// Of the bits that slots keep of a value.
@@ -55,14 +55,14 @@ const COUNT_MASK: u64 = 0xff;
 
 /// The slots of a call's arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ArgsSlots {
+pub struct ArgsSlots {
     slots: [Words; ARGS_SLOTS],
     length: usize,
 }
 
 impl ArgsSlots {
     /// The slots, in their order.
-    pub(crate) fn slots(&self) -> &[Words] {
+    pub fn slots(&self) -> &[Words] {
         self.slots.get(..self.length).unwrap_or_default()
     }
 }
@@ -96,7 +96,7 @@ const fn extended(value: u64) -> u64 {
 
 impl Words {
     /// The slots with the arguments of the call that follows.
-    pub(crate) const fn args_slots(args: &[u64; ARGS]) -> ArgsSlots {
+    pub const fn args_slots(args: &[u64; ARGS]) -> ArgsSlots {
         let [a, b, c, d, e, f] = *args;
         let mut high = 0;
         let mut fits = true;
@@ -118,7 +118,7 @@ impl Words {
     }
 
     /// What a slot of arguments says of them.
-    pub(crate) fn read_args(self, args: &mut [u64; ARGS]) {
+    pub fn read_args(self, args: &mut [u64; ARGS]) {
         let [a, b, c, d, e, f] = args;
         match self.kind() {
             Some(Kind::Args01) => (*a, *b) = values(self),
@@ -135,13 +135,13 @@ impl Words {
     }
 
     /// The slot that says where the stack of the event that follows is.
-    pub(crate) const fn same_stack_slot(place: usize) -> Self {
+    pub const fn same_stack_slot(place: usize) -> Self {
         let place = (place as u64 & PLACE_MASK) << PLACE_SHIFT;
         Self::other(Kind::SameStack, 0, 0, place, 0)
     }
 
     /// The place that a [`Kind::Stack`] or [`Kind::SameStack`] slot says.
-    pub(crate) const fn stack_place(self) -> usize {
+    pub const fn stack_place(self) -> usize {
         ((self.small() >> PLACE_SHIFT) & PLACE_MASK) as usize
     }
 
@@ -158,7 +158,7 @@ impl Words {
 
 /// The addresses of the stack that begins at `place` of a sub-buffer, of which `copy` is all but the header;
 /// none if there is no stack.
-pub(crate) fn stack_at(copy: &[Words], place: usize) -> impl Iterator<Item = u64> + '_ {
+pub fn stack_at(copy: &[Words], place: usize) -> impl Iterator<Item = u64> + '_ {
     let slots = copy.get(place.wrapping_sub(1)..).unwrap_or_default();
     let count = match slots.first() {
         Some(first) if first.kind() == Some(Kind::Stack) => first.small() & COUNT_MASK,
@@ -173,16 +173,16 @@ pub(crate) fn stack_at(copy: &[Words], place: usize) -> impl Iterator<Item = u64
 }
 
 /// Room for a stack in the making, as slots. One writer at a time.
-pub(crate) struct StackRoom([Slot; STACK_SLOTS]);
+pub struct StackRoom([Slot; STACK_SLOTS]);
 
 impl StackRoom {
     /// No stack.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self(core::array::from_fn(|_| Slot(Word::new(0), Word::new(0))))
     }
 
     /// Begins a new stack.
-    pub(crate) fn begin(&self) -> StackWriter<'_> {
+    pub fn begin(&self) -> StackWriter<'_> {
         StackWriter {
             room: &self.0,
             slots: 0,
@@ -194,7 +194,7 @@ impl StackRoom {
 }
 
 /// Puts the addresses of a stack into slots.
-pub(crate) struct StackWriter<'a> {
+pub struct StackWriter<'a> {
     room: &'a [Slot; STACK_SLOTS],
     /// Slots that are done.
     slots: usize,
@@ -206,7 +206,7 @@ pub(crate) struct StackWriter<'a> {
 
 impl<'a> StackWriter<'a> {
     /// Adds an address; false if there is no room for more.
-    pub(crate) fn push(&mut self, address: u64) -> bool {
+    pub fn push(&mut self, address: u64) -> bool {
         // (nothing else is the return address of anything; if it were, no name would be found)
         let low = match is_text_address(address) {
             true => address as u32 & 0x7fff_ffff,
@@ -239,7 +239,7 @@ impl<'a> StackWriter<'a> {
     }
 
     /// The stack, and a hash of it.
-    pub(crate) fn end(mut self) -> (&'a [Slot], u64) {
+    pub fn end(mut self) -> (&'a [Slot], u64) {
         if self.count % PER_SLOT != 0 || self.count == 0 {
             self.put();
         }
@@ -256,24 +256,24 @@ impl<'a> StackWriter<'a> {
 
 /// A stack to be written, and where one like it may be.
 #[derive(Clone, Copy)]
-pub(crate) struct StackSlots<'a> {
+pub struct StackSlots<'a> {
     slots: &'a [Slot],
     hint: &'a Word,
 }
 
 impl<'a> StackSlots<'a> {
     /// `slots` from [`StackWriter::end`]. The hint may be anything.
-    pub(crate) fn new(slots: &'a [Slot], hint: &'a Word) -> Self {
+    pub fn new(slots: &'a [Slot], hint: &'a Word) -> Self {
         Self { slots, hint }
     }
 
     /// Number of slots.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.slots.len()
     }
 
     /// The slots, for a stack at `place` of its sub-buffer.
-    pub(crate) fn at(self, place: usize) -> impl Iterator<Item = Words> + 'a {
+    pub fn at(self, place: usize) -> impl Iterator<Item = Words> + 'a {
         let place = (place as u64 & PLACE_MASK) << PLACE_SHIFT;
         let mut slots = self.slots.iter();
         let load = |slot: &Slot| Words(slot.0.load_relaxed(), slot.1.load_relaxed());
@@ -283,7 +283,7 @@ impl<'a> StackSlots<'a> {
 
     /// The place of an equal stack among `before`, the slots of the sub-buffer that are taken, with its header; they
     /// have the parity `parity`, if they are complete.
-    pub(crate) fn find(self, before: &[Slot], parity: u64) -> Option<usize> {
+    pub fn find(self, before: &[Slot], parity: u64) -> Option<usize> {
         let place = self.hint.load_relaxed() as usize;
         let there = before.get(place..place.checked_add(self.len())?)?;
         let equal = there.iter().zip(self.at(place)).all(|(slot, words)| {
@@ -294,7 +294,7 @@ impl<'a> StackSlots<'a> {
     }
 
     /// It was written at `place`.
-    pub(crate) fn remember(self, place: usize) {
+    pub fn remember(self, place: usize) {
         self.hint.store_relaxed(place as u64);
     }
 }

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! The kernel's own description of its types (Documentation/bpf/btf.rst), as far as it takes to show the arguments of
 //! a call: names and types of a function's parameters.
@@ -9,7 +9,7 @@ use core::fmt::{Result as FmtResult, Write};
 
 use super::beside::ARGS;
 use super::sort::sort_by_key;
-use crate::shim::{AllocError, Vec};
+use crate::platform::{AllocError, Vec};
 
 const MAGIC: u16 = 0xeb9f;
 /// Bytes of the part of a type that all have.
@@ -97,7 +97,7 @@ fn hash(name: &[u8]) -> u32 {
 }
 
 /// The types of the kernel, by their numbers, and its functions, by their names.
-pub(crate) struct Btf<B> {
+pub struct Btf<B> {
     bytes: B,
     strings: core::ops::Range<usize>,
     /// Where types lie; the first is type 1.
@@ -112,7 +112,7 @@ impl<B: AsRef<[u8]>> Btf<B> {
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory.
-    pub(crate) fn new(bytes: B) -> Result<Option<Self>, AllocError> {
+    pub fn new(bytes: B) -> Result<Option<Self>, AllocError> {
         let mut btf = Self {
             bytes,
             strings: 0..0,
@@ -153,7 +153,7 @@ impl<B: AsRef<[u8]>> Btf<B> {
     }
 
     /// Bytes of memory.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.bytes.as_ref().len() + self.types.len() * 4 + self.functions.len() * 8
     }
 
@@ -193,7 +193,7 @@ impl<B: AsRef<[u8]>> Btf<B> {
 
     /// Writes the arguments of a call of the function `name`, in brackets, as `print_function_args()` of
     /// kernel/trace/trace_output.c does. Returns false, and writes nothing, if the function is not known.
-    pub(crate) fn write_args(
+    pub fn write_args(
         &self,
         out: &mut dyn Write,
         name: &[u8],

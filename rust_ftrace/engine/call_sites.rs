@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! What the code says of a call: which function it is made from, and which function it is made to.
 //!
@@ -6,7 +6,7 @@
 //! modules that come and go). So it is a hint: whoever takes it must not depend on it.
 
 /// Tells of the code around calls.
-pub(crate) trait CallSites {
+pub trait CallSites {
     /// What the code at `address` belongs to.
     fn code(&mut self, address: u64) -> Code;
 
@@ -26,17 +26,17 @@ pub(crate) trait CallSites {
 
 /// The function that an address lies in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Code {
+pub struct Code {
     /// Where it begins, 0 if none is known.
-    pub(crate) start: u64,
+    pub start: u64,
     /// What it is in the ways into the kernel.
-    pub(crate) role: Role,
+    pub role: Role,
 }
 
 /// Functions that say something of whatever they call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Role {
+pub enum Role {
     /// Nothing special.
     #[default]
     Plain,
@@ -57,7 +57,7 @@ pub(crate) enum Role {
 
 impl Role {
     /// All of them.
-    pub(crate) const ALL: [Self; 7] = [
+    pub const ALL: [Self; 7] = [
         Self::Plain,
         Self::TaskEntry,
         Self::InterruptEntry,
@@ -70,7 +70,7 @@ impl Role {
 
 impl Role {
     /// The roles by the names of functions, from arch/x86/entry, arch/x86/kernel, kernel/softirq.c and kernel/sched/core.c.
-    pub(crate) fn of(name: &[u8]) -> Self {
+    pub fn of(name: &[u8]) -> Self {
         match name {
             b"do_syscall_64"
             | b"x64_sys_call"
@@ -106,20 +106,20 @@ const MAX_LOCATION_OFFSET: u64 = 4;
 const MAX_PADDING: u64 = 16;
 
 /// Whether `ip` is the ftrace location of the function that begins at `start`.
-pub(crate) const fn is_location(ip: u64, start: u64) -> bool {
+pub const fn is_location(ip: u64, start: u64) -> bool {
     start != 0 && ip.wrapping_sub(start) <= MAX_LOCATION_OFFSET
 }
 
 /// Whether who goes to `target` enters the function with ftrace location `ip`.
-pub(crate) const fn enters(target: u64, ip: u64) -> bool {
+pub const fn enters(target: u64, ip: u64) -> bool {
     ip.wrapping_sub(target) <= MAX_LOCATION_OFFSET + MAX_PADDING
 }
 
 /// How long a direct call is.
-pub(crate) const CALL_BYTES: usize = 5;
+pub const CALL_BYTES: usize = 5;
 
 /// Where a call goes that returns to `parent_ip`, if these bytes before that are a direct one.
-pub(crate) fn call_target(bytes: [u8; CALL_BYTES], parent_ip: u64) -> Option<u64> {
+pub fn call_target(bytes: [u8; CALL_BYTES], parent_ip: u64) -> Option<u64> {
     const CALL: u8 = 0xe8;
     let [CALL, offset @ ..] = bytes else {
         return None;
@@ -129,7 +129,7 @@ pub(crate) fn call_target(bytes: [u8; CALL_BYTES], parent_ip: u64) -> Option<u64
 
 /// Whether `code`, which lies at `address`, has a direct call of the function at `ip`; all bytes are taken
 /// for the begin of an instruction, as by [`has_jump`].
-pub(crate) fn has_call(code: &[u8], address: u64, ip: u64) -> bool {
+pub fn has_call(code: &[u8], address: u64, ip: u64) -> bool {
     let windows = code.windows(CALL_BYTES).zip(0u64..);
     windows
         .filter_map(|(bytes, index)| {
@@ -140,13 +140,13 @@ pub(crate) fn has_call(code: &[u8], address: u64, ip: u64) -> bool {
 }
 
 /// How long the longest direct jump is.
-pub(crate) const JUMP_BYTES: usize = 6;
+pub const JUMP_BYTES: usize = 6;
 
 /// Whether `code`, which lies at `address`, has a direct jump to the function with ftrace location `ip`.
 ///
 /// Where instructions begin is not known, so all bytes are taken for one: that four of them are the
 /// right offset by chance is as good as impossible.
-pub(crate) fn has_jump(code: &[u8], address: u64, ip: u64) -> bool {
+pub fn has_jump(code: &[u8], address: u64, ip: u64) -> bool {
     // jmp rel32, and jcc rel32.
     const JUMP: u8 = 0xe9;
     const TWO_BYTES: u8 = 0x0f;

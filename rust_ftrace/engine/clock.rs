@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! The clocks that events can be stamped with, by tracefs's names; and the way from cycles of the
 //! time stamp counter to the nanoseconds of the kernel's `local` clock.
@@ -10,11 +10,11 @@
 use core::fmt;
 
 use super::render::TimeUnit;
-use crate::shim::Word;
+use crate::platform::Word;
 
 /// A clock (`trace_clocks[]` in kernel/trace/trace.c, and arch/x86/include/asm/trace_clock.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ClockKind {
+pub enum ClockKind {
     /// Each CPU's own, fast.
     Local,
     /// In step on all CPUs.
@@ -39,7 +39,7 @@ pub(crate) enum ClockKind {
 
 impl ClockKind {
     /// All, in tracefs's order.
-    pub(crate) const ALL: [Self; 10] = [
+    pub const ALL: [Self; 10] = [
         Self::Local,
         Self::Global,
         Self::Counter,
@@ -53,7 +53,7 @@ impl ClockKind {
     ];
 
     /// The name that files use.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Local => "local",
             Self::Global => "global",
@@ -69,14 +69,14 @@ impl ClockKind {
     }
 
     /// The clock of this name.
-    pub(crate) fn from_name(name: &[u8]) -> Option<Self> {
+    pub fn from_name(name: &[u8]) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|kind| kind.name().as_bytes() == name)
     }
 
     /// What it counts in.
-    pub(crate) const fn unit(self) -> TimeUnit {
+    pub const fn unit(self) -> TimeUnit {
         match self {
             Self::Counter | Self::Uptime | Self::X86Tsc => TimeUnit::Counts,
             _ => TimeUnit::Nanoseconds,
@@ -84,7 +84,7 @@ impl ClockKind {
     }
 
     /// Writes the line of all clocks, with brackets round this one.
-    pub(crate) fn write_choice(self, out: &mut dyn fmt::Write) -> fmt::Result {
+    pub fn write_choice(self, out: &mut dyn fmt::Write) -> fmt::Result {
         for (index, kind) in Self::ALL.into_iter().enumerate() {
             let space = if index == 0 { "" } else { " " };
             let (open, close) = if kind == self { ("[", "]") } else { ("", "") };
@@ -98,7 +98,7 @@ impl ClockKind {
 /// here gets a stamp that is no smaller than those of the interrupts.
 ///
 /// Only one CPU calls this for a `last`, with preemption off.
-pub(crate) fn never_back(last: &Word, now: u64) -> u64 {
+pub fn never_back(last: &Word, now: u64) -> u64 {
     loop {
         let before = last.load_relaxed();
         let stamp = now.max(before);
@@ -110,7 +110,7 @@ pub(crate) fn never_back(last: &Word, now: u64) -> u64 {
 
 /// `ns = cycles * mult >> shift`, as in arch/x86/kernel/tsc.c.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Scale {
+pub struct Scale {
     mult: u32,
     shift: u32,
 }
@@ -118,7 +118,7 @@ pub(crate) struct Scale {
 impl Scale {
     /// The scale of a counter of `khz` kHz, bit for bit as `__set_cyc2ns_scale()` and
     /// `clocks_calc_mult_shift()` (kernel/time/clocksource.c, maxsec 0) compute it; `None` for 0.
-    pub(crate) fn from_khz(khz: u32) -> Option<Self> {
+    pub fn from_khz(khz: u32) -> Option<Self> {
         const NS_PER_MS: u64 = 1_000_000;
         let khz = u64::from(khz);
         // The largest shift for which the factor, rounded to nearest, fits into 32 bits.
@@ -138,33 +138,33 @@ impl Scale {
     }
 
     /// The time of `cycles`, in ns, modulo 2^64.
-    pub(crate) const fn to_ns(self, cycles: u64) -> u64 {
+    pub const fn to_ns(self, cycles: u64) -> u64 {
         ((cycles as u128 * self.mult as u128) >> self.shift) as u64
     }
 }
 
 /// A scale and the difference between two clocks that run at its rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Conversion {
+pub struct Conversion {
     scale: Scale,
     offset: u64,
 }
 
 /// One comparison of the clocks: cycles before, ns, cycles after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sample {
+pub struct Sample {
     /// Counter before the clock was read.
-    pub(crate) before: u64,
+    pub before: u64,
     /// The clock, in ns.
-    pub(crate) ns: u64,
+    pub ns: u64,
     /// Counter after that.
-    pub(crate) after: u64,
+    pub after: u64,
 }
 
 impl Conversion {
     /// The conversion that fits the closest of `samples` (the one whose readings lie nearest to
     /// each other), and half the distance of its readings in ns: the greatest possible error.
-    pub(crate) fn fit(scale: Scale, samples: impl Iterator<Item = Sample>) -> Option<(Self, u64)> {
+    pub fn fit(scale: Scale, samples: impl Iterator<Item = Sample>) -> Option<(Self, u64)> {
         let distance = |sample: &Sample| sample.after.wrapping_sub(sample.before);
         let best = samples.min_by_key(distance)?;
         let middle = best.before.wrapping_add(distance(&best) / 2);
@@ -176,23 +176,23 @@ impl Conversion {
     }
 
     /// Whether both give the time of `cycles`, and all times near it, to within `tolerance` ns.
-    pub(crate) fn agrees_with(&self, other: &Self, cycles: u64, tolerance: u64) -> bool {
+    pub fn agrees_with(&self, other: &Self, cycles: u64, tolerance: u64) -> bool {
         let difference = self.to_ns(cycles).wrapping_sub(other.to_ns(cycles)) as i64;
         self.scale == other.scale && difference.unsigned_abs() <= tolerance
     }
 
     /// Factor, shift and offset: ns = (cycles * mult >> shift) + offset.
-    pub(crate) const fn parts(self) -> (u32, u32, u64) {
+    pub const fn parts(self) -> (u32, u32, u64) {
         (self.scale.mult, self.scale.shift, self.offset)
     }
 
     /// How long `cycles` last, in ns.
-    pub(crate) const fn duration(self, cycles: u64) -> u64 {
+    pub const fn duration(self, cycles: u64) -> u64 {
         self.scale.to_ns(cycles)
     }
 
     /// How many cycles `ns` are.
-    pub(crate) const fn to_cycles(self, ns: u64) -> u64 {
+    pub const fn to_cycles(self, ns: u64) -> u64 {
         // (in two steps, since the kernel divides no more than 64 bits)
         let (mult, shift) = (self.scale.mult as u64, self.scale.shift);
         match (ns.checked_div(mult), ns.checked_rem(mult)) {
@@ -205,7 +205,7 @@ impl Conversion {
     }
 
     /// The time of `cycles` on the other clock, in ns.
-    pub(crate) const fn to_ns(self, cycles: u64) -> u64 {
+    pub const fn to_ns(self, cycles: u64) -> u64 {
         self.scale.to_ns(cycles).wrapping_add(self.offset)
     }
 }

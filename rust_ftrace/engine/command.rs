@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! What people write into `filter` to have something done when a function is called.
 //!
@@ -13,7 +13,7 @@ use super::parse::parse_any_base;
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Action {
+pub enum Action {
     /// Recording is switched on.
     Traceon,
     /// Recording is switched off.
@@ -30,7 +30,7 @@ pub(crate) enum Action {
 
 impl Action {
     /// All of them.
-    pub(crate) const ALL: [Self; 6] = [
+    pub const ALL: [Self; 6] = [
         Self::Traceon,
         Self::Traceoff,
         Self::Stacktrace,
@@ -40,7 +40,7 @@ impl Action {
     ];
 
     /// The word for it.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Traceon => "traceon",
             Self::Traceoff => "traceoff",
@@ -67,20 +67,20 @@ impl Action {
 
 /// `names:action[:count]`: that is to be done when these functions are called, or no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Command<'a> {
+pub struct Command<'a> {
     /// It is to be done no more; there is no count then.
-    pub(crate) remove: bool,
+    pub remove: bool,
     /// A name or a pattern.
-    pub(crate) names: &'a [u8],
+    pub names: &'a [u8],
     /// What.
-    pub(crate) action: Action,
+    pub action: Action,
     /// How often; `None` for always.
-    pub(crate) count: Option<u64>,
+    pub count: Option<u64>,
 }
 
 impl<'a> Command<'a> {
     /// Understands a word that is a command; `None` if it is none.
-    pub(crate) fn parse(word: &'a [u8]) -> Option<Result<Self, Refusal>> {
+    pub fn parse(word: &'a [u8]) -> Option<Result<Self, Refusal>> {
         let mut parts = word.splitn(3, |&byte| byte == b':');
         let (names, action) = (parts.next()?, Action::from_name(parts.next()?)?);
         let (remove, names) = match names.split_first() {
@@ -111,7 +111,7 @@ impl<'a> Command<'a> {
     }
 
     /// The functions that it is for.
-    pub(crate) const fn selector(&self) -> Selector<'a> {
+    pub const fn selector(&self) -> Selector<'a> {
         Selector {
             remove: self.remove,
             names: self.names,

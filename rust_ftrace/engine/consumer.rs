@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Taking events out of a ring: each is given out once.
 //!
@@ -16,24 +16,24 @@ use super::slot::Words;
 
 /// Slots that were taken, as they were in the ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Chunk {
+pub struct Chunk {
     /// Where they are in what [`Consumer::take_chunk`] was given. The last one is an event, or fills the
     /// sub-buffer up.
-    pub(crate) slots: Range<usize>,
+    pub slots: Range<usize>,
     /// The sub-buffer they are from.
-    pub(crate) seq: u64,
+    pub seq: u64,
     /// Index of their first event.
-    pub(crate) first_event: u64,
+    pub first_event: u64,
     /// Number of their events.
-    pub(crate) events: u64,
+    pub events: u64,
     /// Events that were lost right before them.
-    pub(crate) lost: u64,
+    pub lost: u64,
     /// What slots before them said.
-    pub(crate) decoder: Decoder,
+    pub decoder: Decoder,
 }
 
 /// Takes events out of a ring.
-pub(crate) struct Consumer<B> {
+pub struct Consumer<B> {
     window: Window<B>,
     /// The next event and its index, if it was looked at, and where the consumer is behind it.
     peeked: Option<(u64, Event, Place)>,
@@ -46,7 +46,7 @@ pub(crate) struct Consumer<B> {
 
 impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
     /// A consumer of a new ring. `copy` may be empty until [`Consumer::set_copy`].
-    pub(crate) fn new(copy: B) -> Self {
+    pub fn new(copy: B) -> Self {
         Self {
             window: Window {
                 copy,
@@ -65,29 +65,29 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
     }
 
     /// Whether it has room for a copy, without which it finds nothing.
-    pub(crate) fn has_copy(&self) -> bool {
+    pub fn has_copy(&self) -> bool {
         !self.window.copy.as_ref().is_empty()
     }
 
     /// Gives it room for a sub-buffer less one slot.
-    pub(crate) fn set_copy(&mut self, copy: B) {
+    pub fn set_copy(&mut self, copy: B) {
         if !self.has_copy() {
             self.window.copy = copy;
         }
     }
 
     /// Number of events taken.
-    pub(crate) fn read(&self) -> u64 {
+    pub fn read(&self) -> u64 {
         self.read
     }
 
     /// Index before which all events are taken, cleared, or given up.
-    pub(crate) fn position(&self) -> u64 {
+    pub fn position(&self) -> u64 {
         self.window.place.event.max(self.window.from)
     }
 
     /// Number of events that can still be read, of a ring whose extent is `extent`.
-    pub(crate) fn present(&self, extent: &Extent) -> u64 {
+    pub fn present(&self, extent: &Extent) -> u64 {
         let position = self.position();
         let there = extent
             .end_event
@@ -113,14 +113,14 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
     }
 
     /// Number of sub-buffers that hold events to be read.
-    pub(crate) fn filled<S: Storage>(&self, ring: &Ring<S>) -> u64 {
+    pub fn filled<S: Storage>(&self, ring: &Ring<S>) -> u64 {
         let extent = ring.extent();
         let first = self.window.seq.max(extent.oldest);
         extent.newest.saturating_add(1).saturating_sub(first)
     }
 
     /// Gives up all events before index `from`, which lies in sub-buffer `seq` or behind it.
-    pub(crate) fn clear<S: Storage>(&mut self, ring: &Ring<S>, from: u64, seq: u64) {
+    pub fn clear<S: Storage>(&mut self, ring: &Ring<S>, from: u64, seq: u64) {
         self.window.from = self.window.from.max(from);
         self.window.place.lost = 0;
         if self
@@ -137,7 +137,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
     }
 
     /// Gives out nothing any more, and what was not read counts as lost.
-    pub(crate) fn close(&mut self) {
+    pub fn close(&mut self) {
         self.closed = true;
         self.peeked = None;
     }
@@ -170,7 +170,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
     }
 
     /// The next event and its index, which stay.
-    pub(crate) fn peek<S: Storage>(&mut self, ring: &Ring<S>) -> Option<(u64, Event)> {
+    pub fn peek<S: Storage>(&mut self, ring: &Ring<S>) -> Option<(u64, Event)> {
         while self.peeked.is_none() {
             if !self.has_slots(ring) {
                 return None;
@@ -188,23 +188,23 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
     }
 
     /// What the event that [`Consumer::peek`] returned has beside it.
-    pub(crate) fn extras(&self) -> Extras {
+    pub fn extras(&self) -> Extras {
         (self.peeked).map_or_else(Extras::default, |(_, _, after)| after.group.extras)
     }
 
     /// The return addresses behind its `parent_ip`, if its stack was recorded.
-    pub(crate) fn stack(&self) -> impl Iterator<Item = u64> + '_ {
+    pub fn stack(&self) -> impl Iterator<Item = u64> + '_ {
         self.window.stack(&self.extras())
     }
 
     /// What a program has written, if that is the event.
-    pub(crate) fn text(&self) -> impl Iterator<Item = u8> + '_ {
+    pub fn text(&self) -> impl Iterator<Item = u8> + '_ {
         let end = (self.peeked).map_or(0, |(_, _, after)| after.decoded);
         self.window.text(&self.extras(), end)
     }
 
     /// Takes event `index`, which was the next one; whether it still was.
-    pub(crate) fn take(&mut self, index: u64) -> bool {
+    pub fn take(&mut self, index: u64) -> bool {
         match self.peeked {
             Some((next, event, after)) if next == index => {
                 self.peeked = None;
@@ -220,7 +220,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
     /// with the first that it does not.
     ///
     /// As [`Consumer::peek`] and [`Consumer::take`] do, in fewer instructions: little is kept from one event to the next.
-    pub(crate) fn drain<S: Storage>(
+    pub fn drain<S: Storage>(
         &mut self,
         ring: &Ring<S>,
         mut sink: impl FnMut(&Event, Option<Beside<'_, B>>) -> bool,
@@ -290,7 +290,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
 
     /// Takes all slots that are ready, at most `most` of them; they are put into `into`, which has room
     /// for a sub-buffer less one slot. `None` if there is no event.
-    pub(crate) fn take_chunk<S: Storage>(
+    pub fn take_chunk<S: Storage>(
         &mut self,
         ring: &Ring<S>,
         most: usize,

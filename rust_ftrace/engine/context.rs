@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! The context word of an event: where on its stack the function was entered, and in what state
 //! of interrupts and preemption.
@@ -22,44 +22,44 @@
 //! the difference of their offsets modulo the window, wherever the stack begins.
 
 /// TIF_NEED_RESCHED was set.
-pub(crate) const NEED_RESCHED: u32 = 1 << 8;
+pub const NEED_RESCHED: u32 = 1 << 8;
 /// Interrupts were on.
-pub(crate) const IRQS_ON: u32 = 1 << 9;
+pub const IRQS_ON: u32 = 1 << 9;
 /// TIF_NEED_RESCHED_LAZY was set.
-pub(crate) const NEED_RESCHED_LAZY: u32 = 1 << 10;
+pub const NEED_RESCHED_LAZY: u32 = 1 << 10;
 /// The preempt count asked for rescheduling.
-pub(crate) const PREEMPT_RESCHED: u32 = 1 << 11;
+pub const PREEMPT_RESCHED: u32 = 1 << 11;
 /// Bottom halves were disabled.
-pub(crate) const BH_OFF: u32 = 1 << 12;
+pub const BH_OFF: u32 = 1 << 12;
 /// A softirq was being served.
-pub(crate) const SOFTIRQ: u32 = 1 << 13;
+pub const SOFTIRQ: u32 = 1 << 13;
 /// A hardirq was being served.
-pub(crate) const HARDIRQ: u32 = 1 << 14;
+pub const HARDIRQ: u32 = 1 << 14;
 /// An NMI was being served.
-pub(crate) const NMI: u32 = 1 << 15;
+pub const NMI: u32 = 1 << 15;
 
 /// Largest preemption or migrate-disable depth that is told from larger ones.
-pub(crate) const MAX_DEPTH: u32 = 0xf;
+pub const MAX_DEPTH: u32 = 0xf;
 /// Where the migrate-disable depth begins.
-pub(crate) const MIGRATE_SHIFT: u32 = 4;
+pub const MIGRATE_SHIFT: u32 = 4;
 
 /// Where the entry tag begins.
-pub(crate) const ENTRY_TAG_SHIFT: u32 = 16;
+pub const ENTRY_TAG_SHIFT: u32 = 16;
 const ENTRY_TAG_MASK: u32 = 7;
 /// Where the stack offset begins.
-pub(crate) const STACK_SHIFT: u32 = 19;
+pub const STACK_SHIFT: u32 = 19;
 /// How many bits it has.
-pub(crate) const STACK_BITS: u32 = 13;
+pub const STACK_BITS: u32 = 13;
 const STACK_MASK: u32 = (1 << STACK_BITS) - 1;
 
 /// The context word of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Context(pub(crate) u32);
+pub struct Context(pub u32);
 
 /// Which of a CPU's nested levels of execution an event belongs to; each has frames of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(crate) enum Level {
+pub enum Level {
     /// A task, on its own stack.
     Task = 0,
     /// A softirq on top of it.
@@ -74,12 +74,12 @@ impl Context {
     /// The fields of the stack offset and the entry tag for stack pointer `sp`, of which the lowest
     /// three bits are zero, in place.
     #[inline(always)]
-    pub(crate) const fn place(sp: u64, entry_word: u32) -> u32 {
+    pub const fn place(sp: u64, entry_word: u32) -> u32 {
         (sp as u32 | (entry_word & ENTRY_TAG_MASK)) << ENTRY_TAG_SHIFT
     }
 
     /// The level the event belongs to.
-    pub(crate) const fn level(self) -> Level {
+    pub const fn level(self) -> Level {
         if self.0 & NMI != 0 {
             Level::Nmi
         } else if self.0 & HARDIRQ != 0 {
@@ -92,34 +92,34 @@ impl Context {
     }
 
     /// The stack pointer within its window, in units of 8 bytes.
-    pub(crate) const fn stack_offset(self) -> u16 {
+    pub const fn stack_offset(self) -> u16 {
         (self.0 >> STACK_SHIFT) as u16
     }
 
     /// Tells apart, mostly, what brought the task into the kernel: the same for all events of one
     /// system call, and another one for many other system calls.
-    pub(crate) const fn entry_tag(self) -> u8 {
+    pub const fn entry_tag(self) -> u8 {
         ((self.0 >> ENTRY_TAG_SHIFT) & ENTRY_TAG_MASK) as u8
     }
 
     /// Preemption depth, at most 15.
-    pub(crate) const fn preempt_depth(self) -> u32 {
+    pub const fn preempt_depth(self) -> u32 {
         self.0 & 0xf
     }
 
     /// Migrate-disable depth, at most 15.
-    pub(crate) const fn migrate_depth(self) -> u32 {
+    pub const fn migrate_depth(self) -> u32 {
         (self.0 >> 4) & 0xf
     }
 
     /// Whether any of the bits `mask` is set.
-    pub(crate) const fn has(self, mask: u32) -> bool {
+    pub const fn has(self, mask: u32) -> bool {
         self.0 & mask != 0
     }
 }
 
 /// Whether stack offset `a` lies deeper in the stack (at a lower address) than `b`.
-pub(crate) const fn is_deeper(a: u16, b: u16) -> bool {
+pub const fn is_deeper(a: u16, b: u16) -> bool {
     let difference = b.wrapping_sub(a) & STACK_MASK as u16;
     difference != 0 && difference < 1 << (STACK_BITS - 1)
 }

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! From slots to events: what an event is to readers, and how it is decoded.
 
@@ -8,34 +8,34 @@ use super::slot::{Kind, Task, Words, TIME_BITS};
 
 /// An event as the reader sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Event {
+pub struct Event {
     /// When, in ticks of the trace clock.
-    pub(crate) time: u64,
+    pub time: u64,
     /// The function.
-    pub(crate) ip: u64,
+    pub ip: u64,
     /// Where it was called from, 0 if nothing says so.
-    pub(crate) parent_ip: u64,
+    pub parent_ip: u64,
     /// Stack offset and state.
-    pub(crate) context: Context,
+    pub context: Context,
     /// Who called it.
-    pub(crate) task: Task,
+    pub task: Task,
     /// Events of this CPU that were overwritten before this reader came to them, right before it.
-    pub(crate) lost: u64,
+    pub lost: u64,
     /// What happened.
-    pub(crate) what: What,
+    pub what: What,
     /// Depth of a call, 0 for the outermost of its task; 255 for more.
-    pub(crate) depth: u8,
+    pub depth: u8,
     /// Whether there are [`Extras`].
-    pub(crate) has_extras: bool,
+    pub has_extras: bool,
     /// Its entry and its return were two events of the ring.
-    pub(crate) joined: bool,
+    pub joined: bool,
     /// How long a call took, in ticks of the trace clock.
-    pub(crate) duration: u64,
+    pub duration: u64,
 }
 
 /// What an event says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum What {
+pub enum What {
     /// A function was entered; nothing is said of its end.
     #[default]
     Function,
@@ -53,40 +53,40 @@ pub(crate) enum What {
 
 impl Event {
     /// How many events of the ring it stands for: a [`What::Call`] may have been two.
-    pub(crate) const fn count(&self) -> u64 {
+    pub const fn count(&self) -> u64 {
         1 + self.joined as u64
     }
 }
 
 /// What only some events have, beside [`Event`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Extras {
+pub struct Extras {
     /// What the call has returned.
-    pub(crate) retval: Option<u64>,
+    pub retval: Option<u64>,
     /// When the call began, if that was before the event's own time.
-    pub(crate) since: Option<u64>,
+    pub since: Option<u64>,
     /// Calls of the task that were too deep to be traced, up to here.
-    pub(crate) overrun: Option<u32>,
+    pub overrun: Option<u32>,
     /// The arguments of the call.
-    pub(crate) args: Option<[u64; ARGS]>,
+    pub args: Option<[u64; ARGS]>,
     /// Where in the sub-buffer the stack is; see [`Cursor::stack`].
-    pub(crate) stack: Option<usize>,
+    pub stack: Option<usize>,
     /// Bytes that a program has written; see [`Cursor::text`].
-    pub(crate) text: Option<u32>,
+    pub text: Option<u32>,
 }
 
 /// What slots before it say of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Decoder {
+pub struct Decoder {
     /// Upper half of the time.
-    pub(crate) epoch: u32,
+    pub epoch: u32,
     /// Who runs.
-    pub(crate) task: Task,
+    pub task: Task,
 }
 
 /// What the slots of a group say of the event at their end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Group {
+pub struct Group {
     /// Bits 32-63 of the duration.
     long: u32,
     /// The event was decoded.
@@ -94,7 +94,8 @@ pub(crate) struct Group {
     wide: Option<u64>,
     /// Whether any of `extras` is there.
     any: bool,
-    pub(crate) extras: Extras,
+    /// What came beside the event.
+    pub extras: Extras,
 }
 
 impl Group {
@@ -156,7 +157,7 @@ impl Decoder {
     /// Decodes one slot; an event, if it is one. `group` is of the slots since the event before it, and stays
     /// until the next slot is decoded.
     #[inline(always)]
-    pub(crate) fn decode(&mut self, words: Words, group: &mut Group) -> Option<Event> {
+    pub fn decode(&mut self, words: Words, group: &mut Group) -> Option<Event> {
         if group.ended {
             *group = Group::default();
         }

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! What `events/` says of the records of [`kernel_page`](super::kernel_page): the texts by which programs decode them
 //! (`f_show()` of kernel/trace/trace_events.c, kernel/trace/trace_entries.h, `ring_buffer_print_page_header()`).
@@ -126,7 +126,7 @@ fn write_fields(out: &mut dyn Write, space: &str, fields: &[Field]) -> Result {
 }
 
 /// Writes the `format` of an event.
-pub(crate) fn write_format(out: &mut dyn Write, kind: RecordType, layout: Layout) -> Result {
+pub fn write_format(out: &mut dyn Write, kind: RecordType, layout: Layout) -> Result {
     write!(out, "name: {}\nID: {}\nformat:\n", kind.name(), kind as u16)?;
     write_fields(out, "", COMMON)?;
     out.write_str("\n")?;
@@ -135,7 +135,7 @@ pub(crate) fn write_format(out: &mut dyn Write, kind: RecordType, layout: Layout
 }
 
 /// Writes `header_page`: what a page begins with.
-pub(crate) fn write_page_header(out: &mut dyn Write, layout: Layout) -> Result {
+pub fn write_page_header(out: &mut dyn Write, layout: Layout) -> Result {
     let fields = [
         Field("u64 timestamp", 0, 8, false),
         Field("local_t commit", 8, 8, true),
@@ -151,7 +151,7 @@ pub(crate) fn write_page_header(out: &mut dyn Write, layout: Layout) -> Result {
 }
 
 /// Writes `header_event`: what a record begins with.
-pub(crate) fn write_event_header(out: &mut dyn Write) -> Result {
+pub fn write_event_header(out: &mut dyn Write) -> Result {
     out.write_str(concat!(
         "# compressed entry header\n",
         "\ttype_len    :    5 bits\n",

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Calls as fgraph keeps them on a task's shadow stack, as in kernel/trace/fgraph.c.
 //!
@@ -17,10 +17,10 @@
 //! The words of fprobe are those of its probes, one after the other, each with a header before: the probe's address,
 //! but for the four highest bits, which are all ones in an address and in a header how many words follow.
 
-use crate::shim::Word;
+use crate::platform::Word;
 
 /// Most users that fgraph can have at once; they are numbered from 0.
-pub(crate) const NUMBERS: u32 = 16;
+pub const NUMBERS: u32 = 16;
 
 const OFFSET_MASK: u64 = (1 << 10) - 1;
 const TYPE_SHIFT: u32 = 10;
@@ -37,23 +37,20 @@ const ADDRESS_MASK: u64 = u64::MAX >> 4;
 
 /// The frame of a call that is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct OpenFrame {
+pub struct OpenFrame {
     /// A bit for each user that is told of the return.
-    pub(crate) wanted: u64,
+    pub wanted: u64,
     /// A bit for each that keeps something of the call.
-    pub(crate) kept: u64,
+    pub kept: u64,
 }
 
 /// A stack that changed while it was read, or is none of fgraph's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Torn;
+pub struct Torn;
 
 /// Takes the frame of the innermost call off `words`, where a `struct ftrace_ret_stack` has `frame_words`; `None` if
 /// no call is open.
-pub(crate) fn pop_frame(
-    words: &mut &[Word],
-    frame_words: usize,
-) -> Result<Option<OpenFrame>, Torn> {
+pub fn pop_frame(words: &mut &[Word], frame_words: usize) -> Result<Option<OpenFrame>, Torn> {
     let Some((mut top, mut rest)) = words.split_last() else {
         return Ok(None);
     };
@@ -93,7 +90,7 @@ pub(crate) fn pop_frame(
 /// # Errors
 ///
 /// [`Torn`] if that cannot be said.
-pub(crate) fn lacking(mut words: &[Word], frame_words: usize) -> Result<u64, Torn> {
+pub fn lacking(mut words: &[Word], frame_words: usize) -> Result<u64, Torn> {
     let mut lacking = 0;
     while let Some(frame) = pop_frame(&mut words, frame_words)? {
         lacking |= frame.wanted & !frame.kept;
@@ -113,7 +110,7 @@ const NONE: i32 = -1;
 /// # Errors
 ///
 /// [`Unknown`] if the list is none such, as before fgraph is used for the first time. Nothing is changed.
-pub(crate) fn avoid(
+pub fn avoid(
     table: &mut [i32; NUMBERS as usize],
     next: usize,
     used: u64,
@@ -155,11 +152,11 @@ pub(crate) fn avoid(
 
 /// A list of numbers that is not as fgraph's is known to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unknown;
+pub struct Unknown;
 
 /// Returns whether a call may be open that knows the fprobe at `address`. True may be wrong, but not false: the
 /// header of a call that is open all the while stays where it is, whatever is done to the stack above it.
-pub(crate) fn knows(words: &[Word], address: u64) -> bool {
+pub fn knows(words: &[Word], address: u64) -> bool {
     let is_header = |word: &Word| (word.load_relaxed() ^ address) & ADDRESS_MASK == 0;
     words.iter().any(is_header)
 }

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! What people write into `filter` and `notrace`: words that name functions.
 //!
@@ -17,27 +17,27 @@ use super::glob;
 
 /// Which functions a word means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Selector<'a> {
+pub struct Selector<'a> {
     /// Take them out of the set instead of putting them in.
-    pub(crate) remove: bool,
+    pub remove: bool,
     /// A name or a pattern.
-    pub(crate) names: &'a [u8],
+    pub names: &'a [u8],
     /// Only those of modules that match.
-    pub(crate) module: Option<ModuleSelector<'a>>,
+    pub module: Option<ModuleSelector<'a>>,
 }
 
 /// The part after `:mod:`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ModuleSelector<'a> {
+pub struct ModuleSelector<'a> {
     /// Means the modules that do not match.
-    pub(crate) inverted: bool,
+    pub inverted: bool,
     /// A name or a pattern.
-    pub(crate) name: &'a [u8],
+    pub name: &'a [u8],
 }
 
 /// Why a word is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub enum Refusal {
     /// Nothing but an exclamation mark.
     Empty,
     /// No function's name has such a character.
@@ -56,7 +56,7 @@ pub(crate) enum Refusal {
 
 impl Refusal {
     /// A sentence for people.
-    pub(crate) const fn text(self) -> &'static str {
+    pub const fn text(self) -> &'static str {
         match self {
             Self::Empty => "Nothing to remove after '!'",
             Self::BadCharacter => "Not a function name or pattern",
@@ -73,7 +73,7 @@ impl Refusal {
 }
 
 /// Splits a text into words and their places in bytes.
-pub(crate) fn words(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+pub fn words(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let mut rest = text;
     core::iter::from_fn(move || {
         let start = rest.iter().position(|byte| !is_space(*byte))?;
@@ -89,13 +89,13 @@ pub(crate) fn words(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
 }
 
 /// Whether words end here; a NUL does so too, as in tracefs.
-pub(crate) const fn is_space(byte: u8) -> bool {
+pub const fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | 0)
 }
 
 impl<'a> Selector<'a> {
     /// Understands one word.
-    pub(crate) fn parse(word: &'a [u8]) -> Result<Self, Refusal> {
+    pub fn parse(word: &'a [u8]) -> Result<Self, Refusal> {
         let (remove, word) = match word.split_first() {
             Some((b'!', rest)) => (true, rest),
             _ => (false, word),
@@ -134,27 +134,27 @@ impl<'a> Selector<'a> {
     }
 
     /// Whether the word is one name, not a pattern.
-    pub(crate) fn is_name(&self) -> bool {
+    pub fn is_name(&self) -> bool {
         !glob::is_pattern(self.names)
     }
 
     /// Whether a function of this name, in this module or (`None`) in the kernel itself, is meant.
-    pub(crate) fn matches(&self, name: &[u8], module: Option<&[u8]>) -> bool {
+    pub fn matches(&self, name: &[u8], module: Option<&[u8]>) -> bool {
         self.matches_module(module) && self.matches_name(name)
     }
 
     /// Whether it means functions of `module`, by naming it.
-    pub(crate) fn is_of_module(&self, module: &[u8]) -> bool {
+    pub fn is_of_module(&self, module: &[u8]) -> bool {
         (self.module).is_some_and(|wanted| !wanted.inverted && glob::matches(wanted.name, module))
     }
 
     /// Whether it means functions of modules that it names.
-    pub(crate) fn names_modules(&self) -> bool {
+    pub fn names_modules(&self) -> bool {
         self.module.is_some_and(|wanted| !wanted.inverted)
     }
 
     /// Returns whether functions of this module, or (`None`) of the kernel itself, can be meant.
-    pub(crate) fn matches_module(&self, module: Option<&[u8]>) -> bool {
+    pub fn matches_module(&self, module: Option<&[u8]>) -> bool {
         match (self.module, module) {
             (None, _) => true,
             (Some(wanted), Some(module)) => glob::matches(wanted.name, module) != wanted.inverted,

@@ -1,11 +1,11 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! The calls that are open on one stack, as far as entries tell.
 
 use super::call_sites::{enters, is_location, CallSites, Code, Role};
 use super::context::{is_deeper, STACK_BITS};
 use super::decode::Event;
-use crate::shim::{AllocError, Vec};
+use crate::platform::{AllocError, Vec};
 
 /// Most calls that are open on one stack: as many as the largest stack has room for, if each takes no
 /// more than it must, are never seen.

@@ -1,21 +1,21 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Sets of functions, by the addresses of their ftrace locations.
 
-use crate::shim::{AllocError, Vec};
+use crate::platform::{AllocError, Vec};
 
 /// A set of addresses.
 ///
 /// # Invariants
 ///
 /// `ips` is sorted, and no address is there twice.
-pub(crate) struct FunctionSet {
+pub struct FunctionSet {
     ips: Vec<usize>,
 }
 
 impl FunctionSet {
     /// No function.
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self { ips: Vec::new() }
     }
 
@@ -24,7 +24,7 @@ impl FunctionSet {
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory.
-    pub(crate) fn from_sorted(ips: impl Iterator<Item = usize>) -> Result<Self, AllocError> {
+    pub fn from_sorted(ips: impl Iterator<Item = usize>) -> Result<Self, AllocError> {
         let mut set = Self::new();
         for ip in ips {
             // INVARIANT: Only what is larger than the last one is taken.
@@ -36,22 +36,22 @@ impl FunctionSet {
     }
 
     /// The addresses, in ascending order.
-    pub(crate) fn as_slice(&self) -> &[usize] {
+    pub fn as_slice(&self) -> &[usize] {
         &self.ips
     }
 
     /// Number of functions.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.ips.len()
     }
 
     /// Whether there are none.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.ips.is_empty()
     }
 
     /// Whether `ip` is in the set.
-    pub(crate) fn contains(&self, ip: usize) -> bool {
+    pub fn contains(&self, ip: usize) -> bool {
         self.ips.binary_search(&ip).is_ok()
     }
 
@@ -60,7 +60,7 @@ impl FunctionSet {
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory.
-    pub(crate) fn union(&self, other: &Self) -> Result<Self, AllocError> {
+    pub fn union(&self, other: &Self) -> Result<Self, AllocError> {
         let (mut left, mut right) = (self.as_slice(), other.as_slice());
         let merged = core::iter::from_fn(|| match (left.split_first(), right.split_first()) {
             (Some((&a, rest)), Some((&b, _))) if a <= b => {
@@ -85,13 +85,13 @@ impl FunctionSet {
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory.
-    pub(crate) fn difference(&self, other: &Self) -> Result<Self, AllocError> {
+    pub fn difference(&self, other: &Self) -> Result<Self, AllocError> {
         let kept = self.ips.iter().copied().filter(|&ip| !other.contains(ip));
         Self::from_sorted(kept)
     }
 
     /// Takes out what lies in `range`; whether anything did.
-    pub(crate) fn remove_range(&mut self, range: &core::ops::Range<usize>) -> bool {
+    pub fn remove_range(&mut self, range: &core::ops::Range<usize>) -> bool {
         let before = self.len();
         self.ips.retain(|ip| !range.contains(ip));
         self.len() != before
@@ -102,7 +102,7 @@ impl FunctionSet {
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory.
-    pub(crate) fn duplicate(&self) -> Result<Self, AllocError> {
+    pub fn duplicate(&self) -> Result<Self, AllocError> {
         Self::from_sorted(self.ips.iter().copied())
     }
 }

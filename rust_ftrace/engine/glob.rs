@@ -1,17 +1,17 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Wildcards, as the kernel's `glob_match()` (lib/glob.c) understands them: `*`, `?`, `[a-z]`,
 //! `[!a-z]` and `\` before a character that is to stand for itself.
 
 /// Whether `pattern` has a wildcard.
-pub(crate) fn is_pattern(pattern: &[u8]) -> bool {
+pub fn is_pattern(pattern: &[u8]) -> bool {
     pattern.iter().any(|byte| b"*?[\\".contains(byte))
 }
 
 /// Whether all of `text` matches `pattern`.
 ///
 /// Takes time proportional to the product of the lengths at worst.
-pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
+pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut pattern, mut text) = (pattern, text);
     // Where to go on if what follows the last `*` does not match here: a byte further.
     let mut retry: Option<(&[u8], &[u8])> = None;

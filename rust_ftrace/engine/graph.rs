@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Calls as text, in the format of tracefs's `function_graph` tracer
 //! (kernel/trace/trace_functions_graph.c).
@@ -13,7 +13,7 @@ use super::mark::write_mark;
 use super::options::{Options, TraceOption};
 use super::render::{state, Symbols};
 use super::slot::Task;
-use crate::shim::Vec;
+use crate::platform::Vec;
 
 /// Depths of which the open calls are known: FTRACE_RETFUNC_DEPTH of include/linux/ftrace.h.
 const DEPTHS: usize = 50;
@@ -33,32 +33,32 @@ const MAX_ERROR: u64 = 4095;
 
 /// A call's event, and what is made of its numbers to show it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shown<'a> {
+pub struct Shown<'a> {
     /// Where it was recorded.
-    pub(crate) cpu: u32,
+    pub cpu: u32,
     /// The event; not [`What::Function`].
-    pub(crate) event: &'a Event,
+    pub event: &'a Event,
     /// What it has beside it.
-    pub(crate) extras: &'a Extras,
+    pub extras: &'a Extras,
     /// [When](time_of), in ns or what else the trace clock counts; needed for `funcgraph-abstime` only.
-    pub(crate) time: u64,
+    pub time: u64,
     /// [How long](ticks_of) the call took, in ns; `None` if nothing says so.
-    pub(crate) duration: Option<u64>,
+    pub duration: Option<u64>,
     /// What was passed, in parentheses; nothing if that was not recorded.
-    pub(crate) arguments: &'a [u8],
+    pub arguments: &'a [u8],
 }
 
 /// The time that is shown of a call's event, in ticks of the trace clock.
 ///
 /// An entry that was recorded late, as it is with a threshold, shows when the call began, so times of
 /// entries need not follow each other.
-pub(crate) fn time_of(event: &Event, extras: &Extras) -> u64 {
+pub fn time_of(event: &Event, extras: &Extras) -> u64 {
     extras.since.unwrap_or(event.time).min(event.time)
 }
 
 /// How long the call took, in ticks of the trace clock; `None` if it had to begin before time did, or to end
 /// after it.
-pub(crate) fn ticks_of(event: &Event) -> Option<u64> {
+pub fn ticks_of(event: &Event) -> Option<u64> {
     let is_possible = match event.what {
         What::Return => event.duration <= event.time,
         What::Call => event.time.checked_add(event.duration).is_some(),
@@ -132,7 +132,7 @@ struct Change {
 }
 
 /// Makes lines of calls.
-pub(crate) struct Graph {
+pub struct Graph {
     options: Options,
     /// Digits of the largest number of a CPU.
     cpu_digits: u32,
@@ -148,7 +148,7 @@ pub(crate) struct Graph {
 impl Graph {
     /// Lines in which CPUs have numbers below `cpus`; `irq_text` is where the code lies that interrupts come
     /// in by (`__irqentry_text_start` to `__irqentry_text_end`).
-    pub(crate) fn new(options: Options, cpus: u32, irq_text: Range<u64>) -> Self {
+    pub fn new(options: Options, cpus: u32, irq_text: Range<u64>) -> Self {
         Self {
             options,
             cpu_digits: digits(cpus.saturating_sub(1)) as u32,
@@ -160,13 +160,13 @@ impl Graph {
     }
 
     /// Lines as other options say, from the next on.
-    pub(crate) fn set_options(&mut self, options: Options) {
+    pub fn set_options(&mut self, options: Options) {
         self.options = options;
     }
 
     /// Whether lines have a column with the time.
     #[inline(always)]
-    pub(crate) fn with_time(&self) -> bool {
+    pub fn with_time(&self) -> bool {
         self.has(TraceOption::GraphAbstime)
     }
 
@@ -182,7 +182,7 @@ impl Graph {
     }
 
     /// Forgets the last event: its lines were thrown away, and it may come again.
-    pub(crate) fn take_back(&mut self) {
+    pub fn take_back(&mut self) {
         let Some(change) = self.change.take() else {
             return;
         };
@@ -229,7 +229,7 @@ impl Graph {
     /// # Errors
     ///
     /// [`Error`] if there is no memory.
-    pub(crate) fn write_event<O: Output>(
+    pub fn write_event<O: Output>(
         &mut self,
         out: &mut O,
         symbols: &mut impl Symbols,
@@ -285,7 +285,7 @@ impl Graph {
     /// # Errors
     ///
     /// [`Error`] if there is no memory.
-    pub(crate) fn write_mark<O: Output>(
+    pub fn write_mark<O: Output>(
         &mut self,
         out: &mut O,
         shown: &Shown<'_>,

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! The lines that explain the columns of calls (kernel/trace/trace_functions_graph.c).
 
@@ -9,7 +9,7 @@ use super::render::Totals;
 use super::style::{write_latency_header, Machine};
 
 /// Writes the lines that begin with `#` (`__print_graph_headers_flags()`).
-pub(crate) fn write_header(
+pub fn write_header(
     out: &mut dyn Write,
     tracer: &str,
     options: Options,

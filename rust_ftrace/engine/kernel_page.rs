@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Events in the format of the kernel's own ring buffer, as `trace_pipe_raw` gives them to programs
 //! (kernel/trace/ring_buffer.c, include/linux/ring_buffer.h, kernel/trace/trace_entries.h).
@@ -23,14 +23,14 @@ use super::context::{
 use super::decode::{Event, Extras, What};
 
 /// Bytes of a page, unless another size was asked for.
-pub(crate) const PAGE_BYTES: usize = 4096;
+pub const PAGE_BYTES: usize = 4096;
 /// Bytes of its header.
-pub(crate) const PAGE_HEADER_BYTES: usize = 16;
+pub const PAGE_HEADER_BYTES: usize = 16;
 
 /// Numbers of the events, as their `format` files say. They are the kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
-pub(crate) enum RecordType {
+pub enum RecordType {
     /// `function`.
     Function = 1,
     /// `kernel_stack`.
@@ -47,7 +47,7 @@ pub(crate) enum RecordType {
 
 impl RecordType {
     /// The one of that number.
-    pub(crate) fn from_number(number: u16) -> Option<Self> {
+    pub fn from_number(number: u16) -> Option<Self> {
         let all = [
             Self::Function,
             Self::KernelStack,
@@ -170,11 +170,11 @@ impl Record<'_> {
 
 /// What need not be the same for all readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub struct Layout {
     /// Bytes of a page: [`PAGE_BYTES`] or more.
-    pub(crate) page_bytes: usize,
+    pub page_bytes: usize,
     /// What functions return, in `funcgraph_exit`.
-    pub(crate) retval: bool,
+    pub retval: bool,
 }
 
 impl Default for Layout {
@@ -187,7 +187,7 @@ impl Default for Layout {
 }
 
 /// A page in the making.
-pub(crate) struct KernelPage<B> {
+pub struct KernelPage<B> {
     bytes: B,
     layout: Layout,
     /// Bytes of records.
@@ -198,7 +198,7 @@ pub(crate) struct KernelPage<B> {
 
 impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
     /// An empty page in `bytes`, as many as the layout says.
-    pub(crate) fn new(bytes: B, layout: Layout) -> Self {
+    pub fn new(bytes: B, layout: Layout) -> Self {
         Self {
             bytes,
             layout,
@@ -208,18 +208,18 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
     }
 
     /// Whether nothing is in it.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.used == 0
     }
 
     /// Empties it. What comes first may be earlier than what was last in it.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.used = 0;
         self.time = 0;
     }
 
     /// The page, as programs read it.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
@@ -233,7 +233,7 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
     /// Adds the records of `event`, which begins at `time` and whose call took `duration` if it has ended, both in ticks of
     /// the clock that is shown, and of its stack, if it has one: behind its `parent_ip` come `callers`. False, and nothing
     /// is added, if there is no room. `text` is what a program has written, if that is the event.
-    pub(crate) fn push(
+    pub fn push(
         &mut self,
         event: &Event,
         extras: &Extras,
@@ -266,7 +266,7 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
 
     /// The same of an event with nothing beside it, in fewer instructions if it is one of a function.
     #[inline(always)]
-    pub(crate) fn push_plain(&mut self, event: &Event, time: u64, duration: u64) -> bool {
+    pub fn push_plain(&mut self, event: &Event, time: u64, duration: u64) -> bool {
         let delta = time.saturating_sub(self.time);
         let at = PAGE_HEADER_BYTES.saturating_add(self.used);
         let is_short = event.what == What::Function && self.used != 0 && delta >> DELTA_BITS == 0;
@@ -441,7 +441,7 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
     }
 
     /// Completes the page: says how much is in it, and that `lost` events were before it. What is behind that is zero.
-    pub(crate) fn finish(&mut self, lost: u64) {
+    pub fn finish(&mut self, lost: u64) {
         let end = PAGE_HEADER_BYTES.saturating_add(self.used);
         if let Some(rest) = self.bytes.get_mut(end..) {
             rest.fill(0);

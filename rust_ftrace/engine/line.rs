@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! A line of text in the making, which takes few instructions.
 
@@ -9,10 +9,10 @@ use super::slot::Task;
 
 /// Room for a line in the making: the columns before the function take 100 bytes at their longest, and
 /// names have the rest.
-pub(crate) const ROOM: usize = 256;
+pub const ROOM: usize = 256;
 
 /// Where text goes.
-pub(crate) trait Output: Write {
+pub trait Output: Write {
     /// Writes bytes, which need not be UTF-8.
     fn write_bytes(&mut self, bytes: &[u8]) -> Result;
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! What a program writes into the trace (`trace_marker`, `trace_marker_raw`): an event with bytes, which are in slots of
 //! their own right before its own.
@@ -19,16 +19,16 @@ use super::render::{begin, Symbols, TimeUnit};
 use super::slot::{Kind, Words};
 
 /// Bytes of a slot of text.
-pub(crate) const TEXT_BYTES: usize = 14;
+pub const TEXT_BYTES: usize = 14;
 
 /// Most bytes of an event: as many as a [page](super::kernel_page) has room for, with what is before and behind them.
-pub(crate) const MAX_MARK: usize = PAGE_BYTES - PAGE_HEADER_BYTES - AROUND;
+pub const MAX_MARK: usize = PAGE_BYTES - PAGE_HEADER_BYTES - AROUND;
 /// Length (8), what all records have (8), address (8), newline and zero.
 const AROUND: usize = 26;
 
 impl Words {
     /// The slot with these bytes, at most [`TEXT_BYTES`].
-    pub(crate) fn text_slot(bytes: &[u8]) -> Self {
+    pub fn text_slot(bytes: &[u8]) -> Self {
         let at = |index: usize| u64::from(bytes.get(index).copied().unwrap_or(0));
         let three = |first| at(first) | (at(first + 1) << 8) | (at(first + 2) << 16);
         let four = |first| (three(first) | (at(first + 3) << 24)) as u32;
@@ -45,17 +45,13 @@ impl Words {
     }
 
     /// The event of `length` bytes that are in slots before it, but for its parity.
-    pub(crate) const fn mark(kind: Kind, ip: u64, time: u64, context: u32, length: u32) -> Self {
+    pub const fn mark(kind: Kind, ip: u64, time: u64, context: u32, length: u32) -> Self {
         Self::call(kind, ip, time, 0, context, length)
     }
 }
 
 /// The bytes of the event in slot `event` of a sub-buffer, of which `copy` is all but the header.
-pub(crate) fn text_at(
-    copy: &[Words],
-    event: usize,
-    length: usize,
-) -> impl Iterator<Item = u8> + '_ {
+pub fn text_at(copy: &[Words], event: usize, length: usize) -> impl Iterator<Item = u8> + '_ {
     let first = event.saturating_sub(length.div_ceil(TEXT_BYTES));
     let slots = copy.get(first..event).unwrap_or_default();
     slots
@@ -73,7 +69,7 @@ fn text_of(bytes: &[u8]) -> &[u8] {
 
 /// Writes what a mark says, without the newline at its end (`trace_print_print()` and `trace_raw_data()` of
 /// kernel/trace/trace_output.c).
-pub(crate) fn write_mark<O: Output>(out: &mut O, what: What, bytes: &[u8]) -> Result {
+pub fn write_mark<O: Output>(out: &mut O, what: What, bytes: &[u8]) -> Result {
     if what != What::RawMark {
         return out.write_bytes(text_of(bytes));
     }
@@ -88,7 +84,7 @@ pub(crate) fn write_mark<O: Output>(out: &mut O, what: What, bytes: &[u8]) -> Re
 }
 
 /// Writes the line of a mark.
-pub(crate) fn write_line<O: Output>(
+pub fn write_line<O: Output>(
     out: &mut O,
     symbols: &mut impl Symbols,
     cpu: u32,

@@ -1,12 +1,12 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! One stream of events, in the order of time, out of one per CPU.
 
 use super::decode::Event;
-use crate::shim::{AllocError, Vec};
+use crate::platform::{AllocError, Vec};
 
 /// A CPU's events, in order.
-pub(crate) trait Source {
+pub trait Source {
     /// The CPU's number.
     fn cpu(&self) -> u32;
     /// Its next event.
@@ -31,7 +31,7 @@ impl<S: Source> Head<S> {
 ///
 /// `heap` has indices of `heads`, and is a heap: no head has a smaller key than that of its parent in
 /// it, `(index - 1) / 2`.
-pub(crate) struct Merge<S> {
+pub struct Merge<S> {
     heads: Vec<Head<S>>,
     heap: Vec<usize>,
     /// The first of the heap was given out.
@@ -40,7 +40,7 @@ pub(crate) struct Merge<S> {
 
 impl<S: Source> Merge<S> {
     /// A merge of nothing.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             heads: Vec::new(),
             heap: Vec::new(),
@@ -53,7 +53,7 @@ impl<S: Source> Merge<S> {
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory; the source is dropped.
-    pub(crate) fn add(&mut self, mut source: S) -> Result<(), AllocError> {
+    pub fn add(&mut self, mut source: S) -> Result<(), AllocError> {
         if let Some(event) = source.next() {
             self.heads.push(Head { source, event })?;
             // (a head that is not in the heap does no harm)
@@ -65,7 +65,7 @@ impl<S: Source> Merge<S> {
 
     /// The next event, and where it is from.
     #[inline(always)]
-    pub(crate) fn next(&mut self) -> Option<(&S, &Event)> {
+    pub fn next(&mut self) -> Option<(&S, &Event)> {
         if core::mem::take(&mut self.given) {
             self.advance()?;
         }

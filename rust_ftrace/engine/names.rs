@@ -1,11 +1,11 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Names of addresses that were looked up before: in the kernel a look-up costs thousands of
 //! instructions, and traces name the same functions again and again.
 
 use core::ops::Range;
 
-use crate::shim::{AllocError, Vec};
+use crate::platform::{AllocError, Vec};
 
 /// Places of the first table.
 const FIRST_PLACES: usize = 256;
@@ -28,7 +28,7 @@ struct Place {
 ///
 /// - `places` has none or a power of two, at most [`MAX_PLACES`], a quarter of which are free.
 /// - Between the place that an address hashes to and the one it is at, none is free.
-pub(crate) struct Names {
+pub struct Names {
     places: Vec<Place>,
     used: usize,
     /// One name behind the other.
@@ -37,7 +37,7 @@ pub(crate) struct Names {
 
 impl Names {
     /// No names.
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self {
             places: Vec::new(),
             used: 0,
@@ -51,7 +51,7 @@ impl Names {
     }
 
     /// Where the name that was kept for `address` is, for [`Names::text`].
-    pub(crate) fn find(&self, address: u64) -> Option<Range<usize>> {
+    pub fn find(&self, address: u64) -> Option<Range<usize>> {
         let mask = self.places.len().wrapping_sub(1);
         let mut index = Self::hash(address);
         loop {
@@ -68,7 +68,7 @@ impl Names {
     }
 
     /// A name that was found, and is still kept.
-    pub(crate) fn text(&self, found: Range<usize>) -> &[u8] {
+    pub fn text(&self, found: Range<usize>) -> &[u8] {
         self.text.get(found).unwrap_or_default()
     }
 
@@ -77,7 +77,7 @@ impl Names {
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory; nothing more is found then than before.
-    pub(crate) fn keep(&mut self, address: u64, name: &[u8]) -> Result<(), AllocError> {
+    pub fn keep(&mut self, address: u64, name: &[u8]) -> Result<(), AllocError> {
         if self.used >= self.places.len() / 4 * 3 {
             if self.places.len() == MAX_PLACES {
                 return Ok(());
@@ -107,7 +107,7 @@ impl Names {
     }
 
     /// Forgets all names, but keeps the memory.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         if self.used != 0 {
             self.places.fill(Place::default());
         }

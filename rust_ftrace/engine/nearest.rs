@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Names that somebody may have meant who wrote one that there is not.
 //!
@@ -53,7 +53,7 @@ struct Word<'a> {
 /// # Invariants
 ///
 /// `best` is sorted by distance, what is free comes last, and no name is there twice.
-pub(crate) struct Nearest<'a> {
+pub struct Nearest<'a> {
     wanted: &'a [u8],
     letters: u64,
     words: [Word<'a>; MAX_WORDS],
@@ -62,7 +62,7 @@ pub(crate) struct Nearest<'a> {
 
 impl<'a> Nearest<'a> {
     /// None yet.
-    pub(crate) fn to(wanted: &'a [u8]) -> Self {
+    pub fn to(wanted: &'a [u8]) -> Self {
         let mut places = [Word::default(); MAX_WORDS];
         for (place, text) in places.iter_mut().zip(words(wanted)) {
             *place = Word {
@@ -81,7 +81,7 @@ impl<'a> Nearest<'a> {
     /// Remembers `name` if it is nearer than others; of those that are as near, the first.
     ///
     /// Takes time proportional to the length of `name`.
-    pub(crate) fn offer(&mut self, name: &'a [u8]) {
+    pub fn offer(&mut self, name: &'a [u8]) {
         let Some(distance) = self.distance(name) else {
             return;
         };
@@ -126,7 +126,7 @@ impl<'a> Nearest<'a> {
     }
 
     /// The names, the nearest first.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &'a [u8]> + '_ {
+    pub fn names(&self) -> impl Iterator<Item = &'a [u8]> + '_ {
         self.best.iter().flatten().map(|near| near.name)
     }
 }

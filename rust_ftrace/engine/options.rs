@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! The options of `options/` and `trace_options`: their names, and which are on.
 //!
@@ -10,16 +10,16 @@ macro_rules! options {
         /// An option.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
-        pub(crate) enum TraceOption {
+        pub enum TraceOption {
             $($(#[$doc])* $option,)*
         }
 
         impl TraceOption {
             /// All of them, in the order of `trace_options`.
-            pub(crate) const ALL: &[Self] = &[$(Self::$option,)*];
+            pub const ALL: &[Self] = &[$(Self::$option,)*];
 
             /// What it is called.
-            pub(crate) const fn name(self) -> &'static str {
+            pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$option => $name,)*
                 }
@@ -112,11 +112,11 @@ options! {
 
 /// Which options are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Options(pub(crate) u64);
+pub struct Options(pub u64);
 
 impl Options {
     /// As it is at the start.
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         let mut bits = 0;
         let mut index = 0;
         while index < TraceOption::ALL.len() {
@@ -129,12 +129,12 @@ impl Options {
     }
 
     /// Whether `option` is on.
-    pub(crate) const fn has(self, option: TraceOption) -> bool {
+    pub const fn has(self, option: TraceOption) -> bool {
         self.0 & option.bit() != 0
     }
 
     /// The same with `option` on or off.
-    pub(crate) const fn with(self, option: TraceOption, on: bool) -> Self {
+    pub const fn with(self, option: TraceOption, on: bool) -> Self {
         match on {
             true => Self(self.0 | option.bit()),
             false => Self(self.0 & !option.bit()),
@@ -145,7 +145,7 @@ impl Options {
 impl TraceOption {
     /// Those that new instances have as the top one has them, as `trace_flags` of tracefs's have. The others are of
     /// tracers, or off at first.
-    pub(crate) const INHERITED: [Self; 16] = [
+    pub const INHERITED: [Self; 16] = [
         Self::PrintParent,
         Self::SymOffset,
         Self::SymAddr,
@@ -169,7 +169,7 @@ impl TraceOption {
     }
 
     /// What a word written to `trace_options` means: an option's name, or that with `no` before it.
-    pub(crate) fn parse(word: &[u8]) -> Option<(Self, bool)> {
+    pub fn parse(word: &[u8]) -> Option<(Self, bool)> {
         let find = |name: &[u8]| {
             let mut all = Self::ALL.iter().copied();
             all.find(|option| option.name().as_bytes() == name)

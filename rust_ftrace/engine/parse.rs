@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! What people write into files of one value: numbers, switches, words.
 //!
@@ -6,7 +6,7 @@
 
 /// Why something is no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ParseError {
+pub enum ParseError {
     /// It is none, or means nothing here.
     Invalid,
     /// It does not fit.
@@ -20,7 +20,7 @@ pub(crate) enum ParseError {
 ///
 /// - [`ParseError::Range`] if the digits do not fit, whatever follows them.
 /// - [`ParseError::Invalid`] if it is no number.
-pub(crate) fn parse_number(value: &[u8]) -> Result<u64, ParseError> {
+pub fn parse_number(value: &[u8]) -> Result<u64, ParseError> {
     let value = c_string(value);
     digits(value.strip_prefix(b"+").unwrap_or(value), 10)
 }
@@ -31,7 +31,7 @@ pub(crate) fn parse_number(value: &[u8]) -> Result<u64, ParseError> {
 /// # Errors
 ///
 /// As for [`parse_number`].
-pub(crate) fn parse_any_base(value: &[u8]) -> Result<u64, ParseError> {
+pub fn parse_any_base(value: &[u8]) -> Result<u64, ParseError> {
     let value = c_string(value);
     let value = value.strip_prefix(b"+").unwrap_or(value);
     match value {
@@ -48,7 +48,7 @@ pub(crate) fn parse_any_base(value: &[u8]) -> Result<u64, ParseError> {
 /// # Errors
 ///
 /// As for [`parse_number`]; other numbers are [`ParseError::Invalid`].
-pub(crate) fn parse_bool(value: &[u8]) -> Result<bool, ParseError> {
+pub fn parse_bool(value: &[u8]) -> Result<bool, ParseError> {
     match parse_number(value)? {
         0 => Ok(false),
         1 => Ok(true),
@@ -57,7 +57,7 @@ pub(crate) fn parse_bool(value: &[u8]) -> Result<bool, ParseError> {
 }
 
 /// A word without the white space around it.
-pub(crate) fn parse_word(value: &[u8]) -> &[u8] {
+pub fn parse_word(value: &[u8]) -> &[u8] {
     c_string(value).trim_ascii()
 }
 

@@ -1,34 +1,34 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Words of a list that mean functions of modules which are not loaded (`name:mod:module`): kept until they are.
 
 use super::filter::Selector;
-use crate::shim::{AllocError, Vec};
+use crate::platform::{AllocError, Vec};
 
 /// The words, the newest first.
-pub(crate) struct PendingWords {
+pub struct PendingWords {
     /// With a new line behind each.
     text: Vec<u8>,
 }
 
 impl PendingWords {
     /// None.
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self { text: Vec::new() }
     }
 
     /// Whether there are none.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
     /// All of them, with a new line behind each.
-    pub(crate) fn text(&self) -> &[u8] {
+    pub fn text(&self) -> &[u8] {
         &self.text
     }
 
     /// All of them.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.text
             .split(|&byte| byte == b'\n')
             .filter(|word| !word.is_empty())
@@ -46,7 +46,7 @@ impl PendingWords {
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory.
-    pub(crate) fn filtered(&self, keeps: impl Fn(&[u8]) -> bool) -> Result<Self, AllocError> {
+    pub fn filtered(&self, keeps: impl Fn(&[u8]) -> bool) -> Result<Self, AllocError> {
         let mut new = Self::new();
         for word in self.iter().filter(|word| keeps(word)) {
             new.push(word)?;
@@ -59,7 +59,7 @@ impl PendingWords {
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory.
-    pub(crate) fn with(&self, word: &[u8]) -> Result<Self, AllocError> {
+    pub fn with(&self, word: &[u8]) -> Result<Self, AllocError> {
         let mut new = Self::new();
         new.push(word)?;
         for other in self.iter().filter(|other| *other != word) {
@@ -74,7 +74,7 @@ impl PendingWords {
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory.
-    pub(crate) fn without(&self, selector: &Selector<'_>) -> Result<Option<Self>, AllocError> {
+    pub fn without(&self, selector: &Selector<'_>) -> Result<Option<Self>, AllocError> {
         let is_meant = |word: &[u8]| {
             Selector::parse(word).is_ok_and(|old| {
                 old.module == selector.module
@@ -89,6 +89,6 @@ impl PendingWords {
 }
 
 /// Whether `word` waits for `module`.
-pub(crate) fn waits_for(word: &[u8], module: &[u8]) -> bool {
+pub fn waits_for(word: &[u8], module: &[u8]) -> bool {
     Selector::parse(word).is_ok_and(|selector| selector.is_of_module(module))
 }

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Sets of process IDs, which the hook looks at for every call.
 //!
@@ -15,10 +15,10 @@
 
 use super::filter::words;
 use super::parse::{parse_any_base, ParseError};
-use crate::shim::{AllocError, LazyWords, Table, Word, LAZY_WORDS};
+use crate::platform::{AllocError, LazyWords, Table, Word, LAZY_WORDS};
 
 /// IDs are below this (PID_MAX_LIMIT of a 64-bit kernel). The idle tasks have 0.
-pub(crate) const PID_LIMIT: u32 = 4 << 20;
+pub const PID_LIMIT: u32 = 4 << 20;
 
 /// Bits of a part.
 const CHUNK_BITS: u32 = LAZY_WORDS as u32 * u64::BITS;
@@ -26,13 +26,13 @@ const CHUNKS: usize = (PID_LIMIT / CHUNK_BITS) as usize;
 
 /// A set of process IDs. One thread may [edit](PidSet::assign) it while others look, or tell it of tasks that
 /// [come](PidSet::forked) and [go](PidSet::freed).
-pub(crate) struct PidSet {
+pub struct PidSet {
     chunks: Table<LazyWords, CHUNKS>,
 }
 
 /// Why a word is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub enum Refusal {
     /// It is no number.
     NotANumber,
     /// No task can have this ID.
@@ -43,7 +43,7 @@ pub(crate) enum Refusal {
 
 impl Refusal {
     /// A sentence for people.
-    pub(crate) const fn text(self) -> &'static str {
+    pub const fn text(self) -> &'static str {
         match self {
             Self::NotANumber => "Not a process ID",
             Self::TooLarge => "No process can have such an ID",
@@ -54,7 +54,7 @@ impl Refusal {
 
 /// Why words are not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// The word at this byte is refused.
     Word(usize, Refusal),
     /// There is no memory.
@@ -82,7 +82,7 @@ fn parse(word: &[u8]) -> Result<(bool, u32), Refusal> {
 }
 
 /// Whether `word` is good, or can become so by what follows: for words that come in parts.
-pub(crate) fn is_beginning(word: &[u8]) -> bool {
+pub fn is_beginning(word: &[u8]) -> bool {
     // A digit can follow everything that anything can follow. (so many zeroes are nobody's)
     let mut longer = [b'0'; 32];
     let longer = longer.get_mut(..=word.len());
@@ -102,7 +102,7 @@ impl PidSet {
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory.
-    pub(crate) fn new() -> Result<Self, AllocError> {
+    pub fn new() -> Result<Self, AllocError> {
         Ok(Self {
             chunks: Table::new(LazyWords::new)?,
         })
@@ -110,7 +110,7 @@ impl PidSet {
 
     /// Whether `pid`, which is below [`PID_LIMIT`], is in the set.
     #[inline(always)]
-    pub(crate) fn contains(&self, pid: u32) -> bool {
+    pub fn contains(&self, pid: u32) -> bool {
         let word = self.chunk(pid).load((pid / u64::BITS) as usize);
         (word >> (pid % u64::BITS)) & 1 != 0
     }
@@ -144,7 +144,7 @@ impl PidSet {
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory at once.
-    pub(crate) fn forked(&self, parent: u32, child: u32) -> Result<(), AllocError> {
+    pub fn forked(&self, parent: u32, child: u32) -> Result<(), AllocError> {
         if self.contains(parent) {
             self.chunk(child).get_or_make_now()?;
             self.put(child, true)?;
@@ -153,7 +153,7 @@ impl PidSet {
     }
 
     /// Takes `pid` out. Does not sleep.
-    pub(crate) fn freed(&self, pid: u32) {
+    pub fn freed(&self, pid: u32) {
         if self.contains(pid) {
             // (only what is put in can want memory)
             let _ = self.put(pid, false);
@@ -183,19 +183,19 @@ impl PidSet {
     }
 
     /// Number of IDs.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.words()
             .map(|(_, word)| word.load_relaxed().count_ones() as usize)
             .sum()
     }
 
     /// Whether there are none.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.words().all(|(_, word)| word.load_relaxed() == 0)
     }
 
     /// The smallest ID that is `from` or larger.
-    pub(crate) fn next(&self, from: u32) -> Option<u32> {
+    pub fn next(&self, from: u32) -> Option<u32> {
         self.words_from(from).find_map(|(first, word)| {
             let wanted = u64::MAX.checked_shl(from.saturating_sub(first))?;
             let bits = word.load_relaxed() & wanted;
@@ -204,7 +204,7 @@ impl PidSet {
     }
 
     /// Bytes of memory.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let words = self.words().count();
         core::mem::size_of_val(&*self.chunks) + words * core::mem::size_of::<Word>()
     }
@@ -215,7 +215,7 @@ impl PidSet {
     /// # Errors
     ///
     /// The first word that is wrong, or want of memory.
-    pub(crate) fn edited(&self, text: &[u8], replace: bool) -> Result<Self, Failure> {
+    pub fn edited(&self, text: &[u8], replace: bool) -> Result<Self, Failure> {
         let new = match replace {
             true => Self::new()?,
             false => self.duplicate()?,
@@ -233,7 +233,7 @@ impl PidSet {
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory; nothing is changed then.
-    pub(crate) fn assign(&self, new: &Self) -> Result<(), AllocError> {
+    pub fn assign(&self, new: &Self) -> Result<(), AllocError> {
         for (first, word) in new.words() {
             if word.load_relaxed() != 0 {
                 self.chunk(first).get_or_make()?;
@@ -254,7 +254,7 @@ impl PidSet {
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory; nothing is changed then.
-    pub(crate) fn change(&self, base: &Self, new: &Self) -> Result<(), AllocError> {
+    pub fn change(&self, base: &Self, new: &Self) -> Result<(), AllocError> {
         for (first, word) in new.words() {
             if word.load_relaxed() != 0 {
                 self.chunk(first).get_or_make()?;
@@ -274,7 +274,7 @@ impl PidSet {
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory.
-    pub(crate) fn duplicate(&self) -> Result<Self, AllocError> {
+    pub fn duplicate(&self) -> Result<Self, AllocError> {
         let new = Self::new()?;
         new.assign(self)?;
         Ok(new)

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! The profile: how often functions were called and how long that took, counted by each CPU in a table of its
 //! own. Every count is one instruction without a lock, which interrupts and NMIs come before or after.
@@ -12,7 +12,7 @@ use core::ops::Deref;
 
 use super::duration;
 use super::line::{Line, Output};
-use crate::shim::{local_add_wide, AllocError, Vec, Word};
+use crate::platform::{local_add_wide, AllocError, Vec, Word};
 
 /// 2^32 divided by the golden ratio: addresses that lie close together are spread well by it.
 const SPREAD: u32 = 0x9e37_79b9;
@@ -25,7 +25,7 @@ const SPREAD: u32 = 0x9e37_79b9;
 /// - A slot is free, 0, or has the lower half of a function's address in its lower half, and in its upper half
 ///   an index of `ips`.
 /// - Between the slot that an address hashes to and the one it is in, none is free.
-pub(crate) struct Places {
+pub struct Places {
     slots: Vec<u64>,
     shift: u32,
     /// By number. 0: not in `slots`.
@@ -39,7 +39,7 @@ impl Places {
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory.
-    pub(crate) fn new(ips: Vec<usize>) -> Result<Self, AllocError> {
+    pub fn new(ips: Vec<usize>) -> Result<Self, AllocError> {
         let size = ips.len().saturating_mul(2).max(2).next_power_of_two();
         let mut slots = Vec::new();
         for _ in 0..size {
@@ -84,7 +84,7 @@ impl Places {
 
     /// The number of the function at `ip`.
     #[inline(always)]
-    pub(crate) fn find(&self, ip: u64) -> Option<usize> {
+    pub fn find(&self, ip: u64) -> Option<usize> {
         let key = ip as u32;
         let start = self.start(key);
         let slot = *self.slots.get(start)?;
@@ -112,12 +112,12 @@ impl Places {
     }
 
     /// The functions by their numbers; 0 for one that has gone.
-    pub(crate) fn ips(&self) -> &[usize] {
+    pub fn ips(&self) -> &[usize] {
         &self.ips
     }
 
     /// Bytes of memory.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         size_of_val(&*self.slots).wrapping_add(size_of_val(&*self.ips))
     }
 }
@@ -129,7 +129,7 @@ impl Places {
 /// # Errors
 ///
 /// [`AllocError`] if there is no memory.
-pub(crate) fn numbered(
+pub fn numbered(
     old: &[usize],
     new: impl Iterator<Item = usize>,
     back: &[(usize, usize)],
@@ -168,7 +168,7 @@ struct Record {
 }
 
 /// What a CPU counts.
-pub(crate) struct Table<P> {
+pub struct Table<P> {
     places: P,
     records: Vec<Record>,
     /// Tells apart the calls of different times: in the upper half.
@@ -182,7 +182,7 @@ impl<P: Deref<Target = Places>> Table<P> {
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory.
-    pub(crate) fn new(places: P, session: u32) -> Result<Self, AllocError> {
+    pub fn new(places: P, session: u32) -> Result<Self, AllocError> {
         let mut records = Vec::new();
         for _ in 0..places.ips().len() {
             records.push(Record {
@@ -203,7 +203,7 @@ impl<P: Deref<Target = Places>> Table<P> {
     ///
     /// To be called on the table's CPU, with preemption off.
     #[inline(always)]
-    pub(crate) fn enter(&self, ip: u64) -> Option<u64> {
+    pub fn enter(&self, ip: u64) -> Option<u64> {
         let number = self.places.find(ip)?;
         self.records.get(number)?.hits.local_add(1);
         Some(self.session | number as u64)
@@ -213,7 +213,7 @@ impl<P: Deref<Target = Places>> Table<P> {
     ///
     /// As for [`Table::enter`]; it may have been entered on another CPU.
     #[inline(always)]
-    pub(crate) fn leave(&self, call: u64, time: u64) {
+    pub fn leave(&self, call: u64, time: u64) {
         // (what is of another session is no number of a function any more)
         if let Some(record) = self.records.get((call ^ self.session) as usize) {
             record.time.local_add(time);
@@ -223,7 +223,7 @@ impl<P: Deref<Target = Places>> Table<P> {
     }
 
     /// What was counted for the function with this number, more or less if that goes on now.
-    pub(crate) fn totals(&self, number: usize) -> Totals {
+    pub fn totals(&self, number: usize) -> Totals {
         let Some(record) = self.records.get(number) else {
             return Totals::default();
         };
@@ -236,30 +236,30 @@ impl<P: Deref<Target = Places>> Table<P> {
     }
 
     /// The places of the functions.
-    pub(crate) fn places(&self) -> &P {
+    pub fn places(&self) -> &P {
         &self.places
     }
 
     /// Bytes of memory, without the places.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         size_of_val(&*self.records)
     }
 }
 
 /// What is known of a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
+pub struct Totals {
     /// How often it was entered.
-    pub(crate) hits: u64,
+    pub hits: u64,
     /// How long all its calls took that have returned.
-    pub(crate) time: u64,
+    pub time: u64,
     /// The squares of how long each took.
-    pub(crate) squares: u128,
+    pub squares: u128,
 }
 
 impl Totals {
     /// With what is known from elsewhere.
-    pub(crate) fn plus(self, other: Self) -> Self {
+    pub fn plus(self, other: Self) -> Self {
         Self {
             hits: self.hits.wrapping_add(other.hits),
             time: self.time.wrapping_add(other.time),
@@ -268,12 +268,12 @@ impl Totals {
     }
 
     /// How long a call took on average.
-    pub(crate) fn average(&self) -> u64 {
+    pub fn average(&self) -> u64 {
         self.time.checked_div(self.hits).unwrap_or(0)
     }
 
     /// The sample variance: `1/(n * (n-1)) * (n * sum of squares - square of sum)`.
-    pub(crate) fn variance(&self) -> u128 {
+    pub fn variance(&self) -> u128 {
         let (Some(mean), Some(rest)) = (
             self.time.checked_div(self.hits),
             self.time.checked_rem(self.hits),
@@ -313,7 +313,7 @@ fn divide(value: u128, by: u64) -> u128 {
 }
 
 /// What stands above the columns.
-pub(crate) const HEADER: &str = concat!(
+pub const HEADER: &str = concat!(
     "  Function                               Hit    Time            Avg             s^2\n",
     "  --------                               ---    ----            ---             ---\n",
 );
@@ -322,7 +322,7 @@ pub(crate) const HEADER: &str = concat!(
 const NAME_WIDTH: usize = 30;
 
 /// Writes the line of a function; `to_ns` says how many ns some ticks are.
-pub(crate) fn write_row(
+pub fn write_row(
     out: &mut impl Output,
     name: &[u8],
     totals: &Totals,
@@ -356,6 +356,6 @@ pub(crate) fn write_row(
 }
 
 /// Writes a function's address, for one whose name is not known any more.
-pub(crate) fn write_address(out: &mut dyn Write, ip: usize) -> FmtResult {
+pub fn write_address(out: &mut dyn Write, ip: usize) -> FmtResult {
     write!(out, "{ip:#x}")
 }

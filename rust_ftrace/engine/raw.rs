@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! The format of `per_cpu/cpuN/raw`: records of slots as the ring has them, each behind a header that says
 //! all that is needed to decode it alone. docs/raw-format.md describes it for those who read it.
@@ -29,34 +29,32 @@
 use super::consumer::Chunk;
 
 /// What a header begins with: `RFTR`.
-pub(crate) const MAGIC: [u8; 4] = *b"RFTR";
+pub const MAGIC: [u8; 4] = *b"RFTR";
 /// The format's version. It changes when an old decoder would go wrong.
-pub(crate) const VERSION: u16 = 3;
+pub const VERSION: u16 = 3;
 /// Bytes of a header.
-pub(crate) const HEADER_BYTES: usize = 96;
+pub const HEADER_BYTES: usize = 96;
 
 /// Flag: converted times are in ns.
-pub(crate) const FLAG_NS: u32 = 1 << 0;
+pub const FLAG_NS: u32 = 1 << 0;
 
 /// How stamps become times: `(stamp * mult >> shift) + offset`, modulo 2^64, the product of 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TimeFormat {
+pub struct TimeFormat {
     /// Place of the clock in `trace_clock`.
-    pub(crate) clock: u32,
+    pub clock: u32,
     /// Whether times are in ns.
-    pub(crate) is_ns: bool,
-    pub(crate) mult: u32,
-    pub(crate) shift: u32,
-    pub(crate) offset: u64,
+    pub is_ns: bool,
+    /// The factor; 1 where stamps are times.
+    pub mult: u32,
+    /// Bits to shift to the right by.
+    pub shift: u32,
+    /// Added at the end.
+    pub offset: u64,
 }
 
 /// Fills the header of a record of `chunk`, of `cpu`.
-pub(crate) fn fill_header(
-    bytes: &mut [u8; HEADER_BYTES],
-    chunk: &Chunk,
-    cpu: u32,
-    time: &TimeFormat,
-) {
+pub fn fill_header(bytes: &mut [u8; HEADER_BYTES], chunk: &Chunk, cpu: u32, time: &TimeFormat) {
     let task = &chunk.decoder.task;
     let flags = if time.is_ns { FLAG_NS } else { 0 };
     let mut header = Bytes { bytes, length: 0 };

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Reading a ring without disturbing its writer: copy a sub-buffer, check that it was not
 //! overtaken, decode.
@@ -8,19 +8,19 @@ use super::decode::{Decoder, Event, Extras, Group, What};
 use super::mark::text_at;
 use super::ring::{parity_of, Head, Ring, Slot, Storage, LAPS};
 use super::slot::{Words, PARITY};
-use crate::shim::{fence_acquire, spin_hint};
+use crate::platform::{fence_acquire, spin_hint};
 
 /// What a ring holds at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Extent {
+pub struct Extent {
     /// The oldest sub-buffer that is not overwritten, 0 if nothing was ever written.
-    pub(crate) oldest: u64,
+    pub oldest: u64,
     /// The sub-buffer being written.
-    pub(crate) newest: u64,
+    pub newest: u64,
     /// Index of the oldest event, which is also the number of events overwritten.
-    pub(crate) first_event: u64,
+    pub first_event: u64,
     /// Number of events ever written.
-    pub(crate) end_event: u64,
+    pub end_event: u64,
 }
 
 /// What came of copying a sub-buffer.
@@ -91,7 +91,7 @@ impl<S: Storage> Ring<S> {
     }
 
     /// What the ring holds now; nothing, if a writer was faster than this every time.
-    pub(crate) fn extent(&self) -> Extent {
+    pub fn extent(&self) -> Extent {
         self.try_extent().unwrap_or_default()
     }
 
@@ -224,21 +224,21 @@ impl Place {
 }
 
 /// What the last event has beside it.
-pub(crate) struct Beside<'a, B>(pub(super) &'a Window<B>);
+pub struct Beside<'a, B>(pub(super) &'a Window<B>);
 
 impl<'a, B: AsRef<[Words]> + AsMut<[Words]>> Beside<'a, B> {
     /// All but what is of no fixed length.
-    pub(crate) fn extras(&self) -> &'a Extras {
+    pub fn extras(&self) -> &'a Extras {
         self.0.extras()
     }
 
     /// The return addresses behind its `parent_ip`, if its stack was recorded.
-    pub(crate) fn stack(&self) -> impl Iterator<Item = u64> + 'a {
+    pub fn stack(&self) -> impl Iterator<Item = u64> + 'a {
         self.0.stack(self.0.extras())
     }
 
     /// What a program has written, if that is the event.
-    pub(crate) fn text(&self) -> impl Iterator<Item = u8> + 'a {
+    pub fn text(&self) -> impl Iterator<Item = u8> + 'a {
         self.0.text(self.0.extras(), self.0.place.decoded)
     }
 }
@@ -396,13 +396,13 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Window<B> {
 
 /// Reads a ring's events in order, from the oldest to the last one that was there when the cursor
 /// was made, and takes none out.
-pub(crate) struct Cursor<B>(Window<B>);
+pub struct Cursor<B>(Window<B>);
 
 impl<B: AsRef<[Words]> + AsMut<[Words]>> Cursor<B> {
     /// A cursor over what `ring` holds now, without the events before index `from`.
     ///
     /// `copy` must have room for a sub-buffer less one slot.
-    pub(crate) fn new<S: Storage>(ring: &Ring<S>, copy: B, from: u64) -> Self {
+    pub fn new<S: Storage>(ring: &Ring<S>, copy: B, from: u64) -> Self {
         let extent = ring.extent();
         Self(Window {
             copy,
@@ -420,7 +420,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Cursor<B> {
 
     /// The next event; `None` at the end.
     #[inline(always)]
-    pub(crate) fn next<S: Storage>(&mut self, ring: &Ring<S>) -> Option<Event> {
+    pub fn next<S: Storage>(&mut self, ring: &Ring<S>) -> Option<Event> {
         while self.0.place.event < self.0.until {
             if let Some(event) = self.0.decode() {
                 return Some(event);
@@ -431,17 +431,17 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Cursor<B> {
     }
 
     /// What the last event has beside it.
-    pub(crate) fn extras(&self) -> &Extras {
+    pub fn extras(&self) -> &Extras {
         self.0.extras()
     }
 
     /// The return addresses behind the `parent_ip` of the last event, if its stack was recorded.
-    pub(crate) fn stack(&self) -> impl Iterator<Item = u64> + '_ {
+    pub fn stack(&self) -> impl Iterator<Item = u64> + '_ {
         self.0.stack(self.0.extras())
     }
 
     /// What a program has written, if that is the last event.
-    pub(crate) fn text(&self) -> impl Iterator<Item = u8> + '_ {
+    pub fn text(&self) -> impl Iterator<Item = u8> + '_ {
         self.0.text(self.0.extras(), self.0.place.decoded)
     }
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Events as text, in the format of tracefs's `trace` (kernel/trace/trace.c, trace_output.c).
 
@@ -13,7 +13,7 @@ use super::line::{append, Line, Output};
 use super::slot::Task;
 
 /// Gives addresses their names.
-pub(crate) trait Symbols {
+pub trait Symbols {
     /// The name of the function that `address` lies in, without offset, as `name` or
     /// `name [module]`; the address in hex if none is known.
     fn name(&mut self, address: u64) -> &[u8];
@@ -24,7 +24,7 @@ pub(crate) trait Symbols {
 
 /// The unit that a trace clock counts in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TimeUnit {
+pub enum TimeUnit {
     /// Shown as seconds and microseconds.
     Nanoseconds,
     /// Shown as a plain number.
@@ -33,17 +33,17 @@ pub(crate) enum TimeUnit {
 
 /// What the header says of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Totals {
+pub struct Totals {
     /// Events that are still there.
-    pub(crate) present: u64,
+    pub present: u64,
     /// Events written since the buffer was cleared.
-    pub(crate) written: u64,
+    pub written: u64,
     /// CPUs that are online.
-    pub(crate) cpus: u32,
+    pub cpus: u32,
 }
 
 /// Writes the lines that begin with `#`.
-pub(crate) fn write_header(
+pub fn write_header(
     out: &mut dyn Write,
     tracer: &str,
     totals: &Totals,
@@ -77,12 +77,12 @@ pub(crate) fn write_header(
 }
 
 /// Writes that `lost` events of `cpu` were overwritten before they could be read.
-pub(crate) fn write_lost(out: &mut dyn Write, cpu: u32, lost: u64) -> Result {
+pub fn write_lost(out: &mut dyn Write, cpu: u32, lost: u64) -> Result {
     writeln!(out, "CPU:{cpu} [LOST {lost} EVENTS]")
 }
 
 /// Writes that `task` was in `function` already when its events begin here.
-pub(crate) fn write_rootless(out: &mut dyn Output, task: &Task, function: &[u8]) -> Result {
+pub fn write_rootless(out: &mut dyn Output, task: &Task, function: &[u8]) -> Result {
     let mut name = [0; 16];
     let pid = task.pid();
     out.write_str("##### ")?;
@@ -96,12 +96,12 @@ pub(crate) fn write_rootless(out: &mut dyn Output, task: &Task, function: &[u8])
 }
 
 /// Writes that the events of `cpu` begin here, later than those of others.
-pub(crate) fn write_cpu_started(out: &mut dyn Write, cpu: u32) -> Result {
+pub fn write_cpu_started(out: &mut dyn Write, cpu: u32) -> Result {
     writeln!(out, "##### CPU {cpu} buffer started ####")
 }
 
 /// Writes a time in its unit: seconds and microseconds, or a number.
-pub(crate) fn write_time(out: &mut dyn Output, time: (u64, TimeUnit)) -> Result {
+pub fn write_time(out: &mut dyn Output, time: (u64, TimeUnit)) -> Result {
     let mut line = Line::new(out.room()?);
     line.time(time, 1);
     let length = line.length();
@@ -124,18 +124,18 @@ pub(super) fn begin(line: &mut Line<'_>, cpu: u32, event: &Event, time: (u64, Ti
 
 /// What an entry's line has that not all have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shown<'a> {
+pub struct Shown<'a> {
     /// The depth, in a column of its own.
-    pub(crate) depth: Option<usize>,
+    pub depth: Option<usize>,
     /// How many levels to the right the function is.
-    pub(crate) indent: usize,
+    pub indent: usize,
     /// The arguments, behind its name.
-    pub(crate) args: &'a [u8],
+    pub args: &'a [u8],
 }
 
 /// Writes one function entry; `time` in `unit`.
 #[inline(always)]
-pub(crate) fn write_entry<O: Output>(
+pub fn write_entry<O: Output>(
     out: &mut O,
     symbols: &mut impl Symbols,
     cpu: u32,

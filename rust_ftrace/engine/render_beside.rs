@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! What was recorded beside an event, as text in ftrace's format: its stack (`trace_stack_print()` of
 //! kernel/trace/trace_output.c) and its arguments (`print_function_args()` there).
@@ -11,7 +11,7 @@ use super::line::{append, Line, Output};
 use super::render::{begin, Symbols, TimeUnit};
 
 /// Writes an event's stack: the function, its caller, and `callers`, the return addresses behind that.
-pub(crate) fn write_stack<O: Output>(
+pub fn write_stack<O: Output>(
     out: &mut O,
     symbols: &mut impl Symbols,
     cpu: u32,
@@ -36,7 +36,7 @@ pub(crate) fn write_stack<O: Output>(
 }
 
 /// Writes what a function was called with, whose parameters are not known: all registers in which they may be.
-pub(crate) fn write_registers(out: &mut dyn Write, args: &[u64; ARGS]) -> Result {
+pub fn write_registers(out: &mut dyn Write, args: &[u64; ARGS]) -> Result {
     let mut separator = "(";
     for value in args {
         write!(out, "{separator}{value:#x}")?;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Call depth from entries alone: each task's stacks are played back. docs/depth.md tells what follows
 //! for certain and what is a guess.
@@ -15,11 +15,11 @@ use super::call_sites::{CallSites, Code, Role};
 use super::context::{Context, Level, IRQS_ON, SOFTIRQ, STACK_BITS};
 use super::decode::Event;
 use super::frames::{Caller, Frame, Frames};
-use crate::shim::{AllocError, Vec};
+use crate::platform::{AllocError, Vec};
 
 /// Most tasks that are remembered. Beyond, the one that was seen longest ago is forgotten: if it is not
 /// gone, it begins anew.
-pub(crate) const MAX_TASKS: usize = 1024;
+pub const MAX_TASKS: usize = 1024;
 
 /// The stacks that a task's entries may be on, each on top of those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,16 +211,16 @@ impl TaskFrames {
 
 /// What the replay says of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Entered {
+pub struct Entered {
     /// Its depth, 0 for the outermost.
-    pub(crate) depth: usize,
+    pub depth: usize,
     /// Where the function begins that called it, if its entry should be there and is not; 0 if not. Said of
     /// the first entry that is known of a task.
-    pub(crate) missing: u64,
+    pub missing: u64,
 }
 
 /// The stacks of all tasks, as far as the events tell.
-pub(crate) struct Replay {
+pub struct Replay {
     /// In no order.
     tasks: Vec<TaskFrames>,
     /// Which is whose, in the order of keys.
@@ -237,7 +237,7 @@ pub(crate) struct Replay {
 
 impl Replay {
     /// Nothing is known. A task's stack has `stack_bytes`, a power of two, and is aligned to that.
-    pub(crate) const fn new(stack_bytes: u32) -> Self {
+    pub const fn new(stack_bytes: u32) -> Self {
         Self {
             tasks: Vec::new(),
             keys: Vec::new(),
@@ -254,7 +254,7 @@ impl Replay {
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory.
-    pub(crate) fn skip(&mut self, cpu: u32) -> Result<(), AllocError> {
+    pub fn skip(&mut self, cpu: u32) -> Result<(), AllocError> {
         self.gaps = self.gaps.wrapping_add(1);
         let found = self.gaps_of_cpus.iter_mut().find(|known| known.0 == cpu);
         match found {
@@ -277,7 +277,7 @@ impl Replay {
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory for another frame.
-    pub(crate) fn enter(
+    pub fn enter(
         &mut self,
         cpu: u32,
         event: &Event,

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! The ring of one CPU: who writes, how, and what a reader may rely on.
 //!
@@ -57,14 +57,14 @@ mod cold;
 mod group;
 
 use super::slot::{is_text_address, Task, Words, PARITY, SLOT_BYTES, TIME_BITS};
-use crate::shim::Word;
+use crate::platform::Word;
 
 #[allow(unused_imports)] // (the host names it in tests only)
-pub(crate) use self::call::OpenCall;
+pub use self::call::OpenCall;
 
 /// A slot in the ring's memory.
 #[repr(C)]
-pub(crate) struct Slot(pub(crate) Word, pub(crate) Word);
+pub struct Slot(pub Word, pub Word);
 
 /// The memory of a ring.
 ///
@@ -72,7 +72,7 @@ pub(crate) struct Slot(pub(crate) Word, pub(crate) Word);
 ///
 /// `slots` returns the same slice every time, and it stays where it is while `self` lives, also
 /// when `self` moves.
-pub(crate) unsafe trait Storage {
+pub unsafe trait Storage {
     /// The slots, zeroed when handed to [`Ring::new`].
     fn slots(&self) -> &[Slot];
 
@@ -90,16 +90,16 @@ pub(crate) unsafe trait Storage {
 
 /// The call of a function, as the hook sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Call {
+pub struct Call {
     /// Address of the traced function's ftrace location; always a text address.
-    pub(crate) ip: u64,
+    pub ip: u64,
     /// Address it will return to.
-    pub(crate) parent_ip: u64,
+    pub parent_ip: u64,
 }
 
 /// What an event needs beside that. Asked for only where it is used, so that a hook need not have it
 /// ready.
-pub(crate) trait Caller: Copy {
+pub trait Caller: Copy {
     /// Ticks of the clock, never fewer than before on this CPU.
     fn now(&self) -> u64;
 
@@ -120,7 +120,7 @@ pub(crate) trait Caller: Copy {
 
 /// What became of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// It is in the ring.
     Written,
     /// It is not, and is counted as commit overrun.
@@ -143,18 +143,18 @@ const PARITY_SHIFT: u32 = HEAD_PARITY.trailing_zeros() - PARITY.trailing_zeros()
 const STEP: u64 = SLOT_BYTES as u64;
 
 /// Laps that the head can tell apart.
-pub(crate) const LAPS: u64 = 1 << (63 - LAP_SHIFT);
+pub const LAPS: u64 = 1 << (63 - LAP_SHIFT);
 
 /// Fewest slots in a sub-buffer: room for the header, the longest group of slots, and more.
-pub(crate) const MIN_SUBBUF_SLOTS: usize = 8;
+pub const MIN_SUBBUF_SLOTS: usize = 8;
 /// Most announcements that [`Ring::enter_call`] and its like take.
-pub(crate) const MAX_CALL_EXTRA: usize = 6;
+pub const MAX_CALL_EXTRA: usize = 6;
 /// Most slots in a sub-buffer, so that the head can count them.
-pub(crate) const MAX_SUBBUF_SLOTS: usize = OTHERS_MASK as usize + 1;
+pub const MAX_SUBBUF_SLOTS: usize = OTHERS_MASK as usize + 1;
 
 /// A value of the ring's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head(pub(crate) u64);
+pub struct Head(pub u64);
 
 impl Head {
     /// Where the next slot lies, in bytes from the ring's start.
@@ -164,7 +164,7 @@ impl Head {
     }
 
     /// Number of the next slot, in the whole ring.
-    pub(crate) const fn slot(self) -> usize {
+    pub const fn slot(self) -> usize {
         self.offset() / SLOT_BYTES
     }
 
@@ -174,18 +174,18 @@ impl Head {
     }
 
     /// Slots of the current sub-buffer that are no events, the header not counted.
-    pub(crate) const fn others(self) -> u64 {
+    pub const fn others(self) -> u64 {
         (self.0 >> OTHERS_SHIFT) & OTHERS_MASK
     }
 
     /// How often the head has come to the ring's start, modulo [`LAPS`].
-    pub(crate) const fn lap(self) -> u64 {
+    pub const fn lap(self) -> u64 {
         (self.0 & LAP_MASK) >> LAP_SHIFT
     }
 
     /// Where a ring begins: the boundary behind an imaginary lap of no events, so that the first
     /// lap is like others. No sub-buffer is without events, so the head is never the same again.
-    pub(crate) const fn start(slots: usize, subbuf_slots: usize) -> Self {
+    pub const fn start(slots: usize, subbuf_slots: usize) -> Self {
         Self::compose(slots, subbuf_slots - 1, 0)
     }
 
@@ -209,7 +209,7 @@ impl Head {
 }
 
 /// Parity of the lap in which sub-buffer `seq` of a ring of `count` sub-buffers lies.
-pub(crate) const fn parity_of(seq: u64, count: u64) -> u64 {
+pub const fn parity_of(seq: u64, count: u64) -> u64 {
     match seq.wrapping_sub(1).checked_div(count) {
         Some(lap) if lap & 1 == 0 => PARITY,
         _ => 0,
@@ -229,8 +229,7 @@ struct ReaderSide {
 }
 
 /// Most slots of a ring: the head counts bytes in 32 bits.
-pub(crate) const MAX_SLOTS: usize =
-    u32::MAX as usize / SLOT_BYTES / MAX_SUBBUF_SLOTS * MAX_SUBBUF_SLOTS;
+pub const MAX_SLOTS: usize = u32::MAX as usize / SLOT_BYTES / MAX_SUBBUF_SLOTS * MAX_SUBBUF_SLOTS;
 
 /// The ring buffer of one CPU.
 ///
@@ -247,7 +246,7 @@ pub(crate) const MAX_SLOTS: usize =
 /// - A slot is filled only by the writer whose exchange moved `head` over it.
 /// - When `head` is not at a boundary, `ip_mask` is the one of its lap's parity.
 #[repr(C, align(64))]
-pub(crate) struct Ring<S: Storage> {
+pub struct Ring<S: Storage> {
     head: Word,
     /// Epoch of the last [`Kind::Time`](super::slot::Kind::Time) slot.
     epoch: Word,
@@ -304,7 +303,7 @@ impl<S: Storage> Ring<S> {
     ///
     /// Returns `None` if the invariants cannot hold: a sub-buffer size that is no power of two or
     /// out of bounds, or memory that is no multiple of it, too small or too large.
-    pub(crate) fn new(storage: S, subbuf_slots: usize) -> Option<Self> {
+    pub fn new(storage: S, subbuf_slots: usize) -> Option<Self> {
         let () = Self::LAYOUT;
         let length = storage.slots().len();
         let subbufs = length.checked_div(subbuf_slots)?;
@@ -323,7 +322,7 @@ impl<S: Storage> Ring<S> {
     }
 
     /// A ring without memory: every write ends with [`Outcome::Closed`].
-    pub(crate) fn closed(storage: S) -> Self {
+    pub fn closed(storage: S) -> Self {
         // INVARIANT: No slots.
         Self::compose(storage, Head(0), 0, 0)
     }
@@ -356,74 +355,74 @@ impl<S: Storage> Ring<S> {
     }
 
     /// Number of sub-buffers.
-    pub(crate) fn subbufs(&self) -> u64 {
+    pub fn subbufs(&self) -> u64 {
         self.cold.subbufs
     }
 
     /// Slots in a sub-buffer, the header included.
-    pub(crate) fn subbuf_slots(&self) -> usize {
+    pub fn subbuf_slots(&self) -> usize {
         (self.sub_mask as usize + 1) / SLOT_BYTES
     }
 
     /// Bytes of the ring, its administration included.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         core::mem::size_of_val(self.storage.slots()) + core::mem::size_of::<Self>()
     }
 
     /// Events dropped because a writer below on the stack was not finished (commit overrun).
-    pub(crate) fn overrun(&self) -> u64 {
+    pub fn overrun(&self) -> u64 {
         self.cold.overrun.load_relaxed()
     }
 
     /// Events dropped because the ring was full, in discard mode.
-    pub(crate) fn dropped(&self) -> u64 {
+    pub fn dropped(&self) -> u64 {
         self.cold.dropped.load_relaxed()
     }
 
     /// Events, written or not, that are marks of programs, and no entry of a function.
-    pub(crate) fn marks(&self) -> u64 {
+    pub fn marks(&self) -> u64 {
         self.cold.marks.load_relaxed()
     }
 
     /// Events, written or not, that are returns of calls, and no entry of a function.
-    pub(crate) fn returns(&self) -> u64 {
+    pub fn returns(&self) -> u64 {
         self.cold.returns.load_relaxed()
     }
 
     /// Says what happens to new events when the ring is full: whether they are dropped, or take the
     /// place of the oldest.
-    pub(crate) fn set_discard(&self, discard: bool) {
+    pub fn set_discard(&self, discard: bool) {
         self.readers.discard.store_relaxed(discard.into());
     }
 
     /// Gives the sub-buffers below `seq` to the writer. Their content has been read, or is not wanted.
-    pub(crate) fn release(&self, seq: u64) {
+    pub fn release(&self, seq: u64) {
         // Release: all loads of what is given away were done before.
         self.readers.released.store_release(seq);
     }
 
     /// Has the next event say its time in full, for another clock. Nobody is to be writing.
-    pub(crate) fn forget_time(&self) {
+    pub fn forget_time(&self) {
         self.epoch.store_relaxed(u64::MAX);
     }
 
     /// Has the writer call [`Storage::reached`] whenever it opens sub-buffer `seq` or a later one.
-    pub(crate) fn await_subbuf(&self, seq: u64) {
+    pub fn await_subbuf(&self, seq: u64) {
         self.readers.awaited.store_relaxed(seq);
     }
 
     /// The head as it is now; a hint for all but the writer.
-    pub(crate) fn head(&self) -> Head {
+    pub fn head(&self) -> Head {
         Head(self.head.load_relaxed())
     }
 
     /// Its memory.
-    pub(crate) fn storage(&self) -> &S {
+    pub fn storage(&self) -> &S {
         &self.storage
     }
 
     /// All slots, for readers.
-    pub(crate) fn slots(&self) -> &[Slot] {
+    pub fn slots(&self) -> &[Slot] {
         self.storage.slots()
     }
 
@@ -434,7 +433,7 @@ impl<S: Storage> Ring<S> {
     /// - The thread runs on the ring's CPU, with preemption off, from before the call to its end.
     /// - Other writers of this ring only interrupt this one and end before it goes on.
     #[inline(always)]
-    pub(crate) unsafe fn write(&self, call: Call, caller: impl Caller) -> Outcome {
+    pub unsafe fn write(&self, call: Call, caller: impl Caller) -> Outcome {
         // SAFETY: The caller's obligations are the same.
         if unsafe { self.write_hot(call, caller) } {
             return Outcome::Written;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! What a call's hook knows of the calls around it: marks on the task's shadow stack.
 //!
@@ -17,14 +17,14 @@
 //!
 //! Words 3 and 4 are only there if somebody needs them. The profiler has other things in words 1 to 3.
 
-use crate::shim::Word;
+use crate::platform::Word;
 
 /// Nothing is recorded of this call and those below it.
-pub(crate) const SKIP: u64 = 1;
+pub const SKIP: u64 = 1;
 /// It was entered in a hardware interrupt, and is traced all the same.
-pub(crate) const IN_IRQ: u64 = 2;
+pub const IN_IRQ: u64 = 2;
 /// Its entry was recorded.
-pub(crate) const SHOWN: u64 = 4;
+pub const SHOWN: u64 = 4;
 const FLAGS: u64 = 7;
 
 /// The word with the time for which the task did not run.
@@ -33,7 +33,7 @@ const SLEEPS: u64 = 1 << 63;
 
 /// A task's shadow stack, as far as it is used.
 #[derive(Clone, Copy)]
-pub(crate) struct Shadow<'a> {
+pub struct Shadow<'a> {
     words: &'a [Word],
     /// The address of the first.
     base: u64,
@@ -41,17 +41,17 @@ pub(crate) struct Shadow<'a> {
 }
 
 /// The secret of words of `length` that are written in `session`, a random number.
-pub(crate) const fn secret(session: u64, length: usize) -> u64 {
+pub const fn secret(session: u64, length: usize) -> u64 {
     (session ^ ((length as u64) << 3)) & !FLAGS
 }
 
 /// The mark of a call whose words lie at `address`.
-pub(crate) const fn mark(address: u64, secret: u64, flags: u64) -> u64 {
+pub const fn mark(address: u64, secret: u64, flags: u64) -> u64 {
     (address ^ secret) & !FLAGS | flags & FLAGS
 }
 
 /// The flags of a mark at `address`, if it is one.
-pub(crate) const fn flags_of(mark: u64, address: u64, secret: u64) -> Option<u64> {
+pub const fn flags_of(mark: u64, address: u64, secret: u64) -> Option<u64> {
     if (mark ^ address ^ secret) & !FLAGS == 0 {
         Some(mark & FLAGS)
     } else {
@@ -61,7 +61,7 @@ pub(crate) const fn flags_of(mark: u64, address: u64, secret: u64) -> Option<u64
 
 impl<'a> Shadow<'a> {
     /// The shadow stack of `words`, of which the first lies at `base`, and whose marks are made with `secret`.
-    pub(crate) const fn new(words: &'a [Word], base: u64, secret: u64) -> Self {
+    pub const fn new(words: &'a [Word], base: u64, secret: u64) -> Self {
         Self {
             words,
             base,
@@ -77,20 +77,20 @@ impl<'a> Shadow<'a> {
     }
 
     /// The innermost call.
-    pub(crate) fn innermost(&self) -> Option<Frame<'a>> {
+    pub fn innermost(&self) -> Option<Frame<'a>> {
         let indices = 0..self.words.len();
         indices.rev().find_map(|index| self.frame(index))
     }
 
     /// All calls, outermost first.
-    pub(crate) fn frames(self) -> impl Iterator<Item = Frame<'a>> {
+    pub fn frames(self) -> impl Iterator<Item = Frame<'a>> {
         (0..self.words.len()).filter_map(move |index| self.frame(index))
     }
 }
 
 /// Notes that a task stops running whose shadow stack is `prev`, and that one with `next` goes on, for the calls
 /// that they are in. Asks for the time, which may not be there, only if one of them is marked.
-pub(crate) fn switched(prev: Shadow<'_>, next: Shadow<'_>, now: impl FnOnce() -> Option<u64>) {
+pub fn switched(prev: Shadow<'_>, next: Shadow<'_>, now: impl FnOnce() -> Option<u64>) {
     let (prev, next) = (prev.innermost(), next.innermost());
     if prev.is_none() && next.is_none() {
         return;
@@ -107,13 +107,13 @@ pub(crate) fn switched(prev: Shadow<'_>, next: Shadow<'_>, now: impl FnOnce() ->
 
 /// The words of a call.
 #[derive(Clone, Copy)]
-pub(crate) struct Frame<'a> {
+pub struct Frame<'a> {
     words: &'a [Word],
 }
 
 impl Frame<'_> {
     /// One of the words.
-    pub(crate) fn word(&self, index: usize) -> u64 {
+    pub fn word(&self, index: usize) -> u64 {
         self.words.get(index).map_or(0, Word::load_relaxed)
     }
 
@@ -124,17 +124,17 @@ impl Frame<'_> {
     }
 
     /// The mark's flags.
-    pub(crate) fn flags(&self) -> u64 {
+    pub fn flags(&self) -> u64 {
         self.word(0) & FLAGS
     }
 
     /// Sets flags of the mark.
-    pub(crate) fn set(&self, flags: u64) {
+    pub fn set(&self, flags: u64) {
         self.store(0, self.word(0) | flags & FLAGS);
     }
 
     /// Notes that the task stops running at `now`.
-    pub(crate) fn sleeps(&self, now: u64) {
+    pub fn sleeps(&self, now: u64) {
         let slept = self.word(SLEEP);
         if slept & SLEEPS == 0 {
             self.store(SLEEP, slept.wrapping_sub(now) | SLEEPS);
@@ -142,7 +142,7 @@ impl Frame<'_> {
     }
 
     /// Notes that it goes on, if it was noted that it stopped.
-    pub(crate) fn wakes(&self, now: u64) {
+    pub fn wakes(&self, now: u64) {
         let slept = self.word(SLEEP);
         if slept & SLEEPS != 0 {
             self.store(SLEEP, slept.wrapping_add(now) & !SLEEPS);
@@ -150,14 +150,14 @@ impl Frame<'_> {
     }
 
     /// Adds to one of the words.
-    pub(crate) fn add(&self, index: usize, value: u64) {
+    pub fn add(&self, index: usize, value: u64) {
         if let Some(word) = self.words.get(index) {
             word.local_add(value);
         }
     }
 
     /// Adds what a call within it says of the time for which the task did not run.
-    pub(crate) fn add_sleep(&self, slept: u64) {
+    pub fn add_sleep(&self, slept: u64) {
         self.store(SLEEP, self.word(SLEEP).wrapping_add(slept) & !SLEEPS);
     }
 }

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! The layout of what the ring holds: slots of 16 bytes, read and written as two 64-bit words.
 //!
@@ -35,11 +35,11 @@
 //! and its high half (the *epoch*) come in registers of their own.
 
 /// Bytes in a slot.
-pub(crate) const SLOT_BYTES: usize = 16;
+pub const SLOT_BYTES: usize = 16;
 
 /// Bits of the time that a slot carries itself, in ticks of the clock; the rest is the epoch, which
 /// a [`Kind::Time`] slot announces.
-pub(crate) const TIME_BITS: u32 = 32;
+pub const TIME_BITS: u32 = 32;
 
 const TIME_SHIFT: u32 = 32;
 pub(super) const KIND_SHIFT: u32 = 24;
@@ -49,14 +49,14 @@ const _: () = assert!(OTHER_EVENT == (Kind::CallEntry as u64) << KIND_SHIFT);
 const SMALL_MASK: u64 = (1 << KIND_SHIFT) - 1;
 
 /// The lap's parity, in word 0. It takes the place of an address bit that is always 1.
-pub(crate) const PARITY: u64 = 1 << 31;
+pub const PARITY: u64 = 1 << 31;
 /// Says that a slot is a function entry, in word 1. Also a bit that is always 1 of a text address.
-pub(crate) const ENTRY: u64 = 1 << 31;
+pub const ENTRY: u64 = 1 << 31;
 
 /// Says that a slot that is no function entry is an event all the same, in word 1.
 const OTHER_EVENT: u64 = 1 << 30;
 /// The greatest depth that a call is said to have.
-pub(crate) const MAX_DEPTH: u32 = 0xff;
+pub const MAX_DEPTH: u32 = 0xff;
 const DEPTH_MASK: u64 = MAX_DEPTH as u64;
 const FLAGS_SHIFT: u32 = 8;
 
@@ -66,7 +66,7 @@ const TEXT_START: u64 = 0xffff_ffff_8000_0000;
 /// What a slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Entry of a function; such a slot has no bits for its kind.
     Function = 0,
     /// Nothing: fills the end of a sub-buffer.
@@ -154,7 +154,7 @@ impl Kind {
 /// Both words of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub(crate) struct Words(pub(crate) u64, pub(crate) u64);
+pub struct Words(pub u64, pub u64);
 
 /// Who runs: what a task is known by.
 ///
@@ -162,26 +162,26 @@ pub(crate) struct Words(pub(crate) u64, pub(crate) u64);
 /// same memory, is never mistaken for the old one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub(crate) struct Task {
+pub struct Task {
     /// pid in bits 0-31, tgid in bits 32-63.
-    pub(crate) ids: u64,
+    pub ids: u64,
     /// comm, 16 bytes with zeroes after its end, as two little-endian words.
-    pub(crate) comm: [u64; 2],
+    pub comm: [u64; 2],
 }
 
 impl Task {
     /// The thread's number, as `ps -L` calls it LWP.
-    pub(crate) const fn pid(&self) -> i32 {
+    pub const fn pid(&self) -> i32 {
         self.ids as u32 as i32
     }
 
     /// The number of its thread group, which is what others call pid.
-    pub(crate) const fn tgid(&self) -> i32 {
+    pub const fn tgid(&self) -> i32 {
         (self.ids >> 32) as i32
     }
 
     /// The name, without the zeroes that fill it up.
-    pub(crate) fn name<'a>(&self, bytes: &'a mut [u8; 16]) -> &'a [u8] {
+    pub fn name<'a>(&self, bytes: &'a mut [u8; 16]) -> &'a [u8] {
         let (low, high) = bytes.split_at_mut(8);
         low.copy_from_slice(&self.comm[0].to_le_bytes());
         high.copy_from_slice(&self.comm[1].to_le_bytes());
@@ -192,7 +192,7 @@ impl Task {
 
 impl Words {
     /// The memory of slots, for those who take them as they are.
-    pub(crate) fn as_bytes(slots: &[Self]) -> &[u8] {
+    pub fn as_bytes(slots: &[Self]) -> &[u8] {
         let length = core::mem::size_of_val(slots);
         // SAFETY: Both words are initialised, there is no padding, and any alignment will do for bytes.
         unsafe { core::slice::from_raw_parts(slots.as_ptr().cast(), length) }
@@ -200,25 +200,25 @@ impl Words {
 }
 
 /// Bits of a pid, and of a tgid, that a slot keeps; the kernel's `PID_MAX_LIMIT` is 2^22.
-pub(crate) const PID_BITS: u32 = 24;
+pub const PID_BITS: u32 = 24;
 const PID_MASK: u64 = (1 << PID_BITS) - 1;
 
 impl Words {
     /// Packs a function entry. `ip_mask` is [`ip_mask`] of the lap's parity.
     #[inline(always)]
-    pub(crate) const fn first_of_entry(ip: u64, ip_mask: u64, time: u64) -> u64 {
+    pub const fn first_of_entry(ip: u64, ip_mask: u64, time: u64) -> u64 {
         (time << TIME_SHIFT) | (ip ^ ip_mask)
     }
 
     /// The same of the entry of a call, not complete.
     #[inline(always)]
-    pub(crate) const fn first_of_open(ip: u64, ip_mask: u64, time: u64) -> u64 {
+    pub const fn first_of_open(ip: u64, ip_mask: u64, time: u64) -> u64 {
         let low = ip as u32 ^ ip_mask as u32 ^ PARITY as u32;
         (time << TIME_SHIFT) | low as u64
     }
 
     /// Packs a function entry, but for its parity.
-    pub(crate) const fn entry(ip: u64, parent_ip: u64, context: u32, time: u64) -> Self {
+    pub const fn entry(ip: u64, parent_ip: u64, context: u32, time: u64) -> Self {
         Self(
             Self::first_of_entry(ip, ip_mask(0), time),
             parent_ip & 0xffff_ffff | ENTRY | ((context as u64) << 32),
@@ -235,61 +235,54 @@ impl Words {
     }
 
     /// A slot without meaning.
-    pub(crate) const PAD: Self = Self::other(Kind::Pad, 0, 0, 0, 0);
+    pub const PAD: Self = Self::other(Kind::Pad, 0, 0, 0, 0);
 
     /// The slot that says which epoch the time `now` lies in.
-    pub(crate) const fn time_slot(now: u64) -> Self {
+    pub const fn time_slot(now: u64) -> Self {
         Self::other(Kind::Time, 0, now as u32, 0, (now >> TIME_BITS) as u32)
     }
 
     /// The slot with the whole of a `parent_ip` that is no text address.
-    pub(crate) const fn wide_slot(parent_ip: u64) -> Self {
+    pub const fn wide_slot(parent_ip: u64) -> Self {
         Self::other(Kind::Wide, 0, parent_ip as u32, 0, (parent_ip >> 32) as u32)
     }
 
     #[allow(dead_code)]
     /// The slot that says when the call whose entry follows began.
-    pub(crate) const fn since_slot(time: u64) -> Self {
+    pub const fn since_slot(time: u64) -> Self {
         Self::other(Kind::Since, 0, time as u32, 0, (time >> 32) as u32)
     }
 
     /// The slot with what the call that follows has returned.
-    pub(crate) const fn retval_slot(value: u64) -> Self {
+    pub const fn retval_slot(value: u64) -> Self {
         Self::other(Kind::Retval, 0, value as u32, 0, (value >> 32) as u32)
     }
 
     /// The slot with the high half of the duration of what follows.
-    pub(crate) const fn long_slot(duration: u64) -> Self {
+    pub const fn long_slot(duration: u64) -> Self {
         Self::other(Kind::Long, 0, 0, 0, (duration >> 32) as u32)
     }
 
     /// The slot with the number of calls that were too deep.
-    pub(crate) const fn overrun_slot(overrun: u32) -> Self {
+    pub const fn overrun_slot(overrun: u32) -> Self {
         Self::other(Kind::Overrun, 0, 0, 0, overrun)
     }
 
     /// Word 1 of an event of the `function_graph` tracer; `high` is the duration, or the `parent_ip`.
     #[inline(always)]
-    pub(crate) const fn second_of_call(kind: Kind, depth: u32, context: u32, high: u32) -> u64 {
+    pub const fn second_of_call(kind: Kind, depth: u32, context: u32, high: u32) -> u64 {
         Self::small_of_call(kind, depth, context) as u64 | ((high as u64) << 32)
     }
 
     /// Bits 0-31 of it.
     #[inline(always)]
-    pub(crate) const fn small_of_call(kind: Kind, depth: u32, context: u32) -> u32 {
+    pub const fn small_of_call(kind: Kind, depth: u32, context: u32) -> u32 {
         let depth = if depth > MAX_DEPTH { MAX_DEPTH } else { depth };
         depth | ((context & 0xffff) << FLAGS_SHIFT) | ((kind as u32) << KIND_SHIFT)
     }
 
     /// An event of the `function_graph` tracer, but for its parity.
-    pub(crate) const fn call(
-        kind: Kind,
-        ip: u64,
-        time: u64,
-        depth: u32,
-        context: u32,
-        high: u32,
-    ) -> Self {
+    pub const fn call(kind: Kind, ip: u64, time: u64, depth: u32, context: u32, high: u32) -> Self {
         Self(
             Self::first_of_entry(ip, ip_mask(0), time),
             Self::second_of_call(kind, depth, context, high),
@@ -297,7 +290,7 @@ impl Words {
     }
 
     /// The two slots that say which task the following slots belong to.
-    pub(crate) const fn task_slots(task: &Task) -> [Self; 2] {
+    pub const fn task_slots(task: &Task) -> [Self; 2] {
         let [first, second] = task.comm;
         [
             Self::other(
@@ -312,12 +305,12 @@ impl Words {
     }
 
     /// The same slot, complete in a lap of parity `parity`.
-    pub(crate) const fn with_parity(self, parity: u64) -> Self {
+    pub const fn with_parity(self, parity: u64) -> Self {
         Self(self.0 & !PARITY | parity & PARITY, self.1)
     }
 
     /// What the slot holds, `None` for a kind that no version writes.
-    pub(crate) const fn kind(self) -> Option<Kind> {
+    pub const fn kind(self) -> Option<Kind> {
         if self.is_entry() {
             Some(Kind::Function)
         } else {
@@ -327,39 +320,39 @@ impl Words {
 
     /// Whether it is a function entry.
     #[inline(always)]
-    pub(crate) const fn is_entry(self) -> bool {
+    pub const fn is_entry(self) -> bool {
         self.1 & ENTRY != 0
     }
 
     /// Whether it is an event, of any kind.
     #[inline(always)]
-    pub(crate) const fn is_event(self) -> bool {
+    pub const fn is_event(self) -> bool {
         self.1 & (ENTRY | OTHER_EVENT) != 0
     }
 
     /// The depth of an event of the `function_graph` tracer.
-    pub(crate) const fn depth(self) -> u32 {
+    pub const fn depth(self) -> u32 {
         (self.1 & DEPTH_MASK) as u32
     }
 
     /// Its context, as far as it is kept.
-    pub(crate) const fn flags(self) -> u32 {
+    pub const fn flags(self) -> u32 {
         (self.1 >> FLAGS_SHIFT) as u32 & 0xffff
     }
 
     /// Whether the slot was completed in a lap of parity `parity`.
     #[inline(always)]
-    pub(crate) const fn is_complete(self, parity: u64) -> bool {
+    pub const fn is_complete(self, parity: u64) -> bool {
         (self.0 ^ parity) & PARITY == 0
     }
 
     /// Bits 32-63 of word 0: the time's low half, for entries and [`Kind::Time`].
-    pub(crate) const fn high0(self) -> u32 {
+    pub const fn high0(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
     /// Bits 32-63 of word 1: the context of entries.
-    pub(crate) const fn high1(self) -> u32 {
+    pub const fn high1(self) -> u32 {
         (self.1 >> 32) as u32
     }
 
@@ -369,51 +362,51 @@ impl Words {
     }
 
     /// An entry's `ip`.
-    pub(crate) const fn ip(self) -> u64 {
+    pub const fn ip(self) -> u64 {
         text_address(self.0)
     }
 
     /// An entry's `parent_ip`, if no [`Kind::Wide`] slot said another.
-    pub(crate) const fn parent_ip(self) -> u64 {
+    pub const fn parent_ip(self) -> u64 {
         text_address(self.1)
     }
 
     /// The `parent_ip` of a [`Kind::CallEntry`] slot, if no [`Kind::Wide`] slot said another.
-    pub(crate) const fn call_parent_ip(self) -> u64 {
+    pub const fn call_parent_ip(self) -> u64 {
         text_address(self.high1() as u64)
     }
 
     /// The address that a [`Kind::Wide`] slot keeps, and what other kinds keep in halves.
-    pub(crate) const fn wide(self) -> u64 {
+    pub const fn wide(self) -> u64 {
         self.high0() as u64 | ((self.high1() as u64) << 32)
     }
 
     /// What a [`Kind::Task`] slot says of `task`.
-    pub(crate) const fn first_half(self, task: &mut Task) {
+    pub const fn first_half(self, task: &mut Task) {
         let pid = self.0 & PID_MASK;
         task.ids = pid | (self.small() << 32);
         task.comm[0] = self.high1() as u64 | ((self.high0() as u64) << 32);
     }
 
     /// What a [`Kind::TaskName`] slot says of `task`.
-    pub(crate) const fn second_half(self, task: &mut Task) {
+    pub const fn second_half(self, task: &mut Task) {
         task.comm[1] = self.high0() as u64 | ((self.high1() as u64) << 32);
     }
 }
 
 /// What turns a text address into bits 0-31 of word 0, by exclusive or: clears the upper half, and
 /// puts the parity in the place of bit 31.
-pub(crate) const fn ip_mask(parity: u64) -> u64 {
+pub const fn ip_mask(parity: u64) -> u64 {
     0xffff_ffff_0000_0000 | ((parity ^ PARITY) & PARITY)
 }
 
 /// The text address of which bits 0-30 are those of `word`.
-pub(crate) const fn text_address(word: u64) -> u64 {
+pub const fn text_address(word: u64) -> u64 {
     TEXT_START | (word & !PARITY & 0xffff_ffff)
 }
 
 /// Whether 31 bits are enough for `address`.
 #[inline(always)]
-pub(crate) const fn is_text_address(address: u64) -> bool {
+pub const fn is_text_address(address: u64) -> bool {
     address >= TEXT_START
 }

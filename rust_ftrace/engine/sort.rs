@@ -1,10 +1,10 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Sorting in place. `core`'s sort can panic (on an inconsistent order), which a module's code had
 //! better not be able to.
 
 /// Sorts by a key, in `O(n log n)`, by a heap; equal keys may change places.
-pub(crate) fn sort_by_key<T, K: Ord>(values: &mut [T], key: impl Fn(&T) -> K) {
+pub fn sort_by_key<T, K: Ord>(values: &mut [T], key: impl Fn(&T) -> K) {
     for start in (0..values.len() / 2).rev() {
         sift_down(values, start, &key);
     }

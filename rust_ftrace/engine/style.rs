@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Lines of entries other than usual, as options of tracefs say: `trace_print_context()`, `trace_print_lat_context()`
 //! and `seq_print_ip_sym()` of kernel/trace/trace_output.c, and the headers of kernel/trace/trace.c.
@@ -28,31 +28,31 @@ const STYLES: [TraceOption; 8] = [
 
 /// An event's place in time, for the latency format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moment {
+pub struct Moment {
     /// Its time.
-    pub(crate) time: (u64, TimeUnit),
+    pub time: (u64, TimeUnit),
     /// When the buffer was cleared.
-    pub(crate) start: u64,
+    pub start: u64,
     /// How many events there were before it.
-    pub(crate) index: u64,
+    pub index: u64,
 }
 
 /// What a latency header says of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Machine<'a> {
+pub struct Machine<'a> {
     /// The kernel's release.
-    pub(crate) release: &'a str,
+    pub release: &'a str,
     /// Its preemption model.
-    pub(crate) preemption: &'a str,
+    pub preemption: &'a str,
 }
 
 /// How lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Style(Options);
+pub struct Style(Options);
 
 impl Style {
     /// As options say.
-    pub(crate) const fn new(options: Options) -> Self {
+    pub const fn new(options: Options) -> Self {
         Self(options)
     }
 
@@ -61,19 +61,19 @@ impl Style {
     }
 
     /// Whether lines look as usual.
-    pub(crate) fn is_plain(self) -> bool {
+    pub fn is_plain(self) -> bool {
         const USUAL: Options = Options::new();
         (STYLES.iter()).all(|option| self.has(*option) == USUAL.has(*option))
     }
 
     /// Whether lines are in the latency format.
-    pub(crate) fn is_latency(self) -> bool {
+    pub fn is_latency(self) -> bool {
         self.has(TraceOption::LatencyFormat) && self.has(TraceOption::ContextInfo)
     }
 
     /// Writes the columns before the function; where the mark is whose meaning only the next event tells, counted from
     /// the end of what was written.
-    pub(crate) fn write_columns(
+    pub fn write_columns(
         self,
         out: &mut dyn Output,
         cpu: u32,
@@ -161,12 +161,12 @@ impl Style {
     }
 
     /// The mark of an event at `time`, behind which the next comes at `next`.
-    pub(crate) fn mark(time: u64, next: u64) -> u8 {
+    pub fn mark(time: u64, next: u64) -> u8 {
         duration::mark(to_micros(next.saturating_sub(time)).saturating_mul(1000))
     }
 
     /// seq_print_ip_sym()
-    pub(crate) fn write_symbol(
+    pub fn write_symbol(
         self,
         out: &mut dyn Output,
         symbols: &mut dyn Symbols,
@@ -183,7 +183,7 @@ impl Style {
     }
 
     /// Writes what follows the columns of an entry.
-    pub(crate) fn write_entry(
+    pub fn write_entry(
         self,
         out: &mut dyn Output,
         symbols: &mut dyn Symbols,
@@ -206,7 +206,7 @@ impl Style {
     }
 
     /// Writes what follows the columns of a stack.
-    pub(crate) fn write_stack(
+    pub fn write_stack(
         self,
         out: &mut dyn Output,
         symbols: &mut dyn Symbols,
@@ -223,7 +223,7 @@ impl Style {
     }
 
     /// Writes the lines that begin with `#`.
-    pub(crate) fn write_header(
+    pub fn write_header(
         self,
         out: &mut dyn Write,
         tracer: &str,
@@ -318,7 +318,7 @@ const LATENCY_COLUMNS: &str = concat!(
 );
 
 /// print_trace_header(), of a buffer that nobody has measured a latency with.
-pub(crate) fn write_latency_header(
+pub fn write_latency_header(
     out: &mut dyn Write,
     tracer: &str,
     totals: &Totals,

@@ -14,7 +14,7 @@ use crate::engine::nearest::Nearest;
 use crate::engine::options::TraceOption;
 use crate::engine::pending::{self, PendingWords};
 use crate::machine::Machine;
-use crate::shim::AllocError;
+use crate::platform::AllocError;
 use crate::sys::text::Text;
 use crate::sys::{symbols, unwind};
 use crate::tracer::Tracer;

@@ -16,7 +16,7 @@ use crate::engine::function_set::FunctionSet;
 use crate::engine::options::TraceOption;
 use crate::engine::profile::{numbered, Places, Table, Totals};
 use crate::engine::sort::sort_by_key;
-use crate::shim::Vec;
+use crate::platform::Vec;
 use crate::sys::{cpu, rcu};
 use crate::tracer::profile::{CpuTable, Profiler, Without};
 

@@ -12,7 +12,7 @@ use kernel::prelude::*;
 use crate::engine::context as bits;
 use crate::engine::pid_set::PID_LIMIT;
 use crate::engine::slot::Task;
-use crate::shim::Word;
+use crate::platform::Word;
 
 use super::ffi;
 

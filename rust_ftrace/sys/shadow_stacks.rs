@@ -14,7 +14,7 @@ use kernel::sync::rcu;
 use super::tasks;
 use crate::engine::fgraph;
 use crate::engine::shadow::Shadow;
-use crate::shim::Word;
+use crate::platform::Word;
 
 /// Words of a shadow stack, `SHADOW_STACK_OFFSET` of kernel/trace/fgraph.c.
 const STACK_WORDS: usize = 4096 / 8;

@@ -16,7 +16,7 @@ use kernel::prelude::*;
 use super::probes::{Lookup, ProbesPointer};
 use crate::engine::beside::{StackRoom, StackSlots};
 use crate::engine::ring::Call;
-use crate::shim::{Table, Word};
+use crate::platform::{Table, Word};
 use crate::sys::context::PreemptOff;
 use crate::sys::ftrace::Registers;
 use crate::sys::percpu::PerCpu;

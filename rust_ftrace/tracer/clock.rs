@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use kernel::alloc::AllocError;
 
 use crate::engine::clock::{never_back, ClockKind};
-use crate::shim::Word;
+use crate::platform::Word;
 use crate::sys::context::{cycles, PreemptGuard, PreemptOff};
 use crate::sys::percpu::PerCpu;
 use crate::sys::{clock, cpu};

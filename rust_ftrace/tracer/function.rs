@@ -14,7 +14,7 @@ use crate::engine::clock::ClockKind;
 use crate::engine::pid_set::{PidSet, PID_LIMIT};
 use crate::engine::ring::{Call, Caller, Ring};
 use crate::engine::slot::{Task, Words};
-use crate::shim::Word;
+use crate::platform::Word;
 use crate::sys::context::{cycles, PreemptGuard, PreemptOff};
 use crate::sys::cpu;
 use crate::sys::forks::ForkHandler;

@@ -11,7 +11,7 @@ use kernel::sync::Arc;
 
 use crate::engine::profile::{Places, Table};
 use crate::engine::shadow::{self, Frame, Shadow};
-use crate::shim::{Vec, Word};
+use crate::platform::{Vec, Word};
 use crate::sys::context::{cycles, Current, PreemptOff};
 use crate::sys::cpu;
 use crate::sys::fprobe::{CallHandler, Called, Returned};

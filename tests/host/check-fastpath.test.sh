@@ -20,7 +20,7 @@ trap clean_up EXIT
 passed=0 failed=0
 cp -r "$top/Kbuild" "$top/scripts" "$top/rust_ftrace.rs" "$top/rust_ftrace" "$copy/"
 hook=$copy/rust_ftrace/tracer/function.rs
-shim=$copy/rust_ftrace/shim.rs
+platform=$copy/rust_ftrace/platform/kernel.rs
 ring=$copy/rust_ftrace/engine/ring.rs
 probes=$copy/rust_ftrace/tracer/probes.rs
 
@@ -67,7 +67,7 @@ PANICS='8callback[^:]*: it can panic'
 names=("the hook as it is") said=("")
 found_all
 
-broken "a lock prefix" "a locked instruction" "$shim" 's/"cmpxchg qword/"lock cmpxchg qword/'
+broken "a lock prefix" "a locked instruction" "$platform" 's/"cmpxchg qword/"lock cmpxchg qword/'
 broken "a call on the way" "a call:" "$hook" 's/self\.record(guard.token(), site, cycles)/self.record(guard.token(), site, crate::sys::clock::local_ns)/'
 broken "an overflowing sum out of the way" "6engine4ring.*: it can panic" "$ring" \
 	's/Self(moved.wrapping_add(\(.*\)))$/Self(moved + \1)/'

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Usage: tests/host/run.sh
-# Runs the host's tests, then the models (loom), and prints one line of KTAP for each.
+# Runs the host's tests, those of tools/, then the models (loom), and prints one line of KTAP for each.
 # The last line is "N passed, N failed". Builds outside of the checkout: CARGO_TARGET_DIR, or a cache.
 set -uo pipefail
 cd "$(dirname "$0")" || exit 1
@@ -40,6 +40,7 @@ suite() {
 
 echo "KTAP version 1"
 suite test env CARGO_TARGET_DIR="$target" cargo test --locked --lib --no-fail-fast
+suite tools env CARGO_TARGET_DIR="$target" cargo test --locked --manifest-path ../../tools/Cargo.toml --workspace --no-fail-fast
 # In a folder of its own: other flags would build everything anew each time.
 suite model env CARGO_TARGET_DIR="$target/loom" RUSTFLAGS="${RUSTFLAGS:-} --cfg loom" \
 	cargo test --locked --lib --no-fail-fast

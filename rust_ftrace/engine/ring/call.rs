@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Calls: events with an entry and a return.
 //!
@@ -24,11 +24,11 @@ use crate::engine::slot::{is_text_address, Kind, Words, KIND_SHIFT, PARITY};
 /// A call between its entry and its return.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub(crate) struct OpenCall {
+pub struct OpenCall {
     /// When it began.
-    pub(crate) start: u64,
+    pub start: u64,
     /// See [`call`](self).
-    pub(crate) token: u64,
+    pub token: u64,
 }
 
 /// Bits of a token that say which ring it is of.
@@ -42,7 +42,7 @@ const fn identity(id: u32) -> u64 {
 
 impl<S: Storage> Ring<S> {
     /// The ring with another number, which makes its tokens its own.
-    pub(crate) fn identified(mut self, id: u32) -> Self {
+    pub fn identified(mut self, id: u32) -> Self {
         self.cold.identity = identity(id);
         self
     }
@@ -68,7 +68,7 @@ impl<S: Storage> Ring<S> {
     ///
     /// As for [`Ring::write`].
     #[inline(always)]
-    pub(crate) unsafe fn complete_pending(&self) {
+    pub unsafe fn complete_pending(&self) {
         let token = self.cold.pending.load_relaxed();
         if token != 0 && self.cold.pending.local_exchange(token, 0) {
             // SAFETY: Only tokens of this ring become pending.
@@ -78,7 +78,7 @@ impl<S: Storage> Ring<S> {
 
     /// Whether an entry is pending; a hint for all but the writer.
     #[inline(always)]
-    pub(crate) fn has_pending(&self) -> bool {
+    pub fn has_pending(&self) -> bool {
         self.cold.pending.load_relaxed() != 0
     }
 
@@ -91,7 +91,7 @@ impl<S: Storage> Ring<S> {
     ///
     /// As for [`Ring::write`].
     #[inline(always)]
-    pub(crate) unsafe fn enter_call(
+    pub unsafe fn enter_call(
         &self,
         call: Call,
         depth: impl Fn() -> u32,
@@ -200,7 +200,7 @@ impl<S: Storage> Ring<S> {
     /// As for [`Ring::write`]; and `open` was made by [`Ring::enter_call`], of whatever ring: a token of 0
     /// would be that of no pending entry.
     #[inline(always)]
-    pub(crate) unsafe fn leave_leaf(
+    pub unsafe fn leave_leaf(
         &self,
         open: OpenCall,
         caller: impl Caller,
@@ -230,7 +230,7 @@ impl<S: Storage> Ring<S> {
     ///
     /// As for [`Ring::write`].
     #[inline(always)]
-    pub(crate) unsafe fn leave_call(
+    pub unsafe fn leave_call(
         &self,
         ip: u64,
         depth: u32,
@@ -305,7 +305,7 @@ impl<S: Storage> Ring<S> {
     /// # Safety
     ///
     /// As for [`Ring::write`].
-    pub(crate) unsafe fn announce_call(
+    pub unsafe fn announce_call(
         &self,
         call: Call,
         start: u64,

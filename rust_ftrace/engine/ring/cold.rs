@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! The way of events that need more than one slot, or a new sub-buffer, or were interrupted.
 
@@ -7,7 +7,7 @@ use super::{Call, Caller, Head, Outcome, Ring, Slot, Storage};
 use crate::engine::beside::{StackSlots, ARGS_SLOTS};
 use crate::engine::mark::TEXT_BYTES;
 use crate::engine::slot::{ip_mask, is_text_address, Kind, Words, PARITY, TIME_BITS};
-use crate::shim::fence_release;
+use crate::platform::fence_release;
 
 impl<S: Storage> Ring<S> {
     /// Writes a function entry that could not be written with one slot.
@@ -39,7 +39,7 @@ impl<S: Storage> Ring<S> {
     /// # Safety
     ///
     /// As for [`Ring::write`].
-    pub(crate) unsafe fn write_beside<C: Caller>(
+    pub unsafe fn write_beside<C: Caller>(
         &self,
         call: Call,
         caller: C,
@@ -73,7 +73,7 @@ impl<S: Storage> Ring<S> {
     }
 
     /// How many slots of text an event can have.
-    pub(crate) fn text_room(&self) -> usize {
+    pub fn text_room(&self) -> usize {
         self.subbuf_slots().saturating_sub(GROUP_ROOM)
     }
 
@@ -83,7 +83,7 @@ impl<S: Storage> Ring<S> {
     /// # Safety
     ///
     /// As for [`Ring::write`].
-    pub(crate) unsafe fn write_mark<C: Caller>(
+    pub unsafe fn write_mark<C: Caller>(
         &self,
         kind: Kind,
         ip: u64,

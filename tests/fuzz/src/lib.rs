@@ -4,10 +4,7 @@
 
 #![allow(dead_code)]
 
-#[path = "../../../rust_ftrace/engine/mod.rs"]
-mod engine;
-#[path = "../../host/src/shim.rs"]
-pub(crate) mod shim;
+use rftrace_engine::{engine, platform};
 
 #[path = "../../host/src/raw_decoder.rs"]
 mod raw_decoder;

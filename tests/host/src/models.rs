@@ -15,7 +15,7 @@ use crate::engine::decode::Event;
 use crate::engine::reader::Cursor;
 use crate::engine::ring::{Outcome, Ring};
 use crate::engine::slot::Words;
-use crate::shim::{weaken, Part};
+use crate::platform::{weaken, Part};
 use crate::support::{call, copy_space, ring, task, Heap, Who};
 
 /// Plain events that fill a sub-buffer of 8 slots: without header, time and task (2).

@@ -6,7 +6,7 @@ use crate::engine::consumer::Chunk;
 use crate::engine::raw::{fill_header, TimeFormat, HEADER_BYTES};
 use crate::engine::ring::{Call, Caller, Ring, Slot, Storage};
 use crate::engine::slot::{Task, Words};
-use crate::shim::Word;
+use crate::platform::Word;
 
 /// The memory of a ring, from the host's heap.
 pub(crate) struct Heap(Box<[Slot]>);

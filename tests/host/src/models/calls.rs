@@ -8,7 +8,7 @@ use loom::thread;
 use super::cursor;
 use crate::engine::decode::{Event, What};
 use crate::engine::ring::{OpenCall, Ring};
-use crate::shim::{weaken, Part};
+use crate::platform::{weaken, Part};
 use crate::support::{call, ring as new_ring, task, Heap, Who};
 
 /// What a writer does at `now`, with the caller that it is then.

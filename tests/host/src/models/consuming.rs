@@ -11,7 +11,7 @@ use crate::engine::consumer::Consumer;
 use crate::engine::decode::Event;
 use crate::engine::ring::{Outcome, Ring};
 use crate::engine::slot::Words;
-use crate::shim::{weaken, weakened, Part};
+use crate::platform::{weaken, weakened, Part};
 use crate::support::{copy_space, ring as new_ring, Heap};
 
 /// A consumer, and what it was given.
@@ -197,7 +197,7 @@ models! {
             // The hook finds its ring, and writes to it, with preemption off: so long, no grace
             // period ends.
             let current = Arc::new(RwLock::new(()));
-            let place = Arc::new(crate::shim::Word::new(0));
+            let place = Arc::new(crate::platform::Word::new(0));
             write(&rings[0], 0);
             let hook = thread::spawn({
                 let (rings, current, place) = (rings.clone(), current.clone(), place.clone());

@@ -14,8 +14,8 @@ use crate::engine::decode::{Decoder, Group};
 use crate::engine::reader::Cursor;
 use crate::engine::ring::{Outcome, Ring};
 use crate::engine::slot::{Kind, Words, PARITY};
+use crate::platform::{preempt, Word};
 use crate::raw_decoder::decode;
-use crate::shim::{preempt, Word};
 use crate::support::{self, call, copy_space, raw_record, task, Heap, Who};
 
 fn text(low: u32) -> u64 {

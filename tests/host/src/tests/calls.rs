@@ -11,7 +11,7 @@ use crate::engine::decode::{Event, What};
 use crate::engine::reader::Cursor;
 use crate::engine::ring::{OpenCall, Ring};
 use crate::engine::slot::{Task, Words};
-use crate::shim::preempt;
+use crate::platform::preempt;
 use crate::support::{self, call, copy_space, task, Heap, Who};
 
 /// What a CPU has recorded: when, whether that was an entry, which call, how deep, how long.

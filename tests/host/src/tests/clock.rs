@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::interrupted;
 use crate::engine::clock::{never_back, ClockKind, Conversion, Sample, Scale};
 use crate::engine::render::TimeUnit;
-use crate::shim::Word;
+use crate::platform::Word;
 
 fn scale(khz: u32) -> Scale {
     Scale::from_khz(khz).expect("a frequency")

@@ -10,7 +10,7 @@ use crate::engine::decode::Event;
 use crate::engine::reader::{Cursor, Extent};
 use crate::engine::ring::{Outcome, Ring};
 use crate::engine::slot::{Task, Words};
-use crate::shim::preempt;
+use crate::platform::preempt;
 use crate::support::{self, call, copy_space, Heap, Who};
 
 /// A cursor that knows the index of what it reads next.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::engine::fgraph::{avoid, knows, lacking, pop_frame, OpenFrame, Torn, Unknown};
-use crate::shim::Word;
+use crate::platform::Word;
 
 /// `struct ftrace_ret_stack` of x86-64.
 const FRAME: usize = 3;

@@ -16,8 +16,8 @@ use crate::engine::mark::{write_mark, TEXT_BYTES};
 use crate::engine::reader::Cursor;
 use crate::engine::ring::{Outcome, Ring};
 use crate::engine::slot::{Kind, Words};
+use crate::platform::preempt;
 use crate::raw_decoder;
-use crate::shim::preempt;
 use crate::support::{self, call, copy_space, raw_record, task, Heap, Who};
 
 const IP: u64 = 0xffff_ffff_8123_4560;

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use proptest::test_runner::Config;
 
-use crate::shim::preempt;
+use crate::platform::preempt;
 
 mod account;
 mod beside;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::cases;
 use crate::engine::names::Names;
-use crate::shim::{memory, AllocError};
+use crate::platform::{memory, AllocError};
 
 fn name_of(address: u64) -> Vec<u8> {
     vec![b'a' + (address % 26) as u8; (address % 600) as usize]

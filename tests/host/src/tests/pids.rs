@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::cases;
 use crate::engine::pid_set::{is_beginning, Failure, PidSet, Refusal, PID_LIMIT};
-use crate::shim::preempt;
+use crate::platform::preempt;
 
 fn set(pids: impl IntoIterator<Item = u32>) -> PidSet {
     let words: Vec<_> = pids.into_iter().map(|pid| pid.to_string()).collect();

@@ -13,7 +13,7 @@ use super::render::Page;
 use super::{cases, interrupted};
 use crate::engine::line::ROOM;
 use crate::engine::profile::{numbered, write_row, Places, Table, Totals};
-use crate::shim::{memory, AllocError, Vec as EngineVec};
+use crate::platform::{memory, AllocError, Vec as EngineVec};
 
 type CpuTable = Table<Rc<Places>>;
 

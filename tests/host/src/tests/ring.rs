@@ -12,7 +12,7 @@ use super::{cases, interrupted};
 use crate::engine::reader::{Cursor, Extent};
 use crate::engine::ring::{Outcome, Ring, Slot, LAPS, MAX_SUBBUF_SLOTS, MIN_SUBBUF_SLOTS};
 use crate::engine::slot::{Task, SLOT_BYTES};
-use crate::shim::preempt;
+use crate::platform::preempt;
 use crate::support::{call, copy_space, ring, task, Heap, Who};
 
 #[test]

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::engine::shadow::{flags_of, mark, secret, switched, Shadow, IN_IRQ, SHOWN, SKIP};
-use crate::shim::Word;
+use crate::platform::Word;
 
 const BASE: u64 = 0xffff_8881_0000_1000;
 const SESSION: u64 = 0xffff_8881_2345_6780;

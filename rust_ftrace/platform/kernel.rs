@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the engine takes from its surroundings; the host's twin is `tests/host/src/shim.rs`.
+//! What the engine takes from its surroundings; the host's twin is `host.rs`.
 //!
 //! The kernel's own atomics are out-of-line calls wherever the kernel is built with GCC, and the
 //! fast path must not call. So this file, and no other, makes its own, as LKMM has them on x86-64:
@@ -16,31 +16,32 @@ use core::sync::atomic::{compiler_fence, AtomicPtr, AtomicU64, Ordering};
 use kernel::alloc::{flags::GFP_NOWAIT, Flags};
 use kernel::prelude::*;
 
-pub(crate) use kernel::alloc::AllocError;
+pub use kernel::alloc::AllocError;
 
 /// A 64-bit word of memory that other CPUs may read.
 #[repr(transparent)]
-pub(crate) struct Word(UnsafeCell<u64>);
+pub struct Word(UnsafeCell<u64>);
 
 // SAFETY: All accesses are volatile and of a whole, aligned machine word, which LKMM takes for
 // marked: they do not tear, and racing with each other is defined.
 unsafe impl Sync for Word {}
 
 impl Word {
-    pub(crate) const fn new(value: u64) -> Self {
+    /// A word with this value.
+    pub const fn new(value: u64) -> Self {
         Self(UnsafeCell::new(value))
     }
 
     /// As `READ_ONCE()`.
     #[inline(always)]
-    pub(crate) fn load_relaxed(&self) -> u64 {
+    pub fn load_relaxed(&self) -> u64 {
         // SAFETY: The word is valid and aligned; see `Sync` above for races.
         unsafe { self.0.get().read_volatile() }
     }
 
     /// As `smp_load_acquire()`: x86 does not reorder loads, so only the compiler must be told.
     #[inline(always)]
-    pub(crate) fn load_acquire(&self) -> u64 {
+    pub fn load_acquire(&self) -> u64 {
         let value = self.load_relaxed();
         compiler_fence(Ordering::Acquire);
         value
@@ -48,14 +49,14 @@ impl Word {
 
     /// As `WRITE_ONCE()`.
     #[inline(always)]
-    pub(crate) fn store_relaxed(&self, value: u64) {
+    pub fn store_relaxed(&self, value: u64) {
         // SAFETY: As for `load_relaxed`.
         unsafe { self.0.get().write_volatile(value) };
     }
 
     /// As `smp_store_release()`: x86 does not reorder a store with what comes before it.
     #[inline(always)]
-    pub(crate) fn store_release(&self, value: u64) {
+    pub fn store_release(&self, value: u64) {
         compiler_fence(Ordering::Release);
         self.store_relaxed(value);
     }
@@ -63,7 +64,7 @@ impl Word {
     /// Stores bits 0-31: only for a word that nobody looks at before another one was stored with
     /// [`Word::store_release`].
     #[inline(always)]
-    pub(crate) fn store_low(&self, low: u32) {
+    pub fn store_low(&self, low: u32) {
         let half = self.0.get().cast::<u32>();
         // SAFETY: The lower half of a valid word comes first in memory; see `Sync` above for races.
         unsafe { half.write_volatile(low) };
@@ -71,7 +72,7 @@ impl Word {
 
     /// Stores bits 32-63, likewise.
     #[inline(always)]
-    pub(crate) fn store_high(&self, high: u32) {
+    pub fn store_high(&self, high: u32) {
         // SAFETY: The word has two halves.
         let half = unsafe { self.0.get().cast::<u32>().add(1) };
         // SAFETY: As in `store_low`.
@@ -80,7 +81,7 @@ impl Word {
 
     /// Replaces `old` by `new`, atomic towards interrupts of this CPU only; whether it was `old`.
     #[inline(always)]
-    pub(crate) fn local_exchange(&self, old: u64, new: u64) -> bool {
+    pub fn local_exchange(&self, old: u64, new: u64) -> bool {
         // SAFETY: `self` is a valid, aligned word of memory. One instruction, so an interrupt comes
         // before or after it. By the contract of this function no other CPU writes the word.
         unsafe {
@@ -99,7 +100,7 @@ impl Word {
 
     /// Turns the bits `BITS`, of the lower half, after all stores before it. Nobody else writes the word.
     #[inline(always)]
-    pub(crate) fn toggle_release<const BITS: u64>(&self) {
+    pub fn toggle_release<const BITS: u64>(&self) {
         const { assert!(BITS <= u32::MAX as u64) };
         // SAFETY: The lower half of a valid word comes first in memory; a store like others, which x86 does
         // not reorder with what comes before it.
@@ -114,12 +115,12 @@ impl Word {
     }
 
     /// Sets bits, atomic towards all CPUs.
-    pub(crate) fn set_bits(&self, bits: u64) {
+    pub fn set_bits(&self, bits: u64) {
         self.shared().fetch_or(bits, Ordering::Relaxed);
     }
 
     /// Clears bits, atomic towards all CPUs.
-    pub(crate) fn clear_bits(&self, bits: u64) {
+    pub fn clear_bits(&self, bits: u64) {
         self.shared().fetch_and(!bits, Ordering::Relaxed);
     }
 
@@ -130,7 +131,7 @@ impl Word {
 
     /// Adds, atomic towards interrupts of this CPU only.
     #[inline(always)]
-    pub(crate) fn local_add(&self, value: u64) {
+    pub fn local_add(&self, value: u64) {
         // SAFETY: As for `local_exchange`.
         unsafe {
             asm!(
@@ -146,7 +147,7 @@ impl Word {
 /// Adds to a number of two words, the lower first, atomic towards interrupts of this CPU only: whoever comes
 /// between the two halves carries for itself. Another CPU may see the carry missing for a moment.
 #[inline(always)]
-pub(crate) fn local_add_wide(number: &[Word; 2], value: u128) {
+pub fn local_add_wide(number: &[Word; 2], value: u128) {
     // SAFETY: Two valid, aligned words, one behind the other, which no other CPU writes by the contract of this
     // function. The carry is in the flags, which interrupts leave as they are.
     unsafe {
@@ -163,49 +164,55 @@ pub(crate) fn local_add_wide(number: &[Word; 2], value: u128) {
 
 /// Stores before it are seen no later than stores after it: `smp_wmb()`, nothing on x86.
 #[inline(always)]
-pub(crate) fn fence_release() {
+pub fn fence_release() {
     compiler_fence(Ordering::Release);
 }
 
 /// Loads before it are done no later than loads after it: `smp_rmb()`, nothing on x86.
 #[inline(always)]
-pub(crate) fn fence_acquire() {
+pub fn fence_acquire() {
     compiler_fence(Ordering::Acquire);
 }
 
 /// Called in loops that wait for a writer.
-pub(crate) fn spin_hint() {
+pub fn spin_hint() {
     core::hint::spin_loop();
 }
 
 /// A vector whose growth can fail.
-pub(crate) struct Vec<T>(KVVec<T>);
+pub struct Vec<T>(KVVec<T>);
 
 impl<T> Vec<T> {
-    pub(crate) const fn new() -> Self {
+    /// An empty one, without memory.
+    pub const fn new() -> Self {
         Self(KVVec::new())
     }
 
-    pub(crate) fn push(&mut self, value: T) -> Result<(), AllocError> {
+    /// Adds a value at the end. `ENOMEM` without memory.
+    pub fn push(&mut self, value: T) -> Result<(), AllocError> {
         self.0.push(value, GFP_KERNEL)
     }
 
-    pub(crate) fn insert(&mut self, index: usize, value: T) -> Result<(), AllocError> {
+    /// Adds a value at `index`, and moves those behind it. `ENOMEM` without memory.
+    pub fn insert(&mut self, index: usize, value: T) -> Result<(), AllocError> {
         self.0.reserve(1, GFP_KERNEL)?;
         self.0
             .insert_within_capacity(index, value)
             .map_err(|_| AllocError)
     }
 
-    pub(crate) fn pop(&mut self) -> Option<T> {
+    /// Takes the last value off.
+    pub fn pop(&mut self) -> Option<T> {
         self.0.pop()
     }
 
-    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
+    /// Keeps the values that `keep` is true of, in their order.
+    pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
         self.0.retain(|value| keep(value));
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Takes all values off; the memory stays.
+    pub fn clear(&mut self) {
         self.0.clear();
     }
 }
@@ -225,11 +232,11 @@ impl<T> core::ops::DerefMut for Vec<T> {
 }
 
 /// A boxed array.
-pub(crate) struct Table<T, const N: usize>(KVBox<[T; N]>);
+pub struct Table<T, const N: usize>(KVBox<[T; N]>);
 
 impl<T, const N: usize> Table<T, N> {
     /// An array of what `make` makes. It is filled in place: a stack may not have room for it.
-    pub(crate) fn new(make: impl Fn() -> T) -> Result<Self, AllocError> {
+    pub fn new(make: impl Fn() -> T) -> Result<Self, AllocError> {
         Self::with_flags(make, GFP_KERNEL)
     }
 
@@ -250,7 +257,7 @@ impl<T, const N: usize> core::ops::Deref for Table<T, N> {
 }
 
 /// How many words a [`LazyWords`] has.
-pub(crate) const LAZY_WORDS: usize = 64;
+pub const LAZY_WORDS: usize = 64;
 
 type Words = [Word; LAZY_WORDS];
 
@@ -262,14 +269,15 @@ static ZEROES: Words = [const { Word::new(0) }; LAZY_WORDS];
 /// # Invariants
 ///
 /// The address of `ZEROES`, or of a box that this owns and that does not change any more.
-pub(crate) struct LazyWords(AtomicPtr<Words>);
+pub struct LazyWords(AtomicPtr<Words>);
 
 impl LazyWords {
     const fn none() -> *mut Words {
         (&raw const ZEROES).cast_mut()
     }
 
-    pub(crate) const fn new() -> Self {
+    /// Zeroes, without memory.
+    pub const fn new() -> Self {
         // INVARIANT: The address of `ZEROES`.
         Self(AtomicPtr::new(Self::none()))
     }
@@ -282,23 +290,23 @@ impl LazyWords {
 
     /// The value of the word at `index`, which wraps.
     #[inline(always)]
-    pub(crate) fn load(&self, index: usize) -> u64 {
+    pub fn load(&self, index: usize) -> u64 {
         self.words()[index % LAZY_WORDS].load_relaxed()
     }
 
     /// The words, if they have been made.
-    pub(crate) fn get(&self) -> Option<&Words> {
+    pub fn get(&self) -> Option<&Words> {
         let words = self.words();
         (!core::ptr::eq(words, Self::none())).then_some(words)
     }
 
     /// The words, which are made if they are not there.
-    pub(crate) fn get_or_make(&self) -> Result<&Words, AllocError> {
+    pub fn get_or_make(&self) -> Result<&Words, AllocError> {
         self.make(GFP_KERNEL)
     }
 
     /// The same where nobody may sleep.
-    pub(crate) fn get_or_make_now(&self) -> Result<&Words, AllocError> {
+    pub fn get_or_make_now(&self) -> Result<&Words, AllocError> {
         self.make(GFP_NOWAIT)
     }
 

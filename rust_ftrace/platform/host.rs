@@ -1,10 +1,12 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What the engine takes from its surroundings; the module's twin is `rust_ftrace/shim.rs`.
+//! What the engine takes from its surroundings; the module's twin is `kernel.rs`.
 //!
-//! Every operation on a [`Word`] first passes a preemption point, where a test may let an interrupt
-//! happen. Under `--cfg loom` the words are loom's, so all orders of memory accesses are tried.
+//! With the feature `simulation` every operation on a [`Word`] first passes a preemption point, where a test
+//! may let an interrupt happen, and memory can run out. Under `--cfg loom` the words are loom's, so that all
+//! orders of memory accesses are tried.
 
+#[cfg(loom)]
 use std::cell::Cell;
 use std::sync::OnceLock;
 
@@ -15,22 +17,25 @@ use std::sync::atomic::{fence, AtomicU64, Ordering};
 
 /// There is no memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AllocError;
+pub struct AllocError;
 
 /// A 64-bit word of memory that other CPUs may read.
-pub(crate) struct Word(AtomicU64);
+pub struct Word(AtomicU64);
 
 impl Word {
-    pub(crate) fn new(value: u64) -> Self {
+    /// A word with this value.
+    pub fn new(value: u64) -> Self {
         Self(AtomicU64::new(value))
     }
 
-    pub(crate) fn load_relaxed(&self) -> u64 {
+    /// Loads, in no order with other words.
+    pub fn load_relaxed(&self) -> u64 {
         preempt::point();
         self.0.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn load_acquire(&self) -> u64 {
+    /// Loads, before all accesses after it.
+    pub fn load_acquire(&self) -> u64 {
         preempt::point();
         self.0.load(match weakened(Part::LoadAcquire) {
             false => Ordering::Acquire,
@@ -38,12 +43,14 @@ impl Word {
         })
     }
 
-    pub(crate) fn store_relaxed(&self, value: u64) {
+    /// Stores, in no order with other words.
+    pub fn store_relaxed(&self, value: u64) {
         preempt::point();
         self.0.store(value, Ordering::Relaxed);
     }
 
-    pub(crate) fn store_release(&self, value: u64) {
+    /// Stores, after all accesses before it.
+    pub fn store_release(&self, value: u64) {
         preempt::point();
         let order = match weakened(Part::StoreRelease) {
             false => Ordering::Release,
@@ -54,7 +61,7 @@ impl Word {
 
     /// Stores bits 0-31: only for a word that nobody looks at before another one was stored with
     /// [`Word::store_release`].
-    pub(crate) fn store_low(&self, low: u32) {
+    pub fn store_low(&self, low: u32) {
         preempt::point();
         // (loom knows no halves; nobody else writes the word)
         let high = self.0.load(Ordering::Relaxed) >> 32 << 32;
@@ -62,7 +69,7 @@ impl Word {
     }
 
     /// Stores bits 32-63, likewise.
-    pub(crate) fn store_high(&self, high: u32) {
+    pub fn store_high(&self, high: u32) {
         preempt::point();
         let low = self.0.load(Ordering::Relaxed) as u32;
         self.0
@@ -70,7 +77,7 @@ impl Word {
     }
 
     /// Replaces `old` by `new`, atomic towards interrupts of this CPU only; whether it was `old`.
-    pub(crate) fn local_exchange(&self, old: u64, new: u64) -> bool {
+    pub fn local_exchange(&self, old: u64, new: u64) -> bool {
         preempt::point();
         self.0
             .compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed)
@@ -78,7 +85,7 @@ impl Word {
     }
 
     /// Turns the bits `BITS`, of the lower half, after all stores before it. Nobody else writes the word.
-    pub(crate) fn toggle_release<const BITS: u64>(&self) {
+    pub fn toggle_release<const BITS: u64>(&self) {
         preempt::point();
         let value = self.0.load(Ordering::Relaxed) ^ BITS;
         let order = match weakened(Part::ToggleRelease) {
@@ -89,19 +96,19 @@ impl Word {
     }
 
     /// Sets bits, atomic towards all CPUs.
-    pub(crate) fn set_bits(&self, bits: u64) {
+    pub fn set_bits(&self, bits: u64) {
         preempt::point();
         self.0.fetch_or(bits, Ordering::Relaxed);
     }
 
     /// Clears bits, atomic towards all CPUs.
-    pub(crate) fn clear_bits(&self, bits: u64) {
+    pub fn clear_bits(&self, bits: u64) {
         preempt::point();
         self.0.fetch_and(!bits, Ordering::Relaxed);
     }
 
     /// Adds, atomic towards interrupts of this CPU only.
-    pub(crate) fn local_add(&self, value: u64) {
+    pub fn local_add(&self, value: u64) {
         preempt::point();
         self.0.fetch_add(value, Ordering::Relaxed);
     }
@@ -109,7 +116,7 @@ impl Word {
 
 /// Adds to a number of two words, the lower first, atomic towards interrupts of this CPU only: whoever comes
 /// between the two halves carries for itself.
-pub(crate) fn local_add_wide(number: &[Word; 2], value: u128) {
+pub fn local_add_wide(number: &[Word; 2], value: u128) {
     preempt::point();
     let low = value as u64;
     let before = number[0].0.fetch_add(low, Ordering::Relaxed);
@@ -120,55 +127,77 @@ pub(crate) fn local_add_wide(number: &[Word; 2], value: u128) {
 }
 
 /// Stores before it are seen no later than stores after it.
-pub(crate) fn fence_release() {
+pub fn fence_release() {
     if !weakened(Part::FenceRelease) {
         fence(Ordering::Release);
     }
 }
 
 /// Loads before it are done no later than loads after it.
-pub(crate) fn fence_acquire() {
+pub fn fence_acquire() {
     if !weakened(Part::FenceAcquire) {
         fence(Ordering::Acquire);
     }
 }
 
-/// What a model can do without, to show that it fails then.
+/// A part of the ordering that a model can do without, to show that it fails then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub enum Part {
+    /// The order of [`Word::load_acquire`].
     LoadAcquire,
+    /// The order of [`Word::store_release`].
     StoreRelease,
+    /// The order of [`Word::toggle_release`].
     ToggleRelease,
+    /// [`fence_release`].
     FenceRelease,
+    /// [`fence_acquire`].
     FenceAcquire,
     /// Of the models' own: nothing here waits for writers to end.
     GracePeriod,
 }
 
+#[cfg(loom)]
 thread_local! {
     static WEAKENED: Cell<Option<Part>> = const { Cell::new(None) };
 }
 
 /// From now on this thread (and the threads of its models) lacks `part`.
 #[cfg(loom)]
-pub(crate) fn weaken(part: Part) {
+pub fn weaken(part: Part) {
     WEAKENED.set(Some(part));
 }
 
-pub(crate) fn weakened(part: Part) -> bool {
-    cfg!(loom) && WEAKENED.get() == Some(part)
+/// Whether this thread lacks `part`.
+#[cfg(loom)]
+pub fn weakened(part: Part) -> bool {
+    WEAKENED.get() == Some(part)
+}
+
+#[cfg(not(loom))]
+const fn weakened(_part: Part) -> bool {
+    false
 }
 
 /// Called in loops that wait for a writer.
-pub(crate) fn spin_hint() {
+pub fn spin_hint() {
     #[cfg(loom)]
     loom::thread::yield_now();
     #[cfg(not(loom))]
     std::hint::spin_loop();
 }
 
+/// Memory that does not run out.
+#[cfg(not(feature = "simulation"))]
+mod memory {
+    pub(super) fn allocate() -> Result<(), super::AllocError> {
+        Ok(())
+    }
+}
+
 /// Memory that a test lets run out.
-pub(crate) mod memory {
+#[cfg(feature = "simulation")]
+pub mod memory {
     use std::cell::Cell;
 
     use super::AllocError;
@@ -178,7 +207,7 @@ pub(crate) mod memory {
     }
 
     /// Runs `body` with memory for only so many allocations of vectors that grow.
-    pub(crate) fn with_allocations<R>(left: usize, body: impl FnOnce() -> R) -> R {
+    pub fn with_allocations<R>(left: usize, body: impl FnOnce() -> R) -> R {
         let before = LEFT.replace(left);
         let result = body();
         LEFT.set(before);
@@ -193,14 +222,16 @@ pub(crate) mod memory {
 }
 
 /// A vector whose growth can fail.
-pub(crate) struct Vec<T>(std::vec::Vec<T>);
+pub struct Vec<T>(std::vec::Vec<T>);
 
 impl<T> Vec<T> {
-    pub(crate) const fn new() -> Self {
+    /// An empty one, without memory.
+    pub const fn new() -> Self {
         Self(std::vec::Vec::new())
     }
 
-    pub(crate) fn push(&mut self, value: T) -> Result<(), AllocError> {
+    /// Adds a value at the end. `ENOMEM` without memory.
+    pub fn push(&mut self, value: T) -> Result<(), AllocError> {
         if self.0.len() == self.0.capacity() {
             memory::allocate()?;
         }
@@ -208,20 +239,24 @@ impl<T> Vec<T> {
         Ok(())
     }
 
-    pub(crate) fn insert(&mut self, index: usize, value: T) -> Result<(), AllocError> {
+    /// Adds a value at `index`, and moves those behind it. `ENOMEM` without memory.
+    pub fn insert(&mut self, index: usize, value: T) -> Result<(), AllocError> {
         self.0.insert(index, value);
         Ok(())
     }
 
-    pub(crate) fn pop(&mut self) -> Option<T> {
+    /// Takes the last value off.
+    pub fn pop(&mut self) -> Option<T> {
         self.0.pop()
     }
 
-    pub(crate) fn retain(&mut self, keep: impl FnMut(&T) -> bool) {
+    /// Keeps the values that `keep` is true of, in their order.
+    pub fn retain(&mut self, keep: impl FnMut(&T) -> bool) {
         self.0.retain(keep);
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Takes all values off; the memory stays.
+    pub fn clear(&mut self) {
         self.0.clear();
     }
 }
@@ -241,10 +276,11 @@ impl<T> std::ops::DerefMut for Vec<T> {
 }
 
 /// A boxed array.
-pub(crate) struct Table<T, const N: usize>(Box<[T; N]>);
+pub struct Table<T, const N: usize>(Box<[T; N]>);
 
 impl<T, const N: usize> Table<T, N> {
-    pub(crate) fn new(make: impl Fn() -> T) -> Result<Self, AllocError> {
+    /// An array of values that `make` makes. `ENOMEM` without memory.
+    pub fn new(make: impl Fn() -> T) -> Result<Self, AllocError> {
         let values: Box<[T]> = (0..N).map(|_| make()).collect();
         values.try_into().map(Self).map_err(|_| AllocError)
     }
@@ -259,30 +295,31 @@ impl<T, const N: usize> std::ops::Deref for Table<T, N> {
 }
 
 /// How many words a [`LazyWords`] has.
-pub(crate) const LAZY_WORDS: usize = 64;
+pub const LAZY_WORDS: usize = 64;
 
 /// Words that take no memory while they are all zero. Once made they stay as long as this does.
-pub(crate) struct LazyWords(OnceLock<Table<Word, LAZY_WORDS>>);
+pub struct LazyWords(OnceLock<Table<Word, LAZY_WORDS>>);
 
 impl LazyWords {
-    pub(crate) const fn new() -> Self {
+    /// Zeroes, without memory.
+    pub const fn new() -> Self {
         Self(OnceLock::new())
     }
 
     /// The value of the word at `index`, which wraps.
-    pub(crate) fn load(&self, index: usize) -> u64 {
+    pub fn load(&self, index: usize) -> u64 {
         preempt::point();
         let word = |words: &[Word; LAZY_WORDS]| words[index % LAZY_WORDS].load_relaxed();
         self.get().map_or(0, word)
     }
 
     /// The words, if they have been made.
-    pub(crate) fn get(&self) -> Option<&[Word; LAZY_WORDS]> {
+    pub fn get(&self) -> Option<&[Word; LAZY_WORDS]> {
         self.0.get().map(|words| &**words)
     }
 
     /// The words, which are made if they are not there.
-    pub(crate) fn get_or_make(&self) -> Result<&[Word; LAZY_WORDS], AllocError> {
+    pub fn get_or_make(&self) -> Result<&[Word; LAZY_WORDS], AllocError> {
         if self.0.get().is_none() {
             // (someone else's may come first)
             let _ = self.0.set(Table::new(|| Word::new(0))?);
@@ -291,7 +328,7 @@ impl LazyWords {
     }
 
     /// The same where nobody may sleep.
-    pub(crate) fn get_or_make_now(&self) -> Result<&[Word; LAZY_WORDS], AllocError> {
+    pub fn get_or_make_now(&self) -> Result<&[Word; LAZY_WORDS], AllocError> {
         self.get_or_make()
     }
 }
@@ -301,7 +338,7 @@ impl LazyWords {
 /// That orders nothing, but makes each step depend on the others' for loom, which remembers only the
 /// last access to a word and takes a writer's load of the head for the end of all races on it.
 #[cfg(loom)]
-pub(crate) mod preempt {
+pub mod preempt {
     use super::{AtomicU64, Ordering};
 
     loom::lazy_static! {
@@ -313,9 +350,15 @@ pub(crate) mod preempt {
     }
 }
 
+/// Nothing comes between.
+#[cfg(not(any(loom, feature = "simulation")))]
+mod preempt {
+    pub(super) const fn point() {}
+}
+
 /// Interrupts in the middle of anything.
-#[cfg(not(loom))]
-pub(crate) mod preempt {
+#[cfg(all(not(loom), feature = "simulation"))]
+pub mod preempt {
     use std::cell::RefCell;
 
     type Handler = Box<dyn FnMut()>;
@@ -336,13 +379,13 @@ pub(crate) mod preempt {
     /// Runs `body`, and `handler` at every preemption point of it.
     ///
     /// The handler's own points are not among them; for those it calls this function itself.
-    pub(crate) fn with_handler<R>(handler: impl FnMut() + 'static, body: impl FnOnce() -> R) -> R {
+    pub fn with_handler<R>(handler: impl FnMut() + 'static, body: impl FnOnce() -> R) -> R {
         let _restore = Restore(HANDLER.replace(Some(Box::new(handler))));
         body()
     }
 
     /// A place where an interrupt may happen.
-    pub(crate) fn point() {
+    pub fn point() {
         if let Some(mut handler) = HANDLER.take() {
             handler();
             HANDLER.set(Some(handler));

@@ -1,0 +1,114 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# The command rftrace: why, list, doctor.
+. /tests/ktap.sh
+
+reload
+
+missing() {
+	rftrace why path_muont >/tmp/why
+	grep -q 'no function of that name' /tmp/why
+	grep -q 'Near it: path_mount' /tmp/why
+}
+
+hidden() {
+	cp /usr/bin/rftrace /tmp/
+	chmod 755 /tmp/rftrace
+	is 'end' "$(unshare -U /tmp/rftrace why do_mount 2>/tmp/why; echo $?)" 1
+	grep -q 'only root may see them' /tmp/why
+}
+
+inlined() {
+	rftrace why do_mount >/tmp/why
+	cat /tmp/why
+	grep -q 'Nothing can enter it' /tmp/why
+	grep -q 'has put it into .*__x64_sys_mount (100 %)' /tmp/why
+	grep -q 'Trace path_mount instead' /tmp/why
+	rftrace why --json do_mount | grep -q '"answer":"never-entered".*"instead":"path_mount"'
+}
+
+not_traceable() {
+	rftrace why exc_page_fault jiffies_64 >/tmp/why
+	cat /tmp/why
+	grep -q 'ftrace cannot trace it: it is noinstr' /tmp/why
+	grep -q 'ftrace cannot trace it: it is data' /tmp/why
+}
+
+# Functions that nothing reaches are armed, and much is done that one may do on a machine.
+never_hit() {
+	rftrace list --unreachable | sort | uniq -u >/tmp/all
+	# (of names that several functions have others may be meant)
+	sort /tmp/available | uniq -d >/tmp/double
+	grep -vxF -f /tmp/double /tmp/all >/tmp/unreachable
+	[ "$(grep -c . /tmp/unreachable)" -gt 500 ]
+	cat /tmp/unreachable >$R/filter
+	# It is not that nothing is seen.
+	echo path_mount >>$R/filter
+	widely
+	# (a name arms what the compiler has made of its function, too: NAME.part.0, which may be reached)
+	grep -v '^#' $R/trace | sed 's/^.*: \([^ ]*\).*/\1/' | sort -u >/tmp/hit
+	cat /tmp/hit
+	grep -qx path_mount /tmp/hit
+	is 'hit' "$(grep -xF -f /tmp/unreachable /tmp/hit)" ''
+}
+widely() {
+	local file
+	syscalls
+	for file in /proc/sys /proc/self /proc/net/ /sys/block /sys/bus /sys/devices /sys/fs /sys/kernel/mm /sys/kernel/slab; do
+		timeout 20 find $file -type f -exec head -c 4096 {} + >/dev/null 2>&1 || true
+	done
+	for file in cpuid msr; do
+		modprobe $file 2>/dev/null || insmod /lib/modules/"$RELEASE"/$file.ko || true
+		rmmod $file || true
+	done
+	for file in tmpfs proc sysfs ramfs; do
+		mount -t $file none /mnt
+		ls -lR /mnt >/dev/null 2>&1 || true
+		umount /mnt
+	done
+	ifconfig lo 127.0.0.1 up
+	ping -c 1 127.0.0.1 || true
+	if [ -e /sys/devices/system/cpu/cpu1/online ]; then
+		echo 0 >/sys/devices/system/cpu/cpu1/online
+		echo 1 >/sys/devices/system/cpu/cpu1/online
+	fi
+	echo function >$T/current_tracer
+	echo nop >$T/current_tracer
+}
+
+lists() {
+	rftrace list 'vfs_*' | sort >/tmp/ours
+	grep '^vfs_' /tmp/available | sort >/tmp/tracefs
+	cmp /tmp/ours /tmp/tracefs
+	is 'end' "$(rftrace list 'no_such_*' 2>/tmp/why; echo $?)" 1
+	grep -q 'no function matches no_such_\*' /tmp/why
+	# Who reads only a part is not told that the rest was lost.
+	rftrace list 2>/tmp/why | head -n 1
+	is 'said' "$(cat /tmp/why)" ''
+}
+
+doctor() {
+	rftrace doctor >/tmp/why
+	cat /tmp/why
+	is 'bad' "$(grep -c BAD /tmp/why)" 0
+	rmmod rust_ftrace
+	rftrace doctor | grep -A 1 'module *BAD *not loaded' | grep -q 'type: insmod rust_ftrace.ko'
+	umount /sys/kernel/debug
+	rftrace doctor | grep -A 1 'debugfs *BAD *not mounted' | grep -q 'type: mount -t debugfs'
+	mount -t debugfs none /sys/kernel/debug
+	reload
+}
+
+t 'a name that there is not, and those near it' missing
+t 'who may not see addresses is told' hidden
+if [ "$KERNEL" = debug ]; then
+	skip 'a function that is inlined everywhere' 'another compiler, other choices'
+	skip 'what rftrace calls unreachable is never hit' 'no indirect branch tracking'
+else
+	t 'a function that is inlined everywhere' inlined
+	t 'what rftrace calls unreachable is never hit' never_hit
+fi
+t 'functions that ftrace cannot trace' not_traceable
+t 'list' lists
+t 'doctor' doctor
+finish

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The static call graph: which function calls or jumps to which, by the kernel's text.
+//!
+//! Calls through pointers are not in it; that a function has some is.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
+
+use crate::kernel::{Alternative, Symbols, Text};
+
+/// An instruction that calls a function, or jumps to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Site {
+    /// Where it is.
+    pub ip: u64,
+    /// The function that it is in.
+    pub function: u64,
+    /// A jump, rather than a call.
+    pub is_jump: bool,
+    /// In code that runs at boot only.
+    pub is_init: bool,
+}
+
+/// A function's side of the graph.
+#[derive(Debug, Default)]
+pub struct Node {
+    /// Instructions elsewhere that enter it.
+    pub callers: Vec<Site>,
+    /// Functions that it enters.
+    pub callees: BTreeSet<u64>,
+    /// It has calls through pointers.
+    pub has_indirect: bool,
+}
+
+/// Who calls whom. Functions are named by their addresses.
+#[derive(Debug, Default)]
+pub struct CallGraph {
+    nodes: HashMap<u64, Node>,
+    /// Parts that the compiler put elsewhere, and the functions that they are of.
+    cold: BTreeMap<u64, u64>,
+    /// Instructions that were looked at, and those that are none.
+    pub instructions: u64,
+    /// Bytes that are no instructions.
+    pub invalid: u64,
+}
+
+/// Code of a function.
+struct Code<'a> {
+    bytes: &'a [u8],
+    address: u64,
+    function: u64,
+    is_init: bool,
+}
+
+/// `endbr64`, behind which a direct call may go in.
+const ENDBR: u64 = 4;
+
+impl CallGraph {
+    /// The graph of `texts`, and of code that may replace parts of them.
+    pub fn new(symbols: &Symbols, texts: &[Text], alternatives: &[Alternative]) -> Self {
+        let mut graph = Self {
+            cold: cold_parts(symbols),
+            ..Self::default()
+        };
+        for text in texts {
+            graph.add(symbols, text);
+        }
+        for alternative in alternatives {
+            let place = alternative.place;
+            let text = texts.iter().find(|text| text.addresses().contains(&place));
+            if let (Some(text), Some(function)) = (text, graph.function_at(symbols, place)) {
+                let code = Code {
+                    bytes: &alternative.code,
+                    address: alternative.address,
+                    function,
+                    is_init: text.is_init,
+                };
+                graph.add_code(symbols, &code);
+            }
+        }
+        graph
+    }
+
+    /// The function that the code at `ip` is of.
+    pub fn function_at(&self, symbols: &Symbols, ip: u64) -> Option<u64> {
+        let begin = symbols.function_at(ip)?;
+        Some(self.cold.get(&begin).copied().unwrap_or(begin))
+    }
+
+    /// The function's callers and callees, if it has any.
+    pub fn node(&self, function: u64) -> Option<&Node> {
+        self.nodes.get(&function)
+    }
+
+    /// Functions that have callers or callees.
+    pub fn functions(&self) -> impl Iterator<Item = u64> + '_ {
+        self.nodes.keys().copied()
+    }
+
+    fn add(&mut self, symbols: &Symbols, text: &Text) {
+        // Decoded function by function, so that data between them does no harm.
+        let addresses = text.addresses();
+        let mut begins: Vec<u64> = symbols
+            .functions()
+            .filter(|begin| addresses.contains(begin))
+            .collect();
+        begins.push(addresses.end);
+        for pair in begins.windows(2) {
+            if let Some(function) = self.function_at(symbols, pair[0]) {
+                let bytes = &text.code
+                    [(pair[0] - text.address) as usize..(pair[1] - text.address) as usize];
+                let code = Code {
+                    bytes,
+                    address: pair[0],
+                    function,
+                    is_init: text.is_init,
+                };
+                self.add_code(symbols, &code);
+            }
+        }
+    }
+
+    fn add_code(&mut self, symbols: &Symbols, code: &Code<'_>) {
+        let mut decoder = Decoder::with_ip(64, code.bytes, code.address, DecoderOptions::NONE);
+        let mut instruction = Instruction::default();
+        while decoder.can_decode() {
+            decoder.decode_out(&mut instruction);
+            self.instructions += 1;
+            self.look(symbols, code, &instruction);
+        }
+    }
+
+    fn look(&mut self, symbols: &Symbols, code: &Code<'_>, instruction: &Instruction) {
+        let function = code.function;
+        if instruction.is_invalid() {
+            self.invalid += 1;
+            return;
+        }
+        let is_jump = match instruction.flow_control() {
+            FlowControl::Call => false,
+            FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch => true,
+            FlowControl::IndirectCall | FlowControl::IndirectBranch => {
+                self.nodes.entry(function).or_default().has_indirect = true;
+                return;
+            }
+            _ => return,
+        };
+        if instruction.op0_kind() != OpKind::NearBranch64 {
+            return;
+        }
+        let target = instruction.near_branch_target();
+        let Some(callee) = self.function_at(symbols, target) else {
+            return;
+        };
+        // (a call of itself is one; a jump within is not)
+        if is_jump && callee == function {
+            return;
+        }
+        let begin = symbols.function_at(target).unwrap_or(target);
+        if !is_jump && target != begin && target != begin + ENDBR {
+            // Calls of the next instruction, of retpolines.
+            return;
+        }
+        let site = Site {
+            ip: instruction.ip(),
+            function,
+            is_jump,
+            is_init: code.is_init,
+        };
+        self.nodes.entry(callee).or_default().callers.push(site);
+        self.nodes
+            .entry(function)
+            .or_default()
+            .callees
+            .insert(callee);
+    }
+}
+
+/// Parts named `NAME.cold`, and where `NAME` is.
+fn cold_parts(symbols: &Symbols) -> BTreeMap<u64, u64> {
+    let mut parts = BTreeMap::new();
+    for begin in symbols.functions() {
+        let name = symbols.name(begin);
+        let Some(at) = name.find(".cold") else {
+            continue;
+        };
+        // (of several functions of a name, who its part is of is not known)
+        if let Some(whole) = symbols.place(&name[..at]) {
+            parts.insert(begin, whole);
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Symbol;
+
+    /// Calls and jumps between four functions, one with a part elsewhere, at the addresses 0x1000, ...
+    #[test]
+    fn calls_and_jumps_are_edges() {
+        let symbol = |address, name| Symbol::new(address, b't', name, None);
+        let symbols = Symbols::new(vec![
+            symbol(0x1000, "caller"),
+            symbol(0x1010, "__pfx_callee"),
+            symbol(0x1020, "callee"),
+            symbol(0x1030, "jumper"),
+            symbol(0x1040, "caller.cold"),
+            symbol(0x1050, "pointers"),
+        ]);
+        let mut code = vec![0x90; 0x60];
+        // call callee + 4; call of the next instruction
+        code[0x00..0x05].copy_from_slice(&[0xe8, 0x1f, 0, 0, 0]);
+        code[0x05..0x0a].copy_from_slice(&[0xe8, 0, 0, 0, 0]);
+        // jmp caller.cold
+        code[0x0a..0x0c].copy_from_slice(&[0xeb, 0x34]);
+        // jmp within; jmp callee
+        code[0x30..0x32].copy_from_slice(&[0xeb, 0x00]);
+        code[0x32..0x34].copy_from_slice(&[0xeb, 0xec]);
+        // call jumper, of the part elsewhere
+        code[0x40..0x45].copy_from_slice(&[0xe8, 0xeb, 0xff, 0xff, 0xff]);
+        // call [rax]
+        code[0x50..0x52].copy_from_slice(&[0xff, 0x10]);
+        let text = Text {
+            address: 0x1000,
+            code,
+            is_init: false,
+        };
+        let graph = CallGraph::new(&symbols, &[text], &[]);
+
+        let callers = |function| {
+            let node = graph.node(function);
+            let site = |site: &Site| (site.ip, site.function, site.is_jump);
+            node.map_or(Vec::new(), |node| node.callers.iter().map(site).collect())
+        };
+        assert_eq!(
+            callers(0x1020),
+            [(0x1000, 0x1000, false), (0x1032, 0x1030, true)]
+        );
+        assert_eq!(callers(0x1030), [(0x1040, 0x1000, false)]);
+        assert_eq!(callers(0x1000), []);
+        assert!(graph.node(0x1050).is_some_and(|node| node.has_indirect));
+        assert!(graph.node(0x1000).is_some_and(|node| !node.has_indirect));
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! What can be asked of the command, as it is typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Traces kernel functions, and tells what was seen.
+#[derive(Debug, Parser)]
+#[command(
+    name = "rftrace",
+    version,
+    about,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
+pub struct Cli {
+    /// What is asked for.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What is asked for.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Say what is missing on this machine for tracing, and what to type
+    Doctor(Doctor),
+    /// Say why a function does not show up in a trace, and what to trace instead
+    #[command(after_help = "Examples:\n  \
+        rftrace why do_mount\n  \
+        rftrace why --vmlinux /boot/vmlinuz-$(uname -r) do_mount\n  \
+        rftrace why --json tcp_ack vfs_read")]
+    Why(Why),
+    /// List functions that can be traced
+    #[command(after_help = "Examples:\n  \
+        rftrace list 'tcp_*'\n  \
+        rftrace list --unreachable")]
+    List(List),
+}
+
+/// Which kernel is looked at.
+#[derive(Args, Debug)]
+pub struct Source {
+    /// Look at this vmlinux or vmlinuz instead of the kernel that runs
+    #[arg(long, value_name = "FILE")]
+    pub vmlinux: Option<PathBuf>,
+}
+
+/// Arguments of `doctor`.
+#[derive(Args, Debug)]
+pub struct Doctor {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `why`.
+#[derive(Args, Debug)]
+pub struct Why {
+    /// Functions to explain
+    #[arg(required = true, value_name = "NAME")]
+    pub names: Vec<String>,
+    /// The kernel.
+    #[command(flatten)]
+    pub source: Source,
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `list`.
+#[derive(Args, Debug)]
+pub struct List {
+    /// Only functions whose names match: * ? [a-z]
+    #[arg(value_name = "GLOB")]
+    pub glob: Option<String>,
+    /// Only functions that nothing can ever enter: tracing them shows nothing
+    #[arg(long)]
+    pub unreachable: bool,
+    /// The kernel.
+    #[command(flatten)]
+    pub source: Source,
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! `rftrace why`.
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use crate::cli;
+use crate::why::{Answer, Functions, Why};
+
+/// Callers that are named; of the others there is only the number.
+const NAMED: usize = 5;
+
+/// Prints what there is to say of each function.
+pub(super) fn run(arguments: &cli::Why, out: &mut dyn Write) -> Result<()> {
+    let functions = Functions::new(super::kernel(&arguments.source)?)?;
+    for name in &arguments.names {
+        for why in functions.why(name) {
+            if arguments.json {
+                writeln!(out, "{}", serde_json::to_string(&why)?)?;
+            } else {
+                write_text(&why, out)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write_text(why: &Why, out: &mut dyn Write) -> Result<()> {
+    match why.address {
+        0 => writeln!(out, "{}", why.name)?,
+        address => writeln!(out, "{} ({address:#x})", why.name)?,
+    }
+    for sentence in sentences(why) {
+        writeln!(out, "    {sentence}")?;
+    }
+    Ok(())
+}
+
+fn sentences(why: &Why) -> Vec<String> {
+    match &why.answer {
+        Answer::Missing { nearest } => {
+            let mut said = vec![
+                "This kernel has no function of that name: it may be inlined everywhere.".into(),
+            ];
+            if !nearest.is_empty() {
+                said.push(format!("Near it: {}.", nearest.join(", ")));
+            }
+            said
+        }
+        Answer::NotTraceable { reason } => vec![format!("ftrace cannot trace it: {reason}.")],
+        Answer::NeverEntered {
+            callers,
+            inlined_into,
+            instead,
+        } => {
+            let mut said = vec![match callers.is_empty() {
+                true => "Nothing can enter it: no code calls it, and no pointer leads to it.".into(),
+                false => format!(
+                    "Nothing can enter it: no pointer leads to it, and what calls it is never entered either ({}).",
+                    some(callers)
+                ),
+            }];
+            if !inlined_into.is_empty() {
+                let part = |part: &crate::why::Part| {
+                    format!("{} ({:.0} %)", part.name, part.share * 100.0)
+                };
+                let parts: Vec<String> = inlined_into.iter().map(part).collect();
+                said.push(format!(
+                    "By what they call, the compiler has put it into {}.",
+                    parts.join(", ")
+                ));
+            }
+            if let Some(instead) = instead {
+                said.push(format!("Trace {instead} instead, which it calls."));
+            }
+            said
+        }
+        Answer::AtBoot { callers } => {
+            vec![format!(
+                "It runs only while the machine boots: what calls it is gone then ({}).",
+                some(callers)
+            )]
+        }
+        Answer::Entered {
+            callers,
+            sites,
+            by_pointer,
+            is_certain,
+        } => {
+            let mut said = Vec::new();
+            if *sites > 0 {
+                let places = if *sites == 1 { "place" } else { "places" };
+                said.push(format!(
+                    "It is called in {sites} {places}, by {}.",
+                    some(callers)
+                ));
+            }
+            match by_pointer {
+                Some(true) if *sites > 0 => said.push("It can be called by pointers, too.".into()),
+                Some(true) => said.push("It can be called, but only by pointers.".into()),
+                Some(false) => said.push("No pointer leads to it.".into()),
+                None => said.push(
+                    "Pointers may lead to it: this kernel does not tell where they may lead."
+                        .into(),
+                ),
+            }
+            if *is_certain && *sites > 0 {
+                said.push("Some callers may have it inlined: such calls cannot be seen.".into());
+            }
+            said
+        }
+    }
+}
+
+/// The first names, and how many there are else.
+fn some(names: &[String]) -> String {
+    let shown = names[..names.len().min(NAMED)].join(", ");
+    match names.len().saturating_sub(NAMED) {
+        0 => shown,
+        others => format!("{shown} and {others} others"),
+    }
+}

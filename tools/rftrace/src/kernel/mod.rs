@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! A kernel to look at: the running one, or a file.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+mod kallsyms;
+mod kfuncs;
+mod memory;
+mod symbols;
+mod traceable;
+mod unpack;
+
+pub use memory::Memory;
+pub use symbols::{Symbol, Symbols};
+pub use traceable::traceable;
+
+/// A reason why a kernel cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file cannot be read.
+    #[error("{path}: {error}", path = .0.display(), error = .1)]
+    Read(PathBuf, #[source] std::io::Error),
+    /// Data is not as it must be.
+    #[error("{0}")]
+    Malformed(String),
+    /// The kernel hides addresses from who asks.
+    #[error("/proc/kallsyms shows no addresses: only root may see them")]
+    Hidden,
+    /// A symbol is missing that every kernel has.
+    #[error("the kernel has no symbol {0}")]
+    NoSymbol(&'static str),
+    /// The list of functions is missing.
+    #[error("no list of functions: mount -t tracefs none /sys/kernel/tracing")]
+    NoTracefs,
+    /// The kernel's memory has nothing there.
+    #[error("nothing at {0:#x} in the kernel's memory")]
+    NoMemory(u64),
+}
+
+/// Code of the kernel, as it lies in memory.
+#[derive(Debug)]
+pub struct Text {
+    /// Where it begins.
+    pub address: u64,
+    /// The code.
+    pub code: Vec<u8>,
+    /// Runs at boot only, and is thrown away then.
+    pub is_init: bool,
+}
+
+impl Text {
+    /// Its addresses.
+    pub fn addresses(&self) -> Range<u64> {
+        self.address..self.address + self.code.len() as u64
+    }
+}
+
+/// Code that boot may put in the place of other code.
+#[derive(Debug)]
+pub struct Alternative {
+    /// Where it goes.
+    pub place: u64,
+    /// Where it lies.
+    pub address: u64,
+    /// The code, as if it ran where it lies.
+    pub code: Vec<u8>,
+}
+
+/// A kernel's symbols and memory.
+#[derive(Debug)]
+pub struct Kernel {
+    /// Its symbols.
+    pub symbols: Symbols,
+    memory: Memory,
+    is_running: bool,
+}
+
+impl Kernel {
+    /// The kernel that runs here.
+    pub fn running() -> Result<Self, Error> {
+        let kallsyms = Path::new("/proc/kallsyms");
+        let text = std::fs::read_to_string(kallsyms)
+            .map_err(|error| Error::Read(kallsyms.to_owned(), error))?;
+        Ok(Self {
+            symbols: Symbols::of_text(&text)?,
+            memory: Memory::of_kcore(Path::new("/proc/kcore"))?,
+            is_running: true,
+        })
+    }
+
+    /// The kernel of a file: a vmlinux, or a vmlinuz.
+    pub fn of_file(path: &Path) -> Result<Self, Error> {
+        let file = std::fs::read(path).map_err(|error| Error::Read(path.to_owned(), error))?;
+        let vmlinux = unpack::vmlinuz(&file)?.unwrap_or(file);
+        let memory = Memory::of_vmlinux(vmlinux)?;
+        let found = memory
+            .parts()
+            .find_map(|(address, part)| kallsyms::find(part, address).ok());
+        let symbols =
+            found.ok_or_else(|| Error::Malformed("no table of symbols was found in it".into()))?;
+        Ok(Self {
+            symbols: Symbols::new(symbols),
+            memory,
+            is_running: false,
+        })
+    }
+
+    /// It is the running one, rather than a file.
+    pub fn is_running(&self) -> bool {
+        self.is_running
+    }
+
+    fn place(&self, name: &'static str) -> Result<u64, Error> {
+        self.symbols.place(name).ok_or(Error::NoSymbol(name))
+    }
+
+    /// Memory between two symbols.
+    fn between(&self, from: &'static str, until: &'static str) -> Result<(u64, Vec<u8>), Error> {
+        let from = self.place(from)?;
+        Ok((from, self.memory.read(from..self.place(until)?)?))
+    }
+
+    /// All of its code that is there: its own, and its modules'.
+    pub fn texts(&self) -> Result<Vec<Text>, Error> {
+        let (address, code) = self.between("_stext", "_etext")?;
+        let mut texts = vec![Text {
+            address,
+            code,
+            is_init: false,
+        }];
+        if !self.is_running {
+            let (address, code) = self.between("_sinittext", "_einittext")?;
+            texts.push(Text {
+                address,
+                code,
+                is_init: true,
+            });
+        }
+        for addresses in self.module_texts() {
+            // (it may have gone since its symbols were read)
+            if let Ok(code) = self.memory.read(addresses.clone()) {
+                texts.push(Text {
+                    address: addresses.start,
+                    code,
+                    is_init: false,
+                });
+            }
+        }
+        Ok(texts)
+    }
+
+    /// Where modules have code: from the first symbol of each to the end of the page that has its last one.
+    fn module_texts(&self) -> Vec<Range<u64>> {
+        const PAGE: u64 = 4096;
+        let mut ranges: Vec<(&str, Range<u64>)> = Vec::new();
+        for symbol in self.symbols.all() {
+            let (Some(module), true) = (symbol.module.as_deref(), symbol.is_code) else {
+                continue;
+            };
+            let end = (symbol.address + 1).next_multiple_of(PAGE);
+            match ranges.last_mut() {
+                Some((last, range)) if *last == module => range.end = end,
+                _ => ranges.push((module, symbol.address..end)),
+            }
+        }
+        ranges.into_iter().map(|(_, range)| range).collect()
+    }
+
+    /// Code that may replace other code at boot; of a running kernel, where that has been done, none.
+    ///
+    /// `struct alt_instr` of arch/x86/include/asm/alternative.h: where it goes and where it lies (i32 each, relative
+    /// to themselves), flags (u32), the length of what is replaced and of what replaces it (u8 each).
+    pub fn alternatives(&self) -> Result<Vec<Alternative>, Error> {
+        const BYTES: usize = 14;
+        if self.is_running {
+            return Ok(Vec::new());
+        }
+        let (start, table) = self.between("__alt_instructions", "__alt_instructions_end")?;
+        let alternative = |(number, entry): (usize, &[u8])| {
+            let own = start + (BYTES * number) as u64;
+            let offset = |at: usize| {
+                i64::from(i32::from_le_bytes([
+                    entry[at],
+                    entry[at + 1],
+                    entry[at + 2],
+                    entry[at + 3],
+                ]))
+            };
+            let address = (own + 4).wrapping_add_signed(offset(4));
+            let code = self
+                .memory
+                .read(address..address + u64::from(entry[BYTES - 1]))?;
+            Ok(Alternative {
+                place: own.wrapping_add_signed(offset(0)),
+                address,
+                code,
+            })
+        };
+        table
+            .chunks_exact(BYTES)
+            .enumerate()
+            .map(alternative)
+            .collect()
+    }
+
+    /// Names of functions that BPF programs call.
+    pub fn kfuncs(&self) -> Result<Vec<String>, Error> {
+        if !self.is_running {
+            let btf = self.between("__start_BTF", "__stop_BTF");
+            return Ok(btf.map(|(_, btf)| kfuncs::kfuncs(&btf)).unwrap_or_default());
+        }
+        let path = Path::new("/sys/kernel/btf/vmlinux");
+        match std::fs::read(path) {
+            Ok(btf) => Ok(kfuncs::kfuncs(&btf)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(Error::Read(path.to_owned(), error)),
+        }
+    }
+
+    /// Addresses at which functions have a call of ftrace, in a file; where that table is gone (in a running
+    /// kernel) none.
+    pub fn mcount_sites(&self) -> Result<BTreeSet<u64>, Error> {
+        let (_, table) = self.between("__start_mcount_loc", "__stop_mcount_loc")?;
+        let site = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+        Ok(table.chunks_exact(8).map(site).collect())
+    }
+
+    /// Addresses of the `endbr64` that boot replaces, as nothing ever jumps there by a pointer.
+    pub fn seals(&self) -> Result<BTreeSet<u64>, Error> {
+        let (start, table) = self.between("__ibt_endbr_seal", "__ibt_endbr_seal_end")?;
+        let seal = |(number, bytes): (usize, &[u8])| {
+            let offset = i32::from_le_bytes(bytes.try_into().unwrap_or_default());
+            (start + 4 * number as u64).wrapping_add_signed(i64::from(offset))
+        };
+        Ok(table.chunks_exact(4).enumerate().map(seal).collect())
+    }
+}

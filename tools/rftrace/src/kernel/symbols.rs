@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Names of the kernel's functions and where they are.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::Error;
+
+/// A name of an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// Where it is.
+    pub address: u64,
+    /// Its name.
+    pub name: Box<str>,
+    /// The module that it is of; the kernel itself if none.
+    pub module: Option<Box<str>>,
+    /// Code, rather than data.
+    pub is_code: bool,
+}
+
+impl Symbol {
+    /// A symbol of the type that `nm` gives as a letter.
+    pub fn new(address: u64, kind: u8, name: &str, module: Option<&str>) -> Self {
+        Self {
+            address,
+            name: name.into(),
+            module: module.map(Into::into),
+            is_code: matches!(kind | 0x20, b't' | b'w'),
+        }
+    }
+
+    /// Marks a place before a function, or a section, and is none of its own.
+    fn is_mark(&self) -> bool {
+        self.name.starts_with("__pfx_") || self.name.starts_with("__cfi_")
+    }
+}
+
+/// Where the kernel itself has code, as far as symbols say it.
+fn texts(all: &[Symbol]) -> Vec<Range<u64>> {
+    let place = |name| Some(all.iter().find(|symbol| &*symbol.name == name)?.address);
+    let text = |(from, until)| Some(place(from)?..place(until)?);
+    [("_stext", "_etext"), ("_sinittext", "_einittext")]
+        .into_iter()
+        .filter_map(text)
+        .collect()
+}
+
+/// A kernel's symbols.
+///
+/// # Invariants
+///
+/// `all` is sorted by address, and within one by the order of the source. `functions` are the addresses of code
+/// that is not a mark, sorted, each once, with the index of its first symbol.
+#[derive(Debug, Default)]
+pub struct Symbols {
+    all: Vec<Symbol>,
+    by_name: HashMap<Box<str>, Vec<u64>>,
+    functions: Vec<(u64, usize)>,
+}
+
+impl Symbols {
+    /// Of symbols in any order.
+    pub fn new(mut all: Vec<Symbol>) -> Self {
+        all.sort_by_key(|symbol| symbol.address);
+        // (data that is global may say that it is code: type T, since Linux 7.3)
+        let texts = texts(&all);
+        for symbol in all.iter_mut().filter(|symbol| symbol.module.is_none()) {
+            let address = symbol.address;
+            symbol.is_code &= texts.is_empty() || texts.iter().any(|text| text.contains(&address));
+        }
+        let mut by_name: HashMap<Box<str>, Vec<u64>> = HashMap::new();
+        let mut functions: Vec<(u64, usize)> = Vec::new();
+        for (index, symbol) in all.iter().enumerate() {
+            let places = by_name.entry(symbol.name.clone()).or_default();
+            places.push(symbol.address);
+            if symbol.is_code
+                && !symbol.is_mark()
+                && functions.last().is_none_or(|last| last.0 != symbol.address)
+            {
+                functions.push((symbol.address, index));
+            }
+        }
+        // INVARIANT: Sorted above, and made in that order.
+        Self {
+            all,
+            by_name,
+            functions,
+        }
+    }
+
+    /// Of the text of `/proc/kallsyms`: lines `ADDRESS TYPE NAME[\t[MODULE]]`.
+    ///
+    /// Without privileges all addresses are 0 there: [`Error::Hidden`].
+    pub fn of_text(text: &str) -> Result<Self, Error> {
+        let mut all = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            let malformed = || Error::Malformed(format!("line {} of kallsyms", number + 1));
+            let mut words = line.split_ascii_whitespace();
+            let (Some(address), Some(kind), Some(name)) =
+                (words.next(), words.next(), words.next())
+            else {
+                return Err(malformed());
+            };
+            let address = u64::from_str_radix(address, 16).map_err(|_| malformed())?;
+            let kind = kind.bytes().next().ok_or_else(malformed)?;
+            let module = words.next().map(|word| word.trim_matches(['[', ']']));
+            // (programs of BPF come and go, and are not in the kernel's text)
+            if module != Some("bpf") {
+                all.push(Symbol::new(address, kind, name, module));
+            }
+        }
+        if all.iter().all(|symbol| symbol.address == 0) {
+            return Err(Error::Hidden);
+        }
+        Ok(Self::new(all))
+    }
+
+    /// All of them, by address.
+    pub fn all(&self) -> &[Symbol] {
+        &self.all
+    }
+
+    /// Where `name` is: several places where several functions have it, none if there is no such name.
+    pub fn places(&self, name: &str) -> &[u64] {
+        self.by_name.get(name).map_or(&[], |places| places)
+    }
+
+    /// Where `name` is, if it is in one place.
+    pub fn place(&self, name: &str) -> Option<u64> {
+        match self.places(name) {
+            [place] => Some(*place),
+            _ => None,
+        }
+    }
+
+    /// Addresses at which functions begin, sorted.
+    pub fn functions(&self) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator + '_ {
+        self.functions.iter().map(|function| function.0)
+    }
+
+    /// The address at which the function begins that `ip` is in.
+    pub fn function_at(&self, ip: u64) -> Option<u64> {
+        let after = self.functions.partition_point(|function| function.0 <= ip);
+        Some(self.functions[after.checked_sub(1)?].0)
+    }
+
+    /// All symbols at `address`.
+    pub fn at(&self, address: u64) -> &[Symbol] {
+        let from = self.all.partition_point(|symbol| symbol.address < address);
+        let until = self.all.partition_point(|symbol| symbol.address <= address);
+        &self.all[from..until]
+    }
+
+    /// The name of the function at `address`; the address where it has none.
+    pub fn name(&self, address: u64) -> String {
+        let functions = &self.functions;
+        match functions.binary_search_by_key(&address, |function| function.0) {
+            Ok(index) => self.all[functions[index].1].name.to_string(),
+            Err(_) => format!("{address:#x}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_is_no_function_whatever_its_type() {
+        let lines = "ff00 T _stext\nff10 t one\nff10 T __pfx_two\nff20 T two\nff30 T _etext\n\
+                     ff40 T jiffies_64\nff50 d data\nffa0 t load\t[loop]\nffb0 t prog\t[bpf]\n";
+        let symbols = Symbols::of_text(lines).unwrap();
+        let functions: Vec<String> = symbols
+            .functions()
+            .map(|place| symbols.name(place))
+            .collect();
+        assert_eq!(functions, ["_stext", "one", "two", "load"]);
+        assert_eq!(symbols.place("jiffies_64"), Some(0xff40));
+        assert!(!symbols.at(0xff40)[0].is_code);
+        assert_eq!(symbols.function_at(0xff2f), Some(0xff20));
+        assert_eq!(symbols.function_at(0x10), None);
+    }
+
+    #[test]
+    fn text_that_is_not_kallsyms_is_refused() {
+        assert!(matches!(
+            Symbols::of_text("0 T a\n0 t b\n"),
+            Err(Error::Hidden)
+        ));
+        for wrong in ["ff00 T", "xyz T a", "ff00 T a\n\n"] {
+            assert!(
+                matches!(Symbols::of_text(wrong), Err(Error::Malformed(_))),
+                "{wrong}"
+            );
+        }
+    }
+}

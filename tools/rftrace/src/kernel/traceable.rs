@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Functions that ftrace can trace.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::{Error, Kernel};
+
+/// Directories that have `available_filter_functions_addrs`: rust_ftrace's own, and tracefs.
+const DIRECTORIES: [&str; 3] = [
+    "/sys/kernel/debug/rftrace",
+    "/sys/kernel/tracing",
+    "/sys/kernel/debug/tracing",
+];
+
+/// Where the call of ftrace may be in a function: at its begin, or behind its `endbr64`.
+const OFFSETS: [u64; 2] = [0, 4];
+
+/// Addresses of the functions of `kernel` that ftrace can trace.
+pub fn traceable(kernel: &Kernel) -> Result<BTreeSet<u64>, Error> {
+    let sites = if kernel.is_running() {
+        listed()?
+    } else {
+        kernel.mcount_sites()?
+    };
+    let has_site = |begin: &u64| {
+        OFFSETS
+            .iter()
+            .any(|offset| sites.contains(&(begin + offset)))
+    };
+    Ok(kernel.symbols.functions().filter(has_site).collect())
+}
+
+/// Addresses that the running kernel lists.
+fn listed() -> Result<BTreeSet<u64>, Error> {
+    let file =
+        |directory: &&'static str| Path::new(directory).join("available_filter_functions_addrs");
+    let Some(file) = DIRECTORIES.iter().map(file).find(|file| file.exists()) else {
+        return Err(Error::NoTracefs);
+    };
+    let text = std::fs::read_to_string(&file).map_err(|error| Error::Read(file.clone(), error))?;
+    let address = |line: &str| u64::from_str_radix(line.split_ascii_whitespace().next()?, 16).ok();
+    Ok(text.lines().filter_map(address).collect())
+}

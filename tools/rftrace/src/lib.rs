@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The command `rftrace`: traces kernel functions with the module rust_ftrace, and tells what was seen.
+//!
+//! [`kernel`] is the kernel that is looked at: its symbols and its text, of the running machine or of a file.
+//! [`call_graph`] has who calls whom by that text, and [`why`] what follows from it for one function.
+
+pub mod call_graph;
+pub mod cli;
+pub mod commands;
+pub mod doctor;
+pub mod kernel;
+pub mod reach;
+pub mod why;

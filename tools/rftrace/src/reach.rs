@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Functions that can be entered at all, by the kernel's text.
+//!
+//! A kernel with indirect branch tracking (CONFIG_X86_KERNEL_IBT) can be entered through a pointer only where an
+//! `endbr64` is. objtool lists those of functions that no pointer leads to (`.ibt_endbr_seal`, validate_ibt() in
+//! tools/objtool/check.c), and boot replaces these. So a function without one runs only if another one calls it,
+//! or jumps to it, by an instruction that can be seen.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use crate::call_graph::CallGraph;
+use crate::kernel::{Kernel, Text};
+
+/// An `endbr64`.
+const ENDBR: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+
+/// A no-op that boot puts in the place of an `endbr64`: `gen_endbr_poison()` in arch/x86/include/asm/ibt.h, before
+/// Linux 6.15 and since.
+const POISONS: [[u8; 4]; 2] = [[0x66, 0x0f, 0x1f, 0x00], [0x0f, 0x1f, 0x40, 0xd6]];
+
+/// The way in which a function begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Entry {
+    /// With an `endbr64`: pointers may lead there.
+    Open,
+    /// With what replaces it: no pointer leads there.
+    Sealed,
+    /// With neither: the compiler saw that all its callers call it by name, or it is written in assembler.
+    Bare,
+}
+
+/// Whether and when a function can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reach {
+    /// At any time.
+    Always,
+    /// While the machine boots: only code that is thrown away then calls it.
+    AtBoot,
+    /// Never: nothing calls it that can run, and no pointer leads there.
+    Never,
+}
+
+/// Functions of a kernel, how they begin, and whether they can run.
+#[derive(Debug)]
+pub struct Reachable {
+    entries: HashMap<u64, Entry>,
+    always: HashSet<u64>,
+    at_boot: HashSet<u64>,
+    is_certain: bool,
+}
+
+impl Reachable {
+    /// What can run of a kernel whose `texts` make `graph`.
+    ///
+    /// `traceable` are addresses of functions that ftrace can trace: of others that begin with no `endbr64`
+    /// (assembler) it is not known who enters them. `called_by_name` are functions that are called by code that
+    /// is made later (kfuncs, by BPF programs).
+    pub fn new(
+        kernel: &Kernel,
+        graph: &CallGraph,
+        texts: &[Text],
+        traceable: &BTreeSet<u64>,
+        called_by_name: &HashSet<u64>,
+    ) -> Self {
+        let seals = kernel.seals().unwrap_or_default();
+        let mut entries = HashMap::new();
+        let (mut always, mut at_boot) = (Vec::new(), Vec::new());
+        for text in texts {
+            for begin in kernel
+                .symbols
+                .functions()
+                .filter(|begin| text.addresses().contains(begin))
+            {
+                if graph.function_at(&kernel.symbols, begin) != Some(begin) {
+                    continue;
+                }
+                let entry = entry(text, begin, &seals);
+                entries.insert(begin, entry);
+                let is_root = match entry {
+                    Entry::Open => true,
+                    Entry::Sealed => called_by_name.contains(&begin),
+                    Entry::Bare => called_by_name.contains(&begin) || !traceable.contains(&begin),
+                };
+                if text.is_init {
+                    at_boot.push(begin);
+                } else if is_root {
+                    always.push(begin);
+                }
+            }
+        }
+        let always = closure(graph, always);
+        at_boot.retain(|function| !always.contains(function));
+        Self {
+            is_certain: entries.values().any(|entry| *entry == Entry::Sealed),
+            at_boot: closure(graph, at_boot),
+            entries,
+            always,
+        }
+    }
+
+    /// The way in which the function at `address` begins, if there is one.
+    pub fn entry(&self, address: u64) -> Option<Entry> {
+        self.entries.get(&address).copied()
+    }
+
+    /// Whether and when the function at `address` can run; none if that cannot be told of this kernel.
+    pub fn reach(&self, address: u64) -> Option<Reach> {
+        let reach = match (
+            self.always.contains(&address),
+            self.at_boot.contains(&address),
+        ) {
+            (true, _) => Reach::Always,
+            (false, true) => Reach::AtBoot,
+            (false, false) => Reach::Never,
+        };
+        (self.is_certain && self.entries.contains_key(&address)).then_some(reach)
+    }
+}
+
+fn entry(text: &Text, begin: u64, seals: &BTreeSet<u64>) -> Entry {
+    let offset = (begin - text.address) as usize;
+    match text
+        .code
+        .get(offset..offset + 4)
+        .and_then(|bytes| <[u8; 4]>::try_from(bytes).ok())
+    {
+        Some(ENDBR) if !seals.contains(&begin) => Entry::Open,
+        Some(ENDBR) => Entry::Sealed,
+        Some(bytes) if POISONS.contains(&bytes) => Entry::Sealed,
+        _ => Entry::Bare,
+    }
+}
+
+/// All that `roots` lead to, themselves too.
+fn closure(graph: &CallGraph, roots: Vec<u64>) -> HashSet<u64> {
+    let mut reached: HashSet<u64> = roots.iter().copied().collect();
+    let mut left = roots;
+    while let Some(function) = left.pop() {
+        for callee in graph.node(function).iter().flat_map(|node| &node.callees) {
+            if reached.insert(*callee) {
+                left.push(*callee);
+            }
+        }
+    }
+    reached
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The reason why a function does not show up in a trace, by the kernel's symbols and text alone.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use rftrace_engine::engine::nearest::Nearest;
+use serde::Serialize;
+
+use crate::call_graph::{CallGraph, Site};
+use crate::kernel::{self, Kernel};
+use crate::reach::{Entry, Reach, Reachable};
+
+/// Functions that every other one calls, or that stand for another one: they say nothing of who calls them.
+const COMMON: [&str; 6] = [
+    "__fentry__",
+    "__stack_chk_fail",
+    "__x86_return_thunk",
+    "__x86_indirect_",
+    "__SCT__",
+    "__sanitizer_cov_",
+];
+
+/// Callers, or functions that another one may be a part of, that are named.
+const NAMED: usize = 4;
+
+/// Least share of a function's callees that tells who it is a part of.
+const LEAST_SHARE: f64 = 0.5;
+
+/// A function that another one seems to be a part of.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Part {
+    /// Its name.
+    pub name: String,
+    /// Share of what the other calls that is called here too, 0 to 1, what few call counting more.
+    pub share: f64,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "answer", rename_all = "kebab-case")]
+pub enum Answer {
+    /// The kernel has no such function.
+    Missing {
+        /// Names that may have been meant.
+        nearest: Vec<String>,
+    },
+    /// It is there, but ftrace cannot trace it.
+    NotTraceable {
+        /// What stands against it.
+        reason: &'static str,
+    },
+    /// Nothing can enter it.
+    NeverEntered {
+        /// What calls it, and is never entered either.
+        callers: Vec<String>,
+        /// Functions that the compiler seems to have put it into.
+        inlined_into: Vec<Part>,
+        /// What to trace in its stead.
+        instead: Option<String>,
+    },
+    /// Only code that runs at boot enters it.
+    AtBoot {
+        /// What calls it.
+        callers: Vec<String>,
+    },
+    /// It can be entered.
+    Entered {
+        /// What calls it, or jumps to it.
+        callers: Vec<String>,
+        /// Instructions that do.
+        sites: usize,
+        /// Pointers may lead there, too; unknown where the kernel does not mark where they may lead.
+        by_pointer: Option<bool>,
+        /// ftrace can trace it from now on: it is not in code that runs at boot and is gone.
+        is_certain: bool,
+    },
+}
+
+/// An answer for one of the functions of a name.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Why {
+    /// The name that was asked for.
+    pub name: String,
+    /// Where the function is; 0 if it is nowhere.
+    pub address: u64,
+    /// What there is to say.
+    #[serde(flatten)]
+    pub answer: Answer,
+}
+
+/// All that is known of a kernel's functions.
+#[derive(Debug)]
+pub struct Functions {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Who calls whom.
+    pub graph: CallGraph,
+    /// Functions that ftrace can trace.
+    pub traceable: BTreeSet<u64>,
+    /// What can run at all.
+    pub reachable: Reachable,
+}
+
+impl Functions {
+    /// Looks at all of `kernel`.
+    pub fn new(kernel: Kernel) -> Result<Self, kernel::Error> {
+        let texts = kernel.texts()?;
+        let graph = CallGraph::new(&kernel.symbols, &texts, &kernel.alternatives()?);
+        let traceable = kernel::traceable(&kernel)?;
+        let kfuncs = kernel.kfuncs()?;
+        let kfuncs: HashSet<u64> = kfuncs
+            .iter()
+            .flat_map(|name| kernel.symbols.places(name))
+            .copied()
+            .collect();
+        let reachable = Reachable::new(&kernel, &graph, &texts, &traceable, &kfuncs);
+        Ok(Self {
+            kernel,
+            graph,
+            traceable,
+            reachable,
+        })
+    }
+
+    /// Answers for each function of that name.
+    pub fn why(&self, name: &str) -> Vec<Why> {
+        let why = |address, answer| Why {
+            name: name.into(),
+            address,
+            answer,
+        };
+        match self.kernel.symbols.places(name) {
+            [] => vec![why(
+                0,
+                Answer::Missing {
+                    nearest: self.nearest(name),
+                },
+            )],
+            places => places
+                .iter()
+                .map(|place| why(*place, self.answer(*place)))
+                .collect(),
+        }
+    }
+
+    /// Functions that ftrace can trace, and that can never run.
+    pub fn unreachable(&self) -> impl Iterator<Item = u64> + '_ {
+        let never = |address: &u64| self.reachable.reach(*address) == Some(Reach::Never);
+        self.traceable.iter().copied().filter(never)
+    }
+
+    fn nearest(&self, name: &str) -> Vec<String> {
+        let mut nearest = Nearest::to(name.as_bytes());
+        for symbol in self
+            .kernel
+            .symbols
+            .all()
+            .iter()
+            .filter(|symbol| symbol.is_code)
+        {
+            nearest.offer(symbol.name.as_bytes());
+        }
+        nearest
+            .names()
+            .map(|name| String::from_utf8_lossy(name).into_owned())
+            .collect()
+    }
+
+    fn answer(&self, address: u64) -> Answer {
+        if !self.traceable.contains(&address) {
+            return Answer::NotTraceable {
+                reason: self.obstacle(address),
+            };
+        }
+        let sites = self
+            .graph
+            .node(address)
+            .map_or(&[][..], |node| &node.callers);
+        let callers = self.names(sites);
+        match self.reachable.reach(address) {
+            Some(Reach::Never) => {
+                let (inlined_into, instead) = self.inlined(address);
+                Answer::NeverEntered {
+                    callers,
+                    inlined_into,
+                    instead,
+                }
+            }
+            Some(Reach::AtBoot) => Answer::AtBoot { callers },
+            reach => Answer::Entered {
+                callers,
+                sites: sites.len(),
+                by_pointer: reach
+                    .and(self.reachable.entry(address))
+                    .map(|entry| entry == Entry::Open),
+                is_certain: reach.is_some(),
+            },
+        }
+    }
+
+    /// What keeps ftrace from a function.
+    fn obstacle(&self, address: u64) -> &'static str {
+        let symbols = &self.kernel.symbols;
+        if symbols.at(address).iter().all(|symbol| !symbol.is_code) {
+            return "it is data, not a function";
+        }
+        let is_in = |from, until| {
+            let (from, until) = (symbols.place(from), symbols.place(until));
+            from.is_some_and(|from| from <= address) && until.is_some_and(|until| address < until)
+        };
+        if is_in("__noinstr_text_start", "__noinstr_text_end") {
+            return "it is noinstr: it runs where nothing may be traced";
+        }
+        if is_in("__entry_text_start", "__entry_text_end") {
+            return "it is code of the kernel's entry";
+        }
+        if self.kernel.is_running() && is_in("_sinittext", "_einittext") {
+            return "it ran at boot, and is gone";
+        }
+        "it was built without a call of ftrace: it is notrace, in a file that is not traced, or assembler"
+    }
+
+    /// Names of the functions that `sites` are in, each once.
+    fn names(&self, sites: &[Site]) -> Vec<String> {
+        let functions: BTreeSet<u64> = sites.iter().map(|site| site.function).collect();
+        functions
+            .into_iter()
+            .map(|function| self.kernel.symbols.name(function))
+            .collect()
+    }
+
+    /// Instructions that enter the function; 1 if none is known.
+    fn sites_of(&self, function: u64) -> f64 {
+        self.graph
+            .node(function)
+            .map_or(1, |node| node.callers.len().max(1)) as f64
+    }
+
+    /// Functions that the one at `address` seems to be a part of, most likely first, and what to trace in its
+    /// stead: that of its callees that the fewest call.
+    ///
+    /// A function is a part of those that call what it calls. That few call it counts more.
+    fn inlined(&self, address: u64) -> (Vec<Part>, Option<String>) {
+        let symbols = &self.kernel.symbols;
+        let Some(node) = self.graph.node(address) else {
+            return (Vec::new(), None);
+        };
+        let says_something = |callee: &&u64| {
+            let name = symbols.name(**callee);
+            **callee != address && !COMMON.iter().any(|common| name.starts_with(common))
+        };
+        let callees: Vec<u64> = node
+            .callees
+            .iter()
+            .filter(says_something)
+            .copied()
+            .collect();
+        let mut shares: BTreeMap<u64, f64> = BTreeMap::new();
+        let mut all = 0.0;
+        for callee in &callees {
+            let weight = 1.0 / self.sites_of(*callee);
+            all += weight;
+            let sites = self
+                .graph
+                .node(*callee)
+                .map_or(&[][..], |node| &node.callers);
+            let functions: BTreeSet<u64> = sites.iter().map(|site| site.function).collect();
+            for function in functions
+                .into_iter()
+                .filter(|function| *function != address)
+            {
+                *shares.entry(function).or_default() += weight;
+            }
+        }
+        let part = |(function, share): (u64, f64)| Part {
+            name: symbols.name(function),
+            share: share / all,
+        };
+        let mut parts: Vec<Part> = shares
+            .into_iter()
+            .map(part)
+            .filter(|part| part.share >= LEAST_SHARE)
+            .collect();
+        parts.sort_by(|one, other| other.share.total_cmp(&one.share));
+        parts.truncate(NAMED);
+        let can_be_traced = |callee: &&u64| {
+            self.traceable.contains(*callee)
+                && self.reachable.reach(**callee) == Some(Reach::Always)
+        };
+        let rarest = callees
+            .iter()
+            .filter(can_be_traced)
+            .min_by(|one, other| self.sites_of(**one).total_cmp(&self.sites_of(**other)));
+        let instead = rarest
+            .filter(|_| !parts.is_empty())
+            .map(|callee| symbols.name(*callee));
+        (parts, instead)
+    }
+}
