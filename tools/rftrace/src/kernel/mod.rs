@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 mod kallsyms;
 mod kfuncs;
@@ -21,7 +22,7 @@ pub use traceable::traceable;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file cannot be read.
-    #[error("{path}: {error}", path = .0.display(), error = .1)]
+    #[error("{path}", path = .0.display())]
     Read(PathBuf, #[source] std::io::Error),
     /// Data is not as it must be.
     #[error("{0}")]
@@ -32,6 +33,9 @@ pub enum Error {
     /// A symbol is missing that every kernel has.
     #[error("the kernel has no symbol {0}")]
     NoSymbol(&'static str),
+    /// The running kernel does not show its memory.
+    #[error("this kernel has no /proc/kcore (CONFIG_PROC_KCORE): name its file by --vmlinux")]
+    NoKcore,
     /// The list of functions is missing.
     #[error("no list of functions: mount -t tracefs none /sys/kernel/tracing")]
     NoTracefs,
@@ -74,7 +78,8 @@ pub struct Alternative {
 pub struct Kernel {
     /// Its symbols.
     pub symbols: Symbols,
-    memory: Memory,
+    /// That of a running kernel is opened when it is asked for: it may not show it.
+    memory: OnceLock<Memory>,
     is_running: bool,
 }
 
@@ -86,7 +91,7 @@ impl Kernel {
             .map_err(|error| Error::Read(kallsyms.to_owned(), error))?;
         Ok(Self {
             symbols: Symbols::of_text(&text)?,
-            memory: Memory::of_kcore(Path::new("/proc/kcore"))?,
+            memory: OnceLock::new(),
             is_running: true,
         })
     }
@@ -103,7 +108,7 @@ impl Kernel {
             found.ok_or_else(|| Error::Malformed("no table of symbols was found in it".into()))?;
         Ok(Self {
             symbols: Symbols::new(symbols),
-            memory,
+            memory: OnceLock::from(memory),
             is_running: false,
         })
     }
@@ -113,6 +118,18 @@ impl Kernel {
         self.is_running
     }
 
+    fn memory(&self) -> Result<&Memory, Error> {
+        if let Some(memory) = self.memory.get() {
+            return Ok(memory);
+        }
+        let kcore = Path::new("/proc/kcore");
+        if !kcore.exists() {
+            return Err(Error::NoKcore);
+        }
+        let memory = Memory::of_kcore(kcore)?;
+        Ok(self.memory.get_or_init(|| memory))
+    }
+
     fn place(&self, name: &'static str) -> Result<u64, Error> {
         self.symbols.place(name).ok_or(Error::NoSymbol(name))
     }
@@ -120,7 +137,7 @@ impl Kernel {
     /// Memory between two symbols.
     fn between(&self, from: &'static str, until: &'static str) -> Result<(u64, Vec<u8>), Error> {
         let from = self.place(from)?;
-        Ok((from, self.memory.read(from..self.place(until)?)?))
+        Ok((from, self.memory()?.read(from..self.place(until)?)?))
     }
 
     /// All of its code that is there: its own, and its modules'.
@@ -141,7 +158,7 @@ impl Kernel {
         }
         for addresses in self.module_texts() {
             // (it may have gone since its symbols were read)
-            if let Ok(code) = self.memory.read(addresses.clone()) {
+            if let Ok(code) = self.memory()?.read(addresses.clone()) {
                 texts.push(Text {
                     address: addresses.start,
                     code,
@@ -191,7 +208,7 @@ impl Kernel {
             };
             let address = (own + 4).wrapping_add_signed(offset(4));
             let code = self
-                .memory
+                .memory()?
                 .read(address..address + u64::from(entry[BYTES - 1]))?;
             Ok(Alternative {
                 place: own.wrapping_add_signed(offset(0)),
