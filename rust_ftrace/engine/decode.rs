@@ -94,7 +94,7 @@ pub struct Group {
     wide: Option<u64>,
     /// Whether any of `extras` is there.
     any: bool,
-    /// What came beside the event.
+    /// Data that came beside the event.
     pub extras: Extras,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What the engine takes from its surroundings; the module's twin is `kernel.rs`.
+//! The surroundings of the engine on a host: memory, atomics, fences; the module's twin is `kernel.rs`.
 //!
 //! With the feature `simulation` every operation on a [`Word`] first passes a preemption point, where a test
 //! may let an interrupt happen, and memory can run out. Under `--cfg loom` the words are loom's, so that all
@@ -168,7 +168,7 @@ pub fn weaken(part: Part) {
     WEAKENED.set(Some(part));
 }
 
-/// Whether this thread lacks `part`.
+/// Says that this thread lacks `part`.
 #[cfg(loom)]
 pub fn weakened(part: Part) -> bool {
     WEAKENED.get() == Some(part)
@@ -294,7 +294,7 @@ impl<T, const N: usize> std::ops::Deref for Table<T, N> {
     }
 }
 
-/// How many words a [`LazyWords`] has.
+/// Number of words of a [`LazyWords`].
 pub const LAZY_WORDS: usize = 64;
 
 /// Words that take no memory while they are all zero. Once made they stay as long as this does.
@@ -327,7 +327,7 @@ impl LazyWords {
         self.get().ok_or(AllocError)
     }
 
-    /// The same where nobody may sleep.
+    /// Does as [`get_or_make`](Self::get_or_make) where nobody may sleep.
     pub fn get_or_make_now(&self) -> Result<&[Word; LAZY_WORDS], AllocError> {
         self.get_or_make()
     }

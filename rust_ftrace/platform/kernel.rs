@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the engine takes from its surroundings; the host's twin is `host.rs`.
+//! The surroundings of the engine in the kernel: memory, atomics, fences; the host's twin is `host.rs`.
 //!
 //! The kernel's own atomics are out-of-line calls wherever the kernel is built with GCC, and the
 //! fast path must not call. So this file, and no other, makes its own, as LKMM has them on x86-64:
@@ -256,12 +256,12 @@ impl<T, const N: usize> core::ops::Deref for Table<T, N> {
     }
 }
 
-/// How many words a [`LazyWords`] has.
+/// Number of words of a [`LazyWords`].
 pub const LAZY_WORDS: usize = 64;
 
 type Words = [Word; LAZY_WORDS];
 
-/// What words are that have not been made. Never written.
+/// Words that stand for those that have not been made. Never written.
 static ZEROES: Words = [const { Word::new(0) }; LAZY_WORDS];
 
 /// Words that take no memory while they are all zero. Once made they stay as long as this does.
@@ -305,7 +305,7 @@ impl LazyWords {
         self.make(GFP_KERNEL)
     }
 
-    /// The same where nobody may sleep.
+    /// Does as [`get_or_make`](Self::get_or_make) where nobody may sleep.
     pub fn get_or_make_now(&self) -> Result<&Words, AllocError> {
         self.make(GFP_NOWAIT)
     }

@@ -34,7 +34,7 @@ pub struct Node {
     pub has_indirect: bool,
 }
 
-/// Who calls whom. Functions are named by their addresses.
+/// A graph of calls. Functions are named by their addresses.
 #[derive(Debug, Default)]
 pub struct CallGraph {
     nodes: HashMap<u64, Node>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What can be asked of the command, as it is typed.
+//! Verbs of the command and their arguments, as they are typed.
 
 use std::path::PathBuf;
 
@@ -16,12 +16,12 @@ use clap::{Args, Parser, Subcommand};
     arg_required_else_help = true
 )]
 pub struct Cli {
-    /// What is asked for.
+    /// The verb.
     #[command(subcommand)]
     pub verb: Verb,
 }
 
-/// What is asked for.
+/// A verb, with its arguments.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Say what is missing on this machine for tracing, and what to type

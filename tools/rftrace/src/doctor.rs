@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What a machine lacks for tracing, and what to type.
+//! A look at all that tracing needs of a machine.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ impl Machine {
     }
 }
 
-/// How something stands.
+/// A verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -73,11 +73,11 @@ impl Verdict {
 pub struct Finding {
     /// Its name.
     pub subject: &'static str,
-    /// How it stands.
+    /// The verdict on it.
     pub verdict: Verdict,
-    /// What was found.
+    /// Details.
     pub text: String,
-    /// What to type.
+    /// A command that mends it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }

@@ -30,7 +30,7 @@ pub enum Entry {
     Bare,
 }
 
-/// Whether and when a function can run.
+/// A time at which a function can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reach {
     /// At any time.
@@ -51,7 +51,7 @@ pub struct Reachable {
 }
 
 impl Reachable {
-    /// What can run of a kernel whose `texts` make `graph`.
+    /// Looks for functions that can run, in a kernel whose `texts` make `graph`.
     ///
     /// `traceable` are addresses of functions that ftrace can trace: of others that begin with no `endbr64`
     /// (assembler) it is not known who enters them. `called_by_name` are functions that are called by code that
@@ -104,7 +104,7 @@ impl Reachable {
         self.entries.get(&address).copied()
     }
 
-    /// Whether and when the function at `address` can run; none if that cannot be told of this kernel.
+    /// The time at which the function at `address` can run; none if that cannot be told of this kernel.
     pub fn reach(&self, address: u64) -> Option<Reach> {
         let reach = match (
             self.always.contains(&address),

@@ -47,26 +47,26 @@ pub enum Answer {
     },
     /// It is there, but ftrace cannot trace it.
     NotTraceable {
-        /// What stands against it.
+        /// The obstacle.
         reason: &'static str,
     },
     /// Nothing can enter it.
     NeverEntered {
-        /// What calls it, and is never entered either.
+        /// Its callers, which are never entered either.
         callers: Vec<String>,
         /// Functions that the compiler seems to have put it into.
         inlined_into: Vec<Part>,
-        /// What to trace in its stead.
+        /// A function to trace in its stead.
         instead: Option<String>,
     },
     /// Only code that runs at boot enters it.
     AtBoot {
-        /// What calls it.
+        /// Functions that call it.
         callers: Vec<String>,
     },
     /// It can be entered.
     Entered {
-        /// What calls it, or jumps to it.
+        /// Functions that call it, or jump to it.
         callers: Vec<String>,
         /// Instructions that do.
         sites: usize,
@@ -84,7 +84,7 @@ pub struct Why {
     pub name: String,
     /// Where the function is; 0 if it is nowhere.
     pub address: u64,
-    /// What there is to say.
+    /// The answer.
     #[serde(flatten)]
     pub answer: Answer,
 }
@@ -94,11 +94,11 @@ pub struct Why {
 pub struct Functions {
     /// The kernel.
     pub kernel: Kernel,
-    /// Who calls whom.
+    /// Its call graph.
     pub graph: CallGraph,
     /// Functions that ftrace can trace.
     pub traceable: BTreeSet<u64>,
-    /// What can run at all.
+    /// Functions that can run at all.
     pub reachable: Reachable,
 }
 
@@ -199,7 +199,7 @@ impl Functions {
         }
     }
 
-    /// What keeps ftrace from a function.
+    /// The obstacle that keeps ftrace from a function.
     fn obstacle(&self, address: u64) -> &'static str {
         let symbols = &self.kernel.symbols;
         if symbols.at(address).iter().all(|symbol| !symbol.is_code) {

@@ -73,7 +73,7 @@ impl Memory {
             })
     }
 
-    /// What is at `addresses`.
+    /// Bytes at `addresses`.
     pub fn read(&self, addresses: Range<u64>) -> Result<Vec<u8>, Error> {
         let missing = || Error::NoMemory(addresses.start);
         let length = usize::try_from(addresses.end.saturating_sub(addresses.start))
