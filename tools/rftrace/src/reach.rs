@@ -99,6 +99,11 @@ impl Reachable {
         }
     }
 
+    /// The kernel marks where pointers may lead, so that it can be told what never runs.
+    pub fn is_certain(&self) -> bool {
+        self.is_certain
+    }
+
     /// The way in which the function at `address` begins, if there is one.
     pub fn entry(&self, address: u64) -> Option<Entry> {
         self.entries.get(&address).copied()

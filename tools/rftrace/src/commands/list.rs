@@ -16,6 +16,9 @@ pub(super) fn run(arguments: &cli::List, out: &mut dyn Write) -> Result<()> {
     let kernel = super::kernel(&arguments.source)?;
     let names: Vec<String> = if arguments.unreachable {
         let functions = Functions::new(kernel)?;
+        if !functions.reachable.is_certain() {
+            bail!("this kernel does not mark where pointers may lead (CONFIG_X86_KERNEL_IBT)");
+        }
         functions
             .unreachable()
             .map(|function| functions.kernel.symbols.name(function))
