@@ -11,4 +11,7 @@ pub mod commands;
 pub mod doctor;
 pub mod kernel;
 pub mod reach;
+pub mod recording;
+pub mod stream;
+pub mod symbolizer;
 pub mod why;

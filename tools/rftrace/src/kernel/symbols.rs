@@ -146,6 +146,14 @@ impl Symbols {
         Some(self.functions[after.checked_sub(1)?].0)
     }
 
+    /// The address at which the first function behind `address` begins.
+    pub fn after(&self, address: u64) -> Option<u64> {
+        let after = self
+            .functions
+            .partition_point(|function| function.0 <= address);
+        Some(self.functions.get(after)?.0)
+    }
+
     /// All symbols at `address`.
     pub fn at(&self, address: u64) -> &[Symbol] {
         let from = self.all.partition_point(|symbol| symbol.address < address);

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The file that `rftrace record` writes: docs/file-format.md describes it.
+//!
+//! [`Writer`] appends chunks, so what was written is valid up to the last one whatever happens; [`Recording`] reads
+//! them, on any machine.
+
+mod format;
+mod read;
+mod settings;
+mod write;
+
+pub use format::{
+    ChunkHeader, Encoding, Kind, CHUNK_BYTES, CHUNK_MAGIC, FILE_HEADER, MAGIC, MAX_CHUNK, VERSION,
+};
+pub use read::{FileBlocks, Recording};
+pub use settings::{ClockPair, CpuTotals, End, Settings};
+pub use write::Writer;
+
+/// A reason why a recording cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be read.
+    #[error("cannot read at byte {offset}")]
+    Read {
+        /// Where in the file.
+        offset: u64,
+        /// The reason.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It is none of ours.
+    #[error("it is not a recording of rftrace")]
+    NotOurs,
+    /// It is of a version that came later.
+    #[error(
+        "it has version {0} of the format, and only version 1 is known: a newer rftrace reads it"
+    )]
+    Version(u16),
+    /// Bytes are not as they must be.
+    #[error("{what} in the chunk at byte {offset}")]
+    Malformed {
+        /// Where the chunk begins.
+        offset: u64,
+        /// A fault.
+        what: String,
+    },
+    /// A chunk is missing without which nothing can be said of the events.
+    #[error("it ends before {0}: the recording was broken off at its beginning")]
+    Missing(&'static str),
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Reads a recording.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use flate2::read::ZlibDecoder;
+
+use super::format::{ChunkHeader, Encoding, Kind, CHUNK_BYTES, MAGIC, VERSION};
+use super::settings::{End, Settings};
+use super::Error;
+use crate::kernel::{Symbol, Symbols};
+use crate::stream::{self, Blocks, CpuEvents, Merged};
+
+/// Bytes of the file's header that are looked at.
+const HEADER_BYTES: usize = 16;
+
+/// A chunk, and where it is.
+#[derive(Clone, Copy, Debug)]
+struct Chunk {
+    offset: u64,
+    header: ChunkHeader,
+}
+
+/// A recording.
+#[derive(Debug)]
+pub struct Recording {
+    file: Arc<File>,
+    settings: Settings,
+    end: Option<End>,
+    symbols: Vec<Chunk>,
+    btf: Option<Chunk>,
+    /// By CPU.
+    events: BTreeMap<u32, Vec<Chunk>>,
+    /// Where the file is cut off, if it is.
+    cut_at: Option<u64>,
+    length: u64,
+}
+
+impl Recording {
+    /// Opens a recording, and looks its chunks over.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if it is none, or broken before its end.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let failed = |source| Error::Read { offset: 0, source };
+        let file = File::open(path).map_err(failed)?;
+        Self::new(file)
+    }
+
+    /// The recording of an open file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if it is none, or broken before its end.
+    pub fn new(file: File) -> Result<Self, Error> {
+        let failed = |source| Error::Read { offset: 0, source };
+        let length = file.metadata().map_err(failed)?.len();
+        let mut header = [0; HEADER_BYTES];
+        let header_length = read_up_to(&file, &mut header, 0)?;
+        if header_length < HEADER_BYTES || header[..8] != MAGIC {
+            return Err(Error::NotOurs);
+        }
+        let version = u16::from_le_bytes([header[8], header[9]]);
+        if version != VERSION {
+            return Err(Error::Version(version));
+        }
+        let mut recording = Self {
+            file: Arc::new(file),
+            settings: Settings::default(),
+            end: None,
+            symbols: Vec::new(),
+            btf: None,
+            events: BTreeMap::new(),
+            cut_at: None,
+            length,
+        };
+        recording.scan(u64::from(u16::from_le_bytes([header[10], header[11]])))?;
+        Ok(recording)
+    }
+
+    /// Looks at the headers of all chunks.
+    fn scan(&mut self, mut offset: u64) -> Result<(), Error> {
+        let mut has_settings = false;
+        while offset < self.length && self.end.is_none() {
+            let mut bytes = [0; CHUNK_BYTES];
+            let got = read_up_to(&self.file, &mut bytes, offset)?;
+            if got < CHUNK_BYTES {
+                self.cut_at = Some(offset);
+                break;
+            }
+            let wrong = |what: &str| Error::Malformed {
+                offset,
+                what: what.to_owned(),
+            };
+            let header = ChunkHeader::parse(&bytes).map_err(wrong)?;
+            let chunk = Chunk { offset, header };
+            let next = offset + CHUNK_BYTES as u64 + u64::from(header.stored);
+            if next > self.length {
+                self.cut_at = Some(offset);
+                break;
+            }
+            match Kind::from_number(header.kind) {
+                Some(Kind::Settings) => {
+                    self.settings = self.json(&chunk)?;
+                    has_settings = true;
+                }
+                Some(Kind::Symbols) => self.symbols.push(chunk),
+                Some(Kind::Btf) => self.btf = Some(chunk),
+                Some(Kind::Events) => self.events.entry(header.cpu).or_default().push(chunk),
+                Some(Kind::End) => self.end = Some(self.json(&chunk)?),
+                None => {}
+            }
+            offset = next;
+        }
+        match has_settings {
+            true => Ok(()),
+            false => Err(Error::Missing("its settings")),
+        }
+    }
+
+    fn json<T: serde::de::DeserializeOwned>(&self, chunk: &Chunk) -> Result<T, Error> {
+        serde_json::from_slice(&contents(&self.file, chunk)?).map_err(|error| Error::Malformed {
+            offset: chunk.offset,
+            what: error.to_string(),
+        })
+    }
+
+    /// The way it was made.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Its end; `None` if it was broken off.
+    pub fn end(&self) -> Option<&End> {
+        self.end.as_ref()
+    }
+
+    /// Where the file is cut off in a chunk, if it is.
+    pub fn cut_at(&self) -> Option<u64> {
+        self.cut_at
+    }
+
+    /// Bytes of the file.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Number of events, and bytes of their records before they were compressed, by CPU.
+    pub fn sizes(&self) -> impl Iterator<Item = (u32, u64, u64)> + '_ {
+        self.events.iter().map(|(cpu, chunks)| {
+            let events = chunks.iter().map(|chunk| u64::from(chunk.header.events));
+            let bytes = chunks.iter().map(|chunk| u64::from(chunk.header.plain));
+            (*cpu, events.sum(), bytes.sum())
+        })
+    }
+
+    /// Number of events.
+    pub fn events_count(&self) -> u64 {
+        self.sizes().map(|(_, events, _)| events).sum()
+    }
+
+    /// Its symbols.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if they cannot be read.
+    pub fn symbols(&self) -> Result<Symbols, Error> {
+        let mut all: Vec<Symbol> = Vec::new();
+        for chunk in &self.symbols {
+            let wrong = |what: String| Error::Malformed {
+                offset: chunk.offset,
+                what,
+            };
+            let text = String::from_utf8(contents(&self.file, chunk)?)
+                .map_err(|error| wrong(error.to_string()))?;
+            let more = Symbols::of_text(&text).map_err(|error| wrong(error.to_string()))?;
+            all.extend_from_slice(more.all());
+        }
+        Ok(Symbols::new(all))
+    }
+
+    /// The types of its functions, if they were recorded.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if they cannot be read.
+    pub fn btf(&self) -> Result<Option<Vec<u8>>, Error> {
+        let chunk = self.btf.as_ref();
+        chunk.map(|chunk| contents(&self.file, chunk)).transpose()
+    }
+
+    /// Its events, from the first on.
+    ///
+    /// # Errors
+    ///
+    /// [`stream::Error`] if they cannot be read.
+    pub fn events(&self) -> Result<Merged<FileBlocks>, stream::Error> {
+        Merged::new(self.events.iter().map(|(cpu, chunks)| {
+            let blocks = FileBlocks {
+                file: self.file.clone(),
+                chunks: chunks.clone().into_iter(),
+            };
+            CpuEvents::new(*cpu, blocks)
+        }))
+    }
+}
+
+/// The events of a CPU in a recording.
+#[derive(Debug)]
+pub struct FileBlocks {
+    file: Arc<File>,
+    chunks: std::vec::IntoIter<Chunk>,
+}
+
+impl Blocks for FileBlocks {
+    fn next(&mut self, block: &mut Vec<u8>) -> Result<bool, stream::Error> {
+        let Some(chunk) = self.chunks.next() else {
+            return Ok(false);
+        };
+        *block = contents(&self.file, &chunk)
+            .map_err(|error| stream::Error::Source(error.to_string()))?;
+        Ok(true)
+    }
+}
+
+/// Reads until `bytes` are full or the file ends: how many.
+fn read_up_to(file: &File, bytes: &mut [u8], offset: u64) -> Result<usize, Error> {
+    let mut got = 0;
+    while got < bytes.len() {
+        let at = offset + got as u64;
+        match file.read_at(&mut bytes[got..], at) {
+            Ok(0) => break,
+            Ok(count) => got += count,
+            Err(source) if source.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(source) => return Err(Error::Read { offset: at, source }),
+        }
+    }
+    Ok(got)
+}
+
+/// The contents of a chunk.
+fn contents(file: &File, chunk: &Chunk) -> Result<Vec<u8>, Error> {
+    let Chunk { offset, header } = *chunk;
+    let wrong = |what: &str| Error::Malformed {
+        offset,
+        what: what.to_owned(),
+    };
+    let mut stored = vec![0; header.stored as usize];
+    let got = read_up_to(file, &mut stored, offset + CHUNK_BYTES as u64)?;
+    if got < stored.len() {
+        return Err(wrong("contents that are cut off"));
+    }
+    if crc32fast::hash(&stored) != header.crc {
+        return Err(wrong("a wrong checksum of its contents"));
+    }
+    let length = header.plain as usize;
+    let plain = match Encoding::from_number(header.encoding) {
+        None => return Err(wrong("an encoding that is not known")),
+        Some(Encoding::Plain) => stored,
+        Some(Encoding::Lz4) => lz4_flex::block::decompress(&stored, length)
+            .map_err(|error| wrong(&error.to_string()))?,
+        Some(Encoding::Zlib) => {
+            let mut plain = Vec::with_capacity(length.min(stored.len().saturating_mul(16)));
+            // (one byte more, to see that there is none)
+            let mut decoder = ZlibDecoder::new(&*stored).take(length as u64 + 1);
+            let read = decoder.read_to_end(&mut plain);
+            read.map_err(|error| wrong(&error.to_string()))?;
+            plain
+        }
+    };
+    match plain.len() == length {
+        true => Ok(plain),
+        false => Err(wrong("contents of another length than it says")),
+    }
+}

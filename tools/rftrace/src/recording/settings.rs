@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The chunks that say how a recording was made, and what came of it: JSON, so that later versions can say more.
+
+use serde::{Deserialize, Serialize};
+
+/// A moment by the trace clock and by the wall clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClockPair {
+    /// The trace clock, in ns.
+    pub trace_ns: u64,
+    /// `CLOCK_REALTIME`, in ns since 1970.
+    pub realtime_ns: u64,
+    /// `CLOCK_BOOTTIME`, in ns.
+    pub boottime_ns: u64,
+}
+
+impl ClockPair {
+    /// The wall-clock time of a time of the trace clock, in ns since 1970.
+    pub fn realtime(&self, trace_ns: u64) -> u64 {
+        self.realtime_ns
+            .wrapping_add(trace_ns.wrapping_sub(self.trace_ns))
+    }
+
+    /// Its time since boot, in ns.
+    pub fn boottime(&self, trace_ns: u64) -> u64 {
+        self.boottime_ns
+            .wrapping_add(trace_ns.wrapping_sub(self.trace_ns))
+    }
+}
+
+/// The way a recording was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// Version of the command that wrote it.
+    pub rftrace: String,
+    /// `uname -r`.
+    pub release: String,
+    /// `uname -v`.
+    pub version: String,
+    /// `uname -m`.
+    pub machine: String,
+    /// `uname -n`.
+    pub host: String,
+    /// The tracer: `function_graph` or `function`.
+    pub tracer: String,
+    /// CPUs that events were taken from.
+    pub cpus: Vec<u32>,
+    /// The trace clock.
+    pub clock: String,
+    /// A moment at the start.
+    pub start: ClockPair,
+    /// The command that was run, if one was.
+    pub command: Vec<String>,
+    /// Words that were typed.
+    pub arguments: Vec<String>,
+    /// Files of the tracing directory that were written, with what was written to them, in that order.
+    pub files: Vec<(String, String)>,
+    /// Where `__irqentry_text_start` and `__irqentry_text_end` are: the code that interrupts come in by.
+    pub irq_text: (u64, u64),
+}
+
+/// Counts of a CPU's buffer, as `per_cpu/cpuN/stats` has them at the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CpuTotals {
+    /// The CPU.
+    pub cpu: u32,
+    /// Events that were recorded.
+    pub written: u64,
+    /// Events that were taken out: those in the file.
+    pub read: u64,
+    /// Events that were overwritten before they were taken out.
+    pub overwritten: u64,
+    /// Events that came while a writer stood in the way.
+    pub commit_overrun: u64,
+    /// Events that came while the buffer was full.
+    pub dropped: u64,
+}
+
+impl CpuTotals {
+    /// Events that are not in the file.
+    pub fn lost(&self) -> u64 {
+        self.overwritten + self.commit_overrun + self.dropped
+    }
+}
+
+/// The end of a recording; a file that was broken off has none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct End {
+    /// A moment at the end.
+    pub end: ClockPair,
+    /// Of each CPU.
+    pub cpus: Vec<CpuTotals>,
+    /// Losses that are no CPU's, with their names in `status`.
+    pub lost: Vec<(String, u64)>,
+    /// Bytes of events, before they were compressed.
+    pub bytes: u64,
+    /// CPU time of the recorder, user and system, in ns.
+    pub recorder_cpu_ns: u64,
+    /// Wait status of the command that was run: its exit code, or 128 and its signal.
+    pub status: Option<i32>,
+    /// The reason for which recording was stopped before its time, if it was.
+    pub stopped: Option<String>,
+}
+
+impl End {
+    /// All events that are not in the file.
+    pub fn lost(&self) -> u64 {
+        let cpus: u64 = self.cpus.iter().map(CpuTotals::lost).sum();
+        cpus + self.lost.iter().map(|(_, count)| count).sum::<u64>()
+    }
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Writes a recording.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::Mutex;
+
+use flate2::write::ZlibEncoder;
+use flate2::Compression;
+
+use super::format::{ChunkHeader, Encoding, Kind, CHUNK_BYTES, FILE_HEADER, MAX_CHUNK};
+use super::settings::{End, Settings};
+
+/// A recording in the making. Threads share it: chunks follow each other as they come.
+///
+/// A chunk that cannot be written, as the disk is full, is taken back, and nothing is written after it.
+#[derive(Debug)]
+pub struct Writer {
+    /// Held while a chunk is written; nothing else is taken under it.
+    file: Mutex<Output>,
+}
+
+#[derive(Debug)]
+struct Output {
+    file: File,
+    /// Bytes of whole chunks, and the header.
+    length: u64,
+    has_failed: bool,
+}
+
+impl Writer {
+    /// Begins a recording in an empty file.
+    ///
+    /// # Errors
+    ///
+    /// What writing gives.
+    pub fn new(mut file: File, settings: &Settings) -> io::Result<Self> {
+        file.write_all(&FILE_HEADER)?;
+        let writer = Self {
+            file: Mutex::new(Output {
+                file,
+                length: FILE_HEADER.len() as u64,
+                has_failed: false,
+            }),
+        };
+        writer.json(Kind::Settings, settings)?;
+        Ok(writer)
+    }
+
+    /// Bytes that were written.
+    pub fn length(&self) -> u64 {
+        self.output().length
+    }
+
+    fn output(&self) -> std::sync::MutexGuard<'_, Output> {
+        // (a thread that panics has written whole chunks, or is taken back)
+        self.file
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Appends records of a CPU.
+    ///
+    /// # Errors
+    ///
+    /// What writing gives.
+    pub fn events(&self, cpu: u32, records: &[u8], events: u32) -> io::Result<()> {
+        let bound = lz4_flex::block::get_maximum_output_size(records.len());
+        let mut chunk = vec![0; CHUNK_BYTES + bound];
+        let stored = lz4_flex::block::compress_into(records, &mut chunk[CHUNK_BYTES..])
+            .map_err(io::Error::other)?;
+        chunk.truncate(CHUNK_BYTES + stored);
+        self.append(
+            Kind::Events,
+            Encoding::Lz4,
+            cpu,
+            records.len(),
+            events,
+            chunk,
+        )
+    }
+
+    /// Appends symbols: lines as those of `/proc/kallsyms`.
+    ///
+    /// # Errors
+    ///
+    /// What writing gives.
+    pub fn symbols(&self, lines: &str) -> io::Result<()> {
+        self.zlib(Kind::Symbols, lines.as_bytes())
+    }
+
+    /// Appends types.
+    ///
+    /// # Errors
+    ///
+    /// What writing gives.
+    pub fn btf(&self, btf: &[u8]) -> io::Result<()> {
+        self.zlib(Kind::Btf, btf)
+    }
+
+    /// Appends the end.
+    ///
+    /// # Errors
+    ///
+    /// What writing gives.
+    pub fn end(&self, end: &End) -> io::Result<()> {
+        self.json(Kind::End, end)
+    }
+
+    fn json(&self, kind: Kind, value: &impl serde::Serialize) -> io::Result<()> {
+        let mut chunk = vec![0; CHUNK_BYTES];
+        serde_json::to_writer(&mut chunk, value)?;
+        let plain = chunk.len() - CHUNK_BYTES;
+        self.append(kind, Encoding::Plain, 0, plain, 0, chunk)
+    }
+
+    fn zlib(&self, kind: Kind, plain: &[u8]) -> io::Result<()> {
+        let chunk = vec![0; CHUNK_BYTES];
+        let mut encoder = ZlibEncoder::new(chunk, Compression::default());
+        encoder.write_all(plain)?;
+        let chunk = encoder.finish()?;
+        self.append(kind, Encoding::Zlib, 0, plain.len(), 0, chunk)
+    }
+
+    /// Appends a chunk whose contents are behind room for its header.
+    fn append(
+        &self,
+        kind: Kind,
+        encoding: Encoding,
+        cpu: u32,
+        plain: usize,
+        events: u32,
+        mut chunk: Vec<u8>,
+    ) -> io::Result<()> {
+        let contents = chunk.get(CHUNK_BYTES..).unwrap_or_default();
+        let stored = contents.len();
+        if stored.max(plain) > MAX_CHUNK as usize {
+            return Err(io::Error::other("a chunk of more than 64 MiB"));
+        }
+        let header = ChunkHeader {
+            kind: kind as u16,
+            encoding: encoding as u16,
+            cpu,
+            stored: stored as u32,
+            plain: plain as u32,
+            crc: crc32fast::hash(contents),
+            events,
+        };
+        chunk[..CHUNK_BYTES].copy_from_slice(&header.to_bytes());
+        self.output().append(&chunk)
+    }
+}
+
+impl Output {
+    fn append(&mut self, chunk: &[u8]) -> io::Result<()> {
+        if self.has_failed {
+            return Err(io::Error::other("an earlier chunk could not be written"));
+        }
+        let result = self.file.write_all(chunk);
+        match &result {
+            Ok(()) => self.length += chunk.len() as u64,
+            Err(_) => {
+                self.has_failed = true;
+                // (if that fails, too, readers find a chunk that is cut off)
+                let _ = self.file.set_len(self.length);
+            }
+        }
+        result
+    }
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The events of one CPU.
+
+use std::collections::HashMap;
+
+use rftrace_engine::engine::beside::stack_at;
+use rftrace_engine::engine::decode::{Decoder, Event, Extras, Group, What};
+use rftrace_engine::engine::mark::text_at;
+use rftrace_engine::engine::slot::{Kind, Words, SLOT_BYTES};
+
+use super::record::Record;
+use super::{Beside, Error};
+
+/// A source of a CPU's records.
+pub trait Blocks {
+    /// Replaces `block` by the next whole records; false if there are none (now).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Source`] if they cannot be had.
+    fn next(&mut self, block: &mut Vec<u8>) -> Result<bool, Error>;
+}
+
+/// Decodes the records of one CPU.
+pub struct CpuEvents<B> {
+    cpu: u32,
+    blocks: B,
+    block: Vec<u8>,
+    /// Where in `block` the next record begins.
+    at: usize,
+    record: Option<Record>,
+    /// Those of the record.
+    slots: Vec<Words>,
+    /// How many of them are decoded.
+    decoded: usize,
+    decoder: Decoder,
+    group: Group,
+    /// Losses that the next event is told.
+    lost: u64,
+    /// Stacks of the sub-buffer, by their places in it.
+    stacks: HashMap<usize, Vec<u64>>,
+    stacks_of: u64,
+    beside: Beside,
+}
+
+impl<B: Blocks> CpuEvents<B> {
+    /// Events of `cpu`, from its blocks.
+    pub fn new(cpu: u32, blocks: B) -> Self {
+        Self {
+            cpu,
+            blocks,
+            block: Vec::new(),
+            at: 0,
+            record: None,
+            slots: Vec::new(),
+            decoded: 0,
+            decoder: Decoder::default(),
+            group: Group::default(),
+            lost: 0,
+            stacks: HashMap::new(),
+            stacks_of: 0,
+            beside: Beside::default(),
+        }
+    }
+
+    /// The CPU's number.
+    pub fn cpu(&self) -> u32 {
+        self.cpu
+    }
+
+    /// The source of its records.
+    pub fn blocks(&mut self) -> &mut B {
+        &mut self.blocks
+    }
+
+    /// Losses that no event was told yet: nothing came behind them.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Data beside the last event; there is none unless it has extras.
+    pub fn beside(&self) -> &Beside {
+        &self.beside
+    }
+
+    /// The next event, its times in ns; `None` if there are no more records (now).
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if what comes next is not to be understood.
+    pub fn next(&mut self) -> Result<Option<Event>, Error> {
+        loop {
+            while let Some(words) = self.slots.get(self.decoded) {
+                self.decoded += 1;
+                if let Some(event) = self.decoder.decode(*words, &mut self.group) {
+                    return Ok(Some(self.finish(event)));
+                }
+                if words.kind() == Some(Kind::Stack) {
+                    let stack = stack_at(&self.slots, self.decoded);
+                    self.stacks.insert(words.stack_place(), stack.collect());
+                }
+            }
+            if !self.next_record()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// An event with times in ns, and told what was lost.
+    #[inline]
+    fn finish(&mut self, mut event: Event) -> Event {
+        event.lost = std::mem::take(&mut self.lost);
+        let Some(record) = &self.record else {
+            return event;
+        };
+        if event.what == What::Return {
+            // (a call that began before time did is one of which the duration is not known)
+            event.duration = event.duration.min(event.time);
+        }
+        event.time = record.ns(event.time);
+        event.duration = record.ticks(event.duration);
+        if event.has_extras {
+            let since = self.group.extras.since.map(|stamp| record.ns(stamp));
+            let extras = Extras {
+                since,
+                ..self.group.extras
+            };
+            self.set_beside(extras);
+        }
+        event
+    }
+
+    fn set_beside(&mut self, extras: Extras) {
+        let beside = &mut self.beside;
+        beside.extras = extras;
+        beside.stack.clear();
+        if let Some(stack) = extras.stack.and_then(|place| self.stacks.get(&place)) {
+            beside.stack.extend(stack);
+        }
+        beside.text.clear();
+        if let Some(length) = extras.text {
+            let text = text_at(&self.slots, self.decoded - 1, length as usize);
+            beside.text.extend(text);
+        }
+    }
+
+    /// Enters the next record; false if there is none (now).
+    fn next_record(&mut self) -> Result<bool, Error> {
+        while self.at >= self.block.len() {
+            self.at = 0;
+            self.block.clear();
+            if !self.blocks.next(&mut self.block)? {
+                return Ok(false);
+            }
+        }
+        let offset = self.at;
+        let cpu = self.cpu;
+        let wrong = |what| Error::Malformed { cpu, offset, what };
+        let rest = &self.block[offset..];
+        let record = Record::parse(rest).map_err(wrong)?;
+        let record = record.ok_or_else(|| wrong("a header that is cut off"))?;
+        if record.cpu != cpu {
+            return Err(wrong("another CPU"));
+        }
+        if !record.time.is_ns {
+            return Err(wrong("times of a clock that does not count ns"));
+        }
+        let slots = rest.get(record.header_bytes..record.bytes());
+        let slots = slots.ok_or_else(|| wrong("slots that are cut off"))?;
+        self.slots.clear();
+        self.slots.extend(slots.chunks_exact(SLOT_BYTES).map(words));
+        self.decoded = 0;
+        self.at += record.bytes();
+        self.lost += record.lost;
+        self.group = Group::default();
+        // Epoch and task are zero where the first slots announce them.
+        self.decoder = record.decoder;
+        if self.stacks_of != record.seq {
+            self.stacks.clear();
+            self.stacks_of = record.seq;
+        }
+        self.record = Some(record);
+        Ok(true)
+    }
+}
+
+/// A slot of [`SLOT_BYTES`] bytes.
+fn words(bytes: &[u8]) -> Words {
+    let (low, high) = bytes.split_at(8);
+    let word = |half: &[u8]| {
+        half.first_chunk()
+            .map_or(0, |half| u64::from_le_bytes(*half))
+    };
+    Words(word(low), word(high))
+}

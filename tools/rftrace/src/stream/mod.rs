@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Streams of events: from what `per_cpu/cpuN/raw` gives (docs/raw-format.md) to events of all CPUs in the order of
+//! time, their times in ns.
+//!
+//! [`CpuEvents`] decodes the records of one CPU, which come in [`Blocks`]; [`Merged`] has the events of all, and
+//! [`Selected`] those of them that a [`Selection`] asks for.
+
+mod cpu;
+mod merged;
+mod record;
+mod select;
+
+use rftrace_engine::engine::decode::{Event, Extras};
+
+pub use cpu::{Blocks, CpuEvents};
+pub use merged::Merged;
+pub use record::Record;
+pub use select::{task_key, Globs, LongCalls, Selected, Selection, NOISE};
+
+/// A reason why events cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Bytes that are no record as they must be; the offset counts from the start of their block.
+    #[error("{what} in the record at byte {offset} of CPU {cpu}'s events")]
+    Malformed {
+        /// The CPU whose events they should be.
+        cpu: u32,
+        /// Where in the block.
+        offset: usize,
+        /// A fault.
+        what: &'static str,
+    },
+    /// The source of blocks has failed.
+    #[error("{0}")]
+    Source(String),
+    /// There is no memory.
+    #[error("out of memory")]
+    NoMemory,
+}
+
+/// An event, and where it was recorded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Item {
+    /// The CPU.
+    pub cpu: u32,
+    /// The event; its `time` and `duration` in ns.
+    pub event: Event,
+}
+
+/// Data that only some events have.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// All that is of a fixed length. (`since` in ns, too)
+    pub extras: Extras,
+    /// The return addresses behind the event's `parent_ip`, if its stack was recorded.
+    pub stack: Vec<u64>,
+    /// Bytes that a program has written, of a mark.
+    pub text: Vec<u8>,
+}
+
+/// A stream of events, in the order of time.
+pub trait Events {
+    /// The next event; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if what comes next is not to be understood, or cannot be read.
+    fn next(&mut self) -> Result<Option<Item>, Error>;
+
+    /// Data beside the last event; there is none unless it has [extras](Event::has_extras).
+    fn beside(&self) -> &Beside;
+}
+
+impl<E: Events + ?Sized> Events for &mut E {
+    fn next(&mut self) -> Result<Option<Item>, Error> {
+        (**self).next()
+    }
+
+    fn beside(&self) -> &Beside {
+        (**self).beside()
+    }
+}
+
+impl<E: Events + ?Sized> Events for Box<E> {
+    fn next(&mut self) -> Result<Option<Item>, Error> {
+        (**self).next()
+    }
+
+    fn beside(&self) -> &Beside {
+        (**self).beside()
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The header of a record (rust_ftrace/engine/raw.rs), as it is read.
+
+use rftrace_engine::engine::decode::Decoder;
+use rftrace_engine::engine::raw::{TimeFormat, FLAG_NS, HEADER_BYTES, MAGIC, VERSION};
+use rftrace_engine::engine::slot::{Task, SLOT_BYTES};
+
+/// Most slots of a record: as many as the largest sub-buffer has.
+const MAX_SLOTS: u32 = (512 << 10) / SLOT_BYTES as u32;
+
+/// A record, but for its slots.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// Where it was recorded.
+    pub cpu: u32,
+    /// Bytes before the slots.
+    pub header_bytes: usize,
+    /// Number of slots.
+    pub slots: usize,
+    /// Number of the sub-buffer that they are from.
+    pub seq: u64,
+    /// Events that were lost right before them.
+    pub lost: u64,
+    /// Number of events.
+    pub events: u32,
+    /// The way from stamps to times.
+    pub time: TimeFormat,
+    /// Epoch and task at the first slot.
+    pub decoder: Decoder,
+}
+
+impl Record {
+    /// The record that `bytes` begin with; `None` if they end in its header.
+    ///
+    /// # Errors
+    ///
+    /// A word for what is wrong.
+    pub fn parse(bytes: &[u8]) -> Result<Option<Self>, &'static str> {
+        let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
+            return Ok(None);
+        };
+        if header[..4] != MAGIC {
+            return Err("no magic number");
+        }
+        let half = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+        let word = |at: usize| u32::from(half(at)) | (u32::from(half(at + 2)) << 16);
+        let long = |at: usize| u64::from(word(at)) | (u64::from(word(at + 4)) << 32);
+        if half(4) != VERSION {
+            return Err("another version of the raw format");
+        }
+        let header_bytes = usize::from(half(6));
+        if header_bytes < HEADER_BYTES {
+            return Err("a header that is too short");
+        }
+        if word(12) > MAX_SLOTS {
+            return Err("more slots than there are in any sub-buffer");
+        }
+        if word(60) > 63 {
+            return Err("a shift of times by more than 63 bits");
+        }
+        Ok(Some(Self {
+            cpu: word(8),
+            header_bytes,
+            slots: word(12) as usize,
+            seq: long(16),
+            lost: long(32),
+            events: word(40),
+            time: TimeFormat {
+                is_ns: word(44) & FLAG_NS != 0,
+                clock: word(52),
+                mult: word(56),
+                shift: word(60),
+                offset: long(64),
+            },
+            decoder: Decoder {
+                epoch: word(48),
+                task: Task {
+                    ids: long(72),
+                    comm: [long(80), long(88)],
+                },
+            },
+        }))
+    }
+
+    /// Bytes of the record, with its slots.
+    pub fn bytes(&self) -> usize {
+        self.header_bytes + self.slots * SLOT_BYTES
+    }
+
+    /// The time of a stamp, in ns.
+    #[inline]
+    pub fn ns(&self, stamp: u64) -> u64 {
+        self.ticks(stamp).wrapping_add(self.time.offset)
+    }
+
+    /// A duration in ns.
+    #[inline]
+    pub fn ticks(&self, ticks: u64) -> u64 {
+        ((u128::from(ticks) * u128::from(self.time.mult)) >> self.time.shift) as u64
+    }
+}
