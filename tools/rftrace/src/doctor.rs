@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::live::{self, Mounts};
+
 /// Oldest kernel that the module works on.
 const OLDEST: (u32, u32) = (7, 2);
 
@@ -36,15 +38,6 @@ impl Machine {
 
     fn text(&self, path: &str) -> Option<String> {
         std::fs::read_to_string(self.path(path)).ok()
-    }
-
-    /// A file system of that type is mounted at `path`.
-    fn is_mounted(&self, path: &str, kind: &str) -> bool {
-        let mounts = self.text("proc/self/mounts").unwrap_or_default();
-        mounts.lines().any(|line| {
-            let mut words = line.split(' ').skip(1);
-            words.next() == Some(path) && words.next() == Some(kind)
-        })
     }
 }
 
@@ -147,9 +140,10 @@ fn kernel(machine: &Machine) -> Finding {
 }
 
 fn debugfs(machine: &Machine) -> Finding {
-    match machine.is_mounted("/sys/kernel/debug", "debugfs") {
-        true => good("debugfs", "mounted at /sys/kernel/debug"),
-        false => bad(
+    let mounts = Mounts::read(&machine.root).ok();
+    match mounts.as_ref().and_then(|mounts| mounts.first("debugfs")) {
+        Some(path) => good("debugfs", format!("mounted at {}", path.display())),
+        None => bad(
             "debugfs",
             "not mounted",
             Some("mount -t debugfs none /sys/kernel/debug"),
@@ -157,15 +151,10 @@ fn debugfs(machine: &Machine) -> Finding {
     }
 }
 
-/// `/sys/kernel/security/lockdown` has the mode that holds in brackets.
 fn lockdown(machine: &Machine) -> Finding {
-    let text = machine
-        .text("sys/kernel/security/lockdown")
-        .unwrap_or_default();
-    let mode = text.split(['[', ']']).nth(1).unwrap_or("none");
-    match mode {
-        "none" => good("lockdown", "none"),
-        mode => bad(
+    match live::lockdown(&machine.root) {
+        None => good("lockdown", "none"),
+        Some(mode) => bad(
             "lockdown",
             format!("{mode}: debugfs cannot be used; Secure Boot may have switched it on"),
             Some("mokutil --sb-state"),

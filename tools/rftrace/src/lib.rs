@@ -3,6 +3,7 @@
 //! The command `rftrace`: traces kernel functions with the module rust_ftrace, and tells what was seen.
 //!
 //! [`kernel`] is the kernel that is looked at: its symbols and its text, of the running machine or of a file.
+//! [`live`] is the machine that this runs on, with the module's directory and the module.
 //! [`call_graph`] has who calls whom by that text, and [`why`] what follows from it for one function.
 
 pub mod call_graph;
@@ -10,6 +11,7 @@ pub mod cli;
 pub mod commands;
 pub mod doctor;
 pub mod kernel;
+pub mod live;
 pub mod reach;
 pub mod recording;
 pub mod stream;

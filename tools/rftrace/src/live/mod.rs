@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The machine that this runs on, where the module is at work: its directory, and loading it.
+
+use std::io;
+use std::path::PathBuf;
+
+mod directory;
+mod lockdown;
+mod module;
+mod mounts;
+
+pub use directory::Directory;
+pub use lockdown::lockdown;
+pub use mounts::{Mount, Mounts};
+
+/// Name of the module, as the kernel has it.
+pub const MODULE: &str = "rust_ftrace";
+
+/// A reason why nothing can be traced on this machine.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel's debugfs is nowhere.
+    #[error("debugfs is not mounted")]
+    NoDebugfs,
+    /// The kernel lets nobody at its debugfs, nor load a module that is not signed; its mode.
+    #[error("the kernel is locked down ({0}), so debugfs cannot be used; Secure Boot may have switched it on")]
+    LockedDown(String),
+    /// Only root can.
+    #[error("only root can do that")]
+    NotRoot,
+    /// The module is not loaded.
+    #[error("the module {MODULE} is not loaded")]
+    NotLoaded,
+    /// The module was not found by its name; a reason.
+    #[error("the module {MODULE} is not loaded, and cannot be loaded by its name: {0}")]
+    NotInstalled(String),
+    /// That file cannot be loaded as a module.
+    #[error("cannot load {path}{reason}", path = .0.display(), reason = module::reason(.1))]
+    Load(PathBuf, #[source] io::Error),
+    /// A file cannot be opened.
+    #[error("cannot open {path}", path = .0.display())]
+    Open(PathBuf, #[source] io::Error),
+}
+
+impl Error {
+    /// A command that mends it, or tells more.
+    pub fn next(&self) -> Option<String> {
+        let next = match self {
+            Self::NoDebugfs => "mount -t debugfs debugfs /sys/kernel/debug".into(),
+            Self::LockedDown(_) => "mokutil --sb-state".into(),
+            Self::NotRoot => as_root(std::env::args()),
+            Self::NotLoaded => format!("insmod {MODULE}.ko"),
+            Self::NotInstalled(_) => {
+                format!("insmod {MODULE}.ko, or name that file: --module {MODULE}.ko")
+            }
+            Self::Load(..) => "dmesg | tail".into(),
+            Self::Open(..) => return None,
+        };
+        Some(next)
+    }
+}
+
+/// The same command, as root.
+fn as_root(words: impl Iterator<Item = String>) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,+@%".contains(letter);
+    let quoted = |word: String| match !word.is_empty() && word.chars().all(is_plain) {
+        true => word,
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    };
+    let words: Vec<String> = words.map(quoted).collect();
+    format!("sudo {}", words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_typed_as_they_were_meant() {
+        let words = ["rftrace", "exec", "echo", "it's", "*", "-n=1", ""];
+        assert_eq!(
+            as_root(words.iter().map(|word| word.to_string())),
+            r"sudo rftrace exec echo 'it'\''s' '*' -n=1 ''"
+        );
+    }
+}
