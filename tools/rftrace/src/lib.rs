@@ -16,4 +16,5 @@ pub mod reach;
 pub mod recording;
 pub mod stream;
 pub mod symbolizer;
+pub mod text;
 pub mod why;

@@ -5,14 +5,24 @@
 use std::io;
 use std::path::PathBuf;
 
+mod child;
 mod directory;
+mod drain;
+mod instance;
 mod lockdown;
+mod merged;
 mod module;
 mod mounts;
+mod session;
 
+pub use child::{become_command, exit_code, Waiting, WAIT_VERB};
 pub use directory::Directory;
+pub use drain::{Bell, RawFile, Whole};
+pub use instance::Instance;
 pub use lockdown::lockdown;
+pub use merged::LiveEvents;
 pub use mounts::{Mount, Mounts};
+pub use session::{Plan, Session};
 
 /// Name of the module, as the kernel has it.
 pub const MODULE: &str = "rust_ftrace";
@@ -38,6 +48,25 @@ pub enum Error {
     /// That file cannot be loaded as a module.
     #[error("cannot load {path}{reason}", path = .0.display(), reason = module::reason(.1))]
     Load(PathBuf, #[source] io::Error),
+    /// The module does not take what was written to one of its files.
+    #[error("cannot write {text:?} to {file}{said}")]
+    Write {
+        /// Its name.
+        file: String,
+        /// The text.
+        text: String,
+        /// Words of `error_log`, behind a colon.
+        said: String,
+        /// The reason.
+        #[source]
+        source: io::Error,
+    },
+    /// A command cannot be run.
+    #[error("cannot run {0}")]
+    Run(String, #[source] io::Error),
+    /// Nothing that the command was asked for can be traced.
+    #[error("{0}")]
+    Refused(String),
     /// A file cannot be opened.
     #[error("cannot open {path}", path = .0.display())]
     Open(PathBuf, #[source] io::Error),
@@ -55,7 +84,7 @@ impl Error {
                 format!("insmod {MODULE}.ko, or name that file: --module {MODULE}.ko")
             }
             Self::Load(..) => "dmesg | tail".into(),
-            Self::Open(..) => return None,
+            Self::Open(..) | Self::Write { .. } | Self::Run(..) | Self::Refused(_) => return None,
         };
         Some(next)
     }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use rftrace_engine::engine::beside::stack_at;
 use rftrace_engine::engine::decode::{Decoder, Event, Extras, Group, What};
 use rftrace_engine::engine::mark::text_at;
-use rftrace_engine::engine::slot::{Kind, Words, SLOT_BYTES};
+use rftrace_engine::engine::slot::{Kind, Words};
 
 use super::record::Record;
 use super::{Beside, Error};
@@ -166,10 +166,11 @@ impl<B: Blocks> CpuEvents<B> {
         if !record.time.is_ns {
             return Err(wrong("times of a clock that does not count ns"));
         }
-        let slots = rest.get(record.header_bytes..record.bytes());
-        let slots = slots.ok_or_else(|| wrong("slots that are cut off"))?;
+        if rest.len() < record.bytes() {
+            return Err(wrong("slots that are cut off"));
+        }
         self.slots.clear();
-        self.slots.extend(slots.chunks_exact(SLOT_BYTES).map(words));
+        self.slots.extend(record.slots_of(rest));
         self.decoded = 0;
         self.at += record.bytes();
         self.lost += record.lost;
@@ -183,14 +184,4 @@ impl<B: Blocks> CpuEvents<B> {
         self.record = Some(record);
         Ok(true)
     }
-}
-
-/// A slot of [`SLOT_BYTES`] bytes.
-fn words(bytes: &[u8]) -> Words {
-    let (low, high) = bytes.split_at(8);
-    let word = |half: &[u8]| {
-        half.first_chunk()
-            .map_or(0, |half| u64::from_le_bytes(*half))
-    };
-    Words(word(low), word(high))
 }

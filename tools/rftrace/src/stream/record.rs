@@ -2,9 +2,9 @@
 
 //! The header of a record (rust_ftrace/engine/raw.rs), as it is read.
 
-use rftrace_engine::engine::decode::Decoder;
+use rftrace_engine::engine::decode::{Decoder, Group};
 use rftrace_engine::engine::raw::{TimeFormat, FLAG_NS, HEADER_BYTES, MAGIC, VERSION};
-use rftrace_engine::engine::slot::{Task, SLOT_BYTES};
+use rftrace_engine::engine::slot::{Task, Words, SLOT_BYTES};
 
 /// Most slots of a record: as many as the largest sub-buffer has.
 const MAX_SLOTS: u32 = (512 << 10) / SLOT_BYTES as u32;
@@ -99,4 +99,29 @@ impl Record {
     pub fn ticks(&self, ticks: u64) -> u64 {
         ((u128::from(ticks) * u128::from(self.time.mult)) >> self.time.shift) as u64
     }
+
+    /// The slots of the record that `bytes` begin with, as far as they are there.
+    pub fn slots_of<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = Words> + 'a {
+        let slots = bytes.get(self.header_bytes..).unwrap_or_default();
+        slots.chunks_exact(SLOT_BYTES).take(self.slots).map(words)
+    }
+
+    /// Time of the last event of the record that `bytes` begin with, in ns; `None` if it has no event.
+    pub fn last_time(&self, bytes: &[u8]) -> Option<u64> {
+        let (mut decoder, mut group) = (self.decoder, Group::default());
+        let events = self
+            .slots_of(bytes)
+            .filter_map(|words| decoder.decode(words, &mut group));
+        events.last().map(|event| self.ns(event.time))
+    }
+}
+
+/// A slot of [`SLOT_BYTES`] bytes.
+fn words(bytes: &[u8]) -> Words {
+    let (low, high) = bytes.split_at(8);
+    let word = |half: &[u8]| {
+        half.first_chunk()
+            .map_or(0, |half| u64::from_le_bytes(*half))
+    };
+    Words(word(low), word(high))
 }

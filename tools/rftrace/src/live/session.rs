@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Tracing from its beginning to its end: an instance that is set up as somebody wants it, and what came of it.
+
+use std::process::Child;
+
+use rustix::process::Pid;
+use rustix::time::{clock_gettime, ClockId, Timespec};
+
+use super::{Directory, Error, Instance, Waiting};
+use crate::kernel::Symbols;
+use crate::recording::{ClockPair, CpuTotals, End, Settings};
+use crate::stream::{Selection, NOISE};
+
+/// Losses of `status` that are no CPU's.
+const ELSEWHERE: [&str; 5] = [
+    "lost without buffer",
+    "lost while the clock was read",
+    "lost while a snapshot was taken",
+    "missed returns",
+    "calls too deep",
+];
+
+/// The way in which something is traced.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// `function_graph` or `function`.
+    pub tracer: String,
+    /// Functions, tasks, depth and threshold.
+    pub selection: Selection,
+    /// Arguments of calls are recorded.
+    pub args: bool,
+    /// What they return is.
+    pub ret: bool,
+    /// Functions to hook, where they are fewer than those that `selection` says.
+    pub hooked: Option<Vec<String>>,
+    /// A command to run.
+    pub command: Vec<String>,
+    /// All tasks are traced, not only the command's.
+    pub all: bool,
+    /// KiB of each CPU's buffer.
+    pub buffer_kb: u64,
+    /// The trace clock.
+    pub clock: String,
+    /// Most calls a second, and percent of a CPU; `None` for any.
+    pub budget: Option<String>,
+}
+
+/// An instance that traces, or is about to.
+#[derive(Debug)]
+pub struct Session {
+    /// The instance.
+    pub instance: Instance,
+    child: Option<Waiting>,
+    start: ClockPair,
+    begun_cpu: u64,
+}
+
+impl Session {
+    /// Sets an instance up. Nothing is recorded until [`Session::start`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if something is refused; nothing is left behind then.
+    pub fn new(directory: &Directory, plan: &Plan) -> Result<Self, Error> {
+        let mut instance = Instance::new(directory)?;
+        instance.write("tracing_on", "0")?;
+        instance.write("trace_clock", &plan.clock)?;
+        instance.write("buffer_size_kb", &plan.buffer_kb.to_string())?;
+        let is_graph = plan.tracer == "function_graph";
+        let options = [
+            (plan.args, if is_graph { "funcgraph-args" } else { "func-args" }),
+            (plan.ret, "funcgraph-retval"),
+        ];
+        for (_, option) in options.iter().filter(|(is_on, _)| *is_on) {
+            instance.write(&format!("options/{option}"), "1")?;
+        }
+        let child = match &*plan.command {
+            [] => None,
+            command => {
+                let failed = |error| Error::Run(command[0].clone(), error);
+                Some(Waiting::new(command).map_err(failed)?)
+            }
+        };
+        let mut session = Self {
+            instance,
+            child,
+            start: ClockPair::default(),
+            begun_cpu: 0,
+        };
+        session.choose_tasks(plan)?;
+        session.choose_functions(plan)?;
+        let instance = &mut session.instance;
+        if let Some(budget) = plan.budget.as_ref().filter(|_| instance.has("budget")) {
+            instance.write("budget", budget)?;
+        }
+        instance.write("current_tracer", &plan.tracer)?;
+        session.start = session.now();
+        Ok(session)
+    }
+
+    fn choose_tasks(&mut self, plan: &Plan) -> Result<(), Error> {
+        let instance = &mut self.instance;
+        let mut pids: Vec<i32> = plan.selection.pids.iter().flat_map(|pid| threads(*pid)).collect();
+        if let (Some(child), false) = (&self.child, plan.all) {
+            pids.push(child.pid());
+        }
+        instance.write("options/function-fork", "1")?;
+        if pids.is_empty() {
+            // What the command itself does is not what anybody looks for. (its threads are followed, too)
+            return instance.write("notrace_pid", &std::process::id().to_string());
+        }
+        let pids: Vec<String> = pids.iter().map(i32::to_string).collect();
+        instance.write("pid", &pids.join(" "))
+    }
+
+    fn choose_functions(&mut self, plan: &Plan) -> Result<(), Error> {
+        let instance = &mut self.instance;
+        let selection = &plan.selection;
+        for glob in selection.not_functions.iter() {
+            let result = instance.append("notrace", &format!("{glob}\n"));
+            // (not each of the noisy ones can be traced in each kernel)
+            if !NOISE.contains(&glob) {
+                result?;
+            }
+        }
+        let is_graph = plan.tracer == "function_graph";
+        if let Some(hooked) = &plan.hooked {
+            instance.append("filter", &hooked.join("\n"))?;
+        } else {
+            for glob in selection.functions.iter() {
+                instance.append("filter", &format!("{glob}\n"))?;
+            }
+        }
+        for root in selection.roots.iter() {
+            if !is_graph {
+                return Err(Error::Refused(
+                    "-g takes the tracer function_graph: of others no calls are known".into(),
+                ));
+            }
+            instance.append("graph_function", &format!("{root}\n"))?;
+        }
+        if let Some(depth) = selection.depth {
+            instance.write("max_depth", &depth.to_string())?;
+        }
+        if let Some(threshold) = selection.threshold {
+            let us = threshold.div_ceil(1000);
+            instance.write("tracing_thresh", &us.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Begins to record, and lets the command run.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if that is refused.
+    pub fn start(&mut self) -> Result<Option<Child>, Error> {
+        self.begun_cpu = cpu_time();
+        self.instance.write("tracing_on", "1")?;
+        let child = self.child.take().map(Waiting::run).transpose();
+        child.map_err(|error| Error::Run("the command".into(), error))
+    }
+
+    /// Ends recording; what was recorded stays.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if that is refused.
+    pub fn stop(&mut self) -> Result<(), Error> {
+        self.instance.write("tracing_on", "0")
+    }
+
+    /// The module has ended recording: its reason.
+    pub fn stopped(&self) -> Option<String> {
+        let is_on = self.instance.read("tracing_on").ok()?;
+        if is_on.trim() != "0" {
+            return None;
+        }
+        let status = self.instance.read("status").unwrap_or_default();
+        let reason = status.lines().find_map(|line| line.strip_prefix("stopped: "));
+        Some(reason.unwrap_or("somebody wrote 0 to tracing_on").to_owned())
+    }
+
+    /// Now, by the trace clock and others.
+    fn now(&self) -> ClockPair {
+        let before = clock(ClockId::Realtime);
+        let trace_ns = self
+            .instance
+            .read("per_cpu/cpu0/stats")
+            .ok()
+            .and_then(|stats| now_of(&stats));
+        let (realtime_ns, boottime_ns) = (clock(ClockId::Realtime), clock(ClockId::Boottime));
+        ClockPair {
+            trace_ns: trace_ns.unwrap_or(boottime_ns),
+            realtime_ns: before.midpoint(realtime_ns),
+            boottime_ns: boottime_ns - realtime_ns.saturating_sub(before) / 2,
+        }
+    }
+
+    /// The way this is traced, for who reads it elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Open`] if its CPUs cannot be listed.
+    pub fn settings(&self, plan: &Plan, symbols: &Symbols) -> Result<Settings, Error> {
+        let uname = rustix::system::uname();
+        let text = |name: &std::ffi::CStr| name.to_string_lossy().into_owned();
+        let irq_text = ["__irqentry_text_start", "__irqentry_text_end"]
+            .map(|name| symbols.place(name).unwrap_or(0));
+        Ok(Settings {
+            rftrace: env!("CARGO_PKG_VERSION").into(),
+            release: text(uname.release()),
+            version: text(uname.version()),
+            machine: text(uname.machine()),
+            host: text(uname.nodename()),
+            tracer: plan.tracer.clone(),
+            cpus: self.instance.cpus()?,
+            clock: plan.clock.clone(),
+            start: self.start,
+            command: plan.command.clone(),
+            arguments: std::env::args().skip(1).collect(),
+            files: self.instance.written().to_vec(),
+            irq_text: irq_text.into(),
+        })
+    }
+
+    /// The end, once all was taken out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Open`] if counts cannot be read.
+    pub fn end(&self) -> Result<End, Error> {
+        let totals = |cpu: u32| {
+            let file = format!("per_cpu/cpu{cpu}/stats");
+            let count = |key| self.instance.number(&file, key).unwrap_or(0);
+            CpuTotals {
+                cpu,
+                written: count("written events"),
+                read: count("read events"),
+                overwritten: count("overrun"),
+                commit_overrun: count("commit overrun"),
+                dropped: count("dropped events"),
+            }
+        };
+        let elsewhere = |key: &&str| {
+            let count = self.instance.number("status", key)?;
+            (count != 0).then(|| ((*key).to_owned(), count))
+        };
+        Ok(End {
+            end: self.now(),
+            cpus: self.instance.cpus()?.into_iter().map(totals).collect(),
+            lost: ELSEWHERE.iter().filter_map(elsewhere).collect(),
+            recorder_cpu_ns: cpu_time().saturating_sub(self.begun_cpu),
+            ..End::default()
+        })
+    }
+}
+
+/// All threads of a process; the number itself if it is none.
+fn threads(pid: i32) -> Vec<i32> {
+    let is_process = Pid::from_raw(pid).is_some();
+    let entries = is_process.then(|| std::fs::read_dir(format!("/proc/{pid}/task")));
+    let entries = entries.and_then(Result::ok).into_iter().flatten().flatten();
+    let mut threads: Vec<i32> = entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    if threads.is_empty() {
+        threads.push(pid);
+    }
+    threads
+}
+
+/// `now ts: SECONDS.MICROSECONDS` of `stats`, in ns.
+fn now_of(stats: &str) -> Option<u64> {
+    let line = stats.lines().find_map(|line| line.strip_prefix("now ts: "))?;
+    let (seconds, us) = line.trim().split_once('.')?;
+    let (seconds, us): (u64, u64) = (seconds.trim().parse().ok()?, us.parse().ok()?);
+    Some(seconds * 1_000_000_000 + us * 1000)
+}
+
+fn clock(id: ClockId) -> u64 {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(id);
+    tv_sec.unsigned_abs() * 1_000_000_000 + tv_nsec.unsigned_abs()
+}
+
+/// CPU time of this process, in ns.
+fn cpu_time() -> u64 {
+    clock(ClockId::ProcessCPUTime)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_of_stats_is_read() {
+        let stats = "entries: 0\noldest event ts:     0.000000\nnow ts:    12.000345\n";
+        assert_eq!(now_of(stats), Some(12_000_345_000));
+        assert_eq!(now_of("now ts: 77\n"), None);
+    }
+
+    #[test]
+    fn a_process_has_all_its_threads() {
+        let own = std::process::id() as i32;
+        assert!(threads(own).contains(&own));
+        assert_eq!(threads(-5), [-5]);
+    }
+}

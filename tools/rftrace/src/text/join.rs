@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Makes one event of an entry and its return, if nothing of its CPU comes between them: such a call takes one line.
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
+
+use rftrace_engine::engine::decode::What;
+
+use crate::stream::{Beside, Error, Events, Item};
+
+/// Most events that wait for what comes behind an entry.
+const MOST: usize = 4096;
+
+struct Waiting {
+    item: Item,
+    beside: Option<Box<Beside>>,
+    /// It is known what comes behind it on its CPU, or that does not matter.
+    is_known: bool,
+}
+
+/// Events in which entries are joined with their returns.
+pub struct Joined<E> {
+    events: E,
+    queue: VecDeque<Waiting>,
+    /// How many events have left the queue.
+    left: u64,
+    /// By CPU, the entry that was its last event: its number.
+    entries: FxHashMap<u32, u64>,
+    beside: Beside,
+    /// More may come behind an end.
+    is_live: bool,
+    /// All is given out, whatever comes behind it.
+    flushes: bool,
+}
+
+impl<E: Events> Joined<E> {
+    /// Joins entries and returns of `events`, which end.
+    pub fn new(events: E) -> Self {
+        Self {
+            is_live: false,
+            ..Self::live(events)
+        }
+    }
+
+    /// Joins those of `events`, which have an end whenever there is nothing yet; see [`Joined::flush`].
+    pub fn live(events: E) -> Self {
+        Self {
+            events,
+            queue: VecDeque::new(),
+            left: 0,
+            entries: FxHashMap::default(),
+            beside: Beside::default(),
+            is_live: true,
+            flushes: false,
+        }
+    }
+
+    /// The events that are joined.
+    pub fn events(&mut self) -> &mut E {
+        &mut self.events
+    }
+
+    /// Gives out all that has come, whatever comes behind it.
+    pub fn flush(&mut self) {
+        self.flushes = true;
+        self.entries.clear();
+    }
+
+    fn waiting(&mut self, number: u64) -> Option<&mut Waiting> {
+        let index = number.checked_sub(self.left)?;
+        self.queue.get_mut(index as usize)
+    }
+
+    fn push(&mut self, item: Item) {
+        let event = &item.event;
+        let beside = event.has_extras.then(|| Box::new(self.events.beside().clone()));
+        let entry = self.entries.remove(&item.cpu);
+        if let Some(entry) = entry.and_then(|number| self.waiting(number)) {
+            entry.is_known = true;
+            let call = &mut entry.item.event;
+            if event.what == What::Return
+                && (event.ip, event.depth, event.task) == (call.ip, call.depth, call.task)
+                && event.lost == 0
+            {
+                call.what = What::Call;
+                call.joined = true;
+                call.duration = event.duration;
+                if let Some(end) = beside {
+                    let all = entry.beside.get_or_insert_default();
+                    all.extras.retval = end.extras.retval;
+                    all.extras.overrun = end.extras.overrun;
+                    call.has_extras = true;
+                }
+                return;
+            }
+        }
+        let is_entry = event.what == What::Entry;
+        if is_entry {
+            let number = self.left + self.queue.len() as u64;
+            self.entries.insert(item.cpu, number);
+        }
+        self.queue.push_back(Waiting {
+            item,
+            beside,
+            is_known: !is_entry,
+        });
+    }
+}
+
+impl<E: Events> Events for Joined<E> {
+    fn next(&mut self) -> Result<Option<Item>, Error> {
+        loop {
+            let is_full = self.queue.len() > MOST;
+            let first = self.queue.front();
+            if first.is_some_and(|first| first.is_known || is_full || self.flushes) {
+                break;
+            }
+            self.flushes = false;
+            match self.events.next()? {
+                Some(item) => self.push(item),
+                None if self.is_live || self.queue.is_empty() => return Ok(None),
+                None => self.flush(),
+            }
+        }
+        self.left += 1;
+        let first = self.queue.pop_front();
+        Ok(first.map(|first| {
+            if let Some(beside) = first.beside {
+                self.beside = *beside;
+            }
+            first.item
+        }))
+    }
+
+    fn beside(&self) -> &Beside {
+        &self.beside
+    }
+}

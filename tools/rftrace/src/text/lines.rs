@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The lines of events.
+
+use std::cell::RefCell;
+use std::fmt::{self, Write};
+use std::rc::Rc;
+
+use rftrace_engine::engine::beside::ARGS;
+use rftrace_engine::engine::btf::Btf;
+use rftrace_engine::engine::decode::{Extras, What};
+use rftrace_engine::engine::graph::{self, Graph};
+use rftrace_engine::engine::graph_header;
+use rftrace_engine::engine::line::Output;
+use rftrace_engine::engine::mark;
+use rftrace_engine::engine::options::{Options, TraceOption};
+use rftrace_engine::engine::render::{self, Symbols, TimeUnit, Totals};
+use rftrace_engine::engine::render_beside;
+use rftrace_engine::engine::style::Machine;
+
+use super::buffer::TextBuffer;
+use crate::recording::{ClockPair, Settings};
+use crate::stream::{Beside, Item};
+use crate::symbolizer::Symbolizer;
+
+/// A column of calls with the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimeColumn {
+    /// None.
+    #[default]
+    Without,
+    /// The trace clock's.
+    Trace,
+    /// UTC, before the other columns.
+    Wall,
+}
+
+/// Makes lines of events.
+pub struct Lines {
+    symbolizer: Rc<RefCell<Symbolizer>>,
+    btf: Option<Btf<Vec<u8>>>,
+    graph: Graph,
+    options: Options,
+    clock: ClockPair,
+    time: TimeColumn,
+    tracer: String,
+    cpus: u32,
+    arguments: TextBuffer,
+    is_graph: bool,
+}
+
+impl Lines {
+    /// Lines of what was recorded with `settings`.
+    pub fn new(
+        settings: &Settings,
+        symbolizer: Rc<RefCell<Symbolizer>>,
+        btf: Option<Vec<u8>>,
+        options: Options,
+        time: TimeColumn,
+    ) -> Self {
+        let options = match time {
+            TimeColumn::Trace => options.with(TraceOption::GraphAbstime, true),
+            TimeColumn::Without | TimeColumn::Wall => options,
+        };
+        let last = settings.cpus.iter().max().copied().unwrap_or(0);
+        let (from, until) = settings.irq_text;
+        Self {
+            symbolizer,
+            // (what is not to be understood is shown as registers)
+            btf: btf.and_then(|btf| Btf::new(btf).ok().flatten()),
+            graph: Graph::new(options, last.saturating_add(1), from..until),
+            options,
+            clock: settings.start,
+            time,
+            tracer: settings.tracer.clone(),
+            cpus: settings.cpus.len() as u32,
+            arguments: TextBuffer::default(),
+            is_graph: settings.tracer == "function_graph",
+        }
+    }
+
+    /// Appends the lines that begin with `#`. `events` are how many there are, and were.
+    ///
+    /// # Errors
+    ///
+    /// [`fmt::Error`] if there is no memory.
+    pub fn write_header(&self, text: &mut TextBuffer, events: Option<(u64, u64)>) -> fmt::Result {
+        let (present, written) = events.unwrap_or_default();
+        let totals = Totals {
+            present,
+            written,
+            cpus: self.cpus,
+        };
+        if !self.is_graph {
+            return render::write_header(text, &self.tracer, &totals, false);
+        }
+        let machine = Machine {
+            release: "",
+            preemption: "",
+        };
+        if self.time == TimeColumn::Wall {
+            text.write_str("# (before each line: the time of day, UTC)\n")?;
+        }
+        graph_header::write_header(text, &self.tracer, self.options, &totals, machine)
+    }
+
+    fn write_arguments(&mut self, ip: u64, args: &[u64; ARGS]) -> fmt::Result {
+        let mut symbolizer = self.symbolizer.borrow_mut();
+        let name = Symbols::name(&mut *symbolizer, ip);
+        if let Some(btf) = &self.btf {
+            if btf.write_args(&mut self.arguments, name, args)? {
+                return Ok(());
+            }
+        }
+        render_beside::write_registers(&mut self.arguments, args)
+    }
+
+    /// Appends the lines of an event: its own, one before it if events were lost there, and those of its stack.
+    ///
+    /// # Errors
+    ///
+    /// [`fmt::Error`] if there is no memory.
+    pub fn write(&mut self, text: &mut TextBuffer, item: &Item, beside: &Beside) -> fmt::Result {
+        let Item { cpu, event } = item;
+        let none = Extras::default();
+        let extras = match event.has_extras {
+            true => &beside.extras,
+            false => &none,
+        };
+        if event.lost != 0 {
+            render::write_lost(text, *cpu, event.lost)?;
+        }
+        self.arguments.clear();
+        if let Some(args) = &extras.args {
+            self.write_arguments(event.ip, args)?;
+        }
+        let begin = graph::time_of(event, extras);
+        if self.time == TimeColumn::Wall {
+            write_time_of_day(text, self.clock.realtime(begin))?;
+        }
+        let mut symbolizer = self.symbolizer.borrow_mut();
+        let symbols = &mut *symbolizer;
+        let time = (event.time, TimeUnit::Nanoseconds);
+        if extras.text.is_some() && !self.is_graph {
+            return mark::write_line(text, symbols, *cpu, event, time, &beside.text);
+        }
+        let shown = graph::Shown {
+            cpu: *cpu,
+            event,
+            extras,
+            time: begin,
+            duration: graph::ticks_of(event),
+            arguments: self.arguments.as_bytes(),
+        };
+        if extras.text.is_some() {
+            return self.graph.write_mark(text, &shown, &beside.text);
+        }
+        if event.what != What::Function {
+            return self.graph.write_event(text, symbols, &shown);
+        }
+        let shown = render::Shown {
+            args: self.arguments.as_bytes(),
+            ..render::Shown::default()
+        };
+        render::write_entry(text, symbols, *cpu, event, time, shown)?;
+        if extras.stack.is_some() {
+            let mut callers = beside.stack.iter().copied();
+            render_beside::write_stack(text, symbols, *cpu, event, time, &mut callers)?;
+        }
+        Ok(())
+    }
+}
+
+/// Appends `HH:MM:SS.uuuuuu ` of a time in ns since 1970.
+fn write_time_of_day(text: &mut TextBuffer, realtime_ns: u64) -> fmt::Result {
+    let us = realtime_ns / 1000;
+    let second = us / 1_000_000 % 86_400;
+    write!(
+        text,
+        "{:02}:{:02}:{:02}.{:06} ",
+        second / 3600,
+        second / 60 % 60,
+        second % 60,
+        us % 1_000_000
+    )
+}

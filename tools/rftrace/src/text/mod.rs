@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Events as text: by the module's own renderer, so lines are those of its `trace`.
+
+mod buffer;
+mod join;
+mod lines;
+
+pub use buffer::TextBuffer;
+pub use join::Joined;
+pub use lines::{Lines, TimeColumn};
