@@ -2,24 +2,24 @@
 
 //! A command that is traced: it waits, as a process of its number already, until tracing has begun.
 
+use std::ffi::OsString;
 use std::io;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
 
 use rustix::process::{kill_process, waitpid, Pid, Signal, WaitOptions};
+
+use crate::exit::Exit;
 
 /// The hidden verb that has a process of ours wait, and become the command then.
 pub const WAIT_VERB: &str = "__exec";
 
-/// Exit code where a command is not there, as env(1) has it.
-pub const NOT_FOUND: u8 = 127;
-/// Exit code where it cannot be run.
-pub const NOT_RUN: u8 = 126;
-
 /// A command that was started and does not run yet.
+///
+/// It is killed if it is never let run.
 #[derive(Debug)]
 pub struct Waiting {
-    child: Child,
+    child: Option<Child>,
     pid: Pid,
 }
 
@@ -29,14 +29,17 @@ impl Waiting {
     /// # Errors
     ///
     /// What starting a process gives.
-    pub fn new(command: &[String]) -> io::Result<Self> {
+    pub fn new(command: &[OsString]) -> io::Result<Self> {
         let child = Command::new("/proc/self/exe")
             .arg(WAIT_VERB)
             .arg("--")
             .args(command)
             .spawn()?;
         let pid = Pid::from_child(&child);
-        let waiting = Self { child, pid };
+        let waiting = Self {
+            child: Some(child),
+            pid,
+        };
         match waitpid(Some(pid), WaitOptions::UNTRACED)? {
             Some((_, status)) if status.stopped() => Ok(waiting),
             _ => Err(io::Error::other("it ended before it began")),
@@ -53,31 +56,33 @@ impl Waiting {
     /// # Errors
     ///
     /// What `kill` gives.
-    pub fn run(self) -> io::Result<Child> {
+    pub fn run(mut self) -> io::Result<Child> {
         kill_process(self.pid, Signal::CONT)?;
-        Ok(self.child)
+        self.child
+            .take()
+            .ok_or_else(|| io::Error::other("it runs already"))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // (whatever fails then, it is gone already)
+            let _ = child.kill().and_then(|()| child.wait());
+        }
     }
 }
 
 /// Waits until whoever started us lets us run, and becomes `command`: the exit code if that cannot be.
-pub fn become_command(command: &[String]) -> u8 {
+pub fn become_command(command: &[OsString]) -> Exit {
     let Some((program, arguments)) = command.split_first() else {
-        return NOT_FOUND;
+        return Exit::NOT_FOUND;
     };
     if let Err(error) = kill_process(rustix::process::getpid(), Signal::STOP) {
         eprintln!("rftrace: cannot wait: {error}");
-        return NOT_RUN;
+        return Exit::NOT_EXECUTABLE;
     }
     let error = Command::new(program).args(arguments).exec();
-    eprintln!("rftrace: cannot run {program}: {error}");
-    match error.kind() {
-        io::ErrorKind::NotFound => NOT_FOUND,
-        _ => NOT_RUN,
-    }
-}
-
-/// A command's exit code; 128 and the signal that ended it.
-pub fn exit_code(status: ExitStatus) -> i32 {
-    let signal = status.signal().map(|signal| 128 + signal);
-    status.code().or(signal).unwrap_or(1)
+    eprintln!("rftrace: cannot run {}: {error}", program.to_string_lossy());
+    Exit::of_exec(&error)
 }

@@ -13,15 +13,18 @@ mod lockdown;
 mod merged;
 mod module;
 mod mounts;
+pub mod recorder;
 mod session;
+pub mod wake;
 
-pub use child::{become_command, exit_code, Waiting, WAIT_VERB};
+pub use child::{become_command, Waiting, WAIT_VERB};
 pub use directory::Directory;
 pub use drain::{Bell, RawFile, Whole};
 pub use instance::Instance;
 pub use lockdown::lockdown;
 pub use merged::LiveEvents;
 pub use mounts::{Mount, Mounts};
+pub use recorder::Recorder;
 pub use session::{Plan, Session};
 
 /// Name of the module, as the kernel has it.

@@ -2,6 +2,7 @@
 
 //! Tracing from its beginning to its end: an instance that is set up as somebody wants it, and what came of it.
 
+use std::ffi::OsString;
 use std::process::Child;
 
 use rustix::process::Pid;
@@ -35,7 +36,7 @@ pub struct Plan {
     /// Functions to hook, where they are fewer than those that `selection` says.
     pub hooked: Option<Vec<String>>,
     /// A command to run.
-    pub command: Vec<String>,
+    pub command: Vec<OsString>,
     /// All tasks are traced, not only the command's.
     pub all: bool,
     /// KiB of each CPU's buffer.
@@ -78,7 +79,8 @@ impl Session {
         let child = match &*plan.command {
             [] => None,
             command => {
-                let failed = |error| Error::Run(command[0].clone(), error);
+                let name = command[0].to_string_lossy().into_owned();
+                let failed = |error| Error::Run(name, error);
                 Some(Waiting::new(command).map_err(failed)?)
             }
         };
@@ -218,8 +220,8 @@ impl Session {
             cpus: self.instance.cpus()?,
             clock: plan.clock.clone(),
             start: self.start,
-            command: plan.command.clone(),
-            arguments: std::env::args().skip(1).collect(),
+            command: plan.command.iter().map(lossy).collect(),
+            arguments: std::env::args_os().skip(1).map(|word| lossy(&word)).collect(),
             files: self.instance.written().to_vec(),
             irq_text: irq_text.into(),
         })
@@ -255,6 +257,10 @@ impl Session {
             ..End::default()
         })
     }
+}
+
+fn lossy(word: &OsString) -> String {
+    word.to_string_lossy().into_owned()
 }
 
 /// All threads of a process; the number itself if it is none.

@@ -11,7 +11,6 @@ use rftrace_engine::engine::btf::Btf;
 use rftrace_engine::engine::decode::{Extras, What};
 use rftrace_engine::engine::graph::{self, Graph};
 use rftrace_engine::engine::graph_header;
-use rftrace_engine::engine::line::Output;
 use rftrace_engine::engine::mark;
 use rftrace_engine::engine::options::{Options, TraceOption};
 use rftrace_engine::engine::render::{self, Symbols, TimeUnit, Totals};

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! `rftrace replay`.
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::rc::Rc;
+
+use anyhow::{bail, Context, Result};
+use rftrace_engine::engine::options::{Options, TraceOption};
+use serde::Serialize;
+
+use super::recording::{open, say_end};
+use crate::cli::tracing::{Look, Replay};
+use crate::recording::Recording;
+use crate::stream::{Events, LongCalls, Selected};
+use crate::symbolizer::Symbolizer;
+use crate::text::{Joined, Lines, TextBuffer, TimeColumn};
+
+/// Bytes of text that are written at once.
+const TEXT_BYTES: usize = 64 << 10;
+
+/// The options of lines.
+pub(super) fn options(look: &Look) -> Result<Options> {
+    let mut options = Options::new();
+    for word in &look.options {
+        let Some((option, on)) = TraceOption::parse(word.as_bytes()) else {
+            bail!("{word} is no option of lines");
+        };
+        options = options.with(option, on);
+    }
+    Ok(options)
+}
+
+/// The time that lines have.
+pub(super) fn time_column(look: &Look) -> TimeColumn {
+    match (look.time, look.wall) {
+        (_, true) => TimeColumn::Wall,
+        (true, false) => TimeColumn::Trace,
+        (false, false) => TimeColumn::Without,
+    }
+}
+
+/// Prints the events of a recording.
+pub(super) fn run(arguments: &Replay, out: &mut dyn Write) -> Result<()> {
+    let options = options(&arguments.look)?;
+    let recording = open(&arguments.file)?;
+    let symbolizer = Rc::new(RefCell::new(Symbolizer::new(recording.symbols()?)));
+    let events = selected(&recording, &arguments.selection, &symbolizer)?;
+    let mut events = Joined::new(events);
+    if arguments.json {
+        print_json(&recording, &mut events, &symbolizer, out)?;
+    } else {
+        let mut lines = Lines::new(
+            recording.settings(),
+            symbolizer,
+            recording.btf()?,
+            options,
+            time_column(&arguments.look),
+        );
+        let mut text = TextBuffer::default();
+        let lost = recording.end().map_or(0, |end| end.lost());
+        let present = recording.events_count();
+        lines.write_header(&mut text, Some((present, present + lost)))?;
+        while let Some(item) = events.next().with_context(|| broken(&arguments.file))? {
+            lines.write(&mut text, &item, events.beside())?;
+            if text.as_bytes().len() >= TEXT_BYTES {
+                out.write_all(text.as_bytes())?;
+                text.clear();
+            }
+        }
+        out.write_all(text.as_bytes())?;
+    }
+    out.flush()?;
+    say_end(&recording, &arguments.file);
+    Ok(())
+}
+
+fn broken(path: &std::path::Path) -> String {
+    format!("{} is broken", path.display())
+}
+
+/// The events of a recording that are asked for.
+pub(super) fn selected(
+    recording: &Recording,
+    arguments: &crate::cli::selection::SelectionArgs,
+    symbolizer: &Rc<RefCell<Symbolizer>>,
+) -> Result<Box<dyn Events>> {
+    let selection = arguments.selection();
+    if selection.is_all() {
+        return Ok(Box::new(recording.events()?));
+    }
+    let long = match selection.threshold {
+        Some(threshold) => LongCalls::find(&mut recording.events()?, threshold)?,
+        None => LongCalls::default(),
+    };
+    let events = recording.events()?;
+    let selected = Selected::new(events, selection, long, symbolizer.clone());
+    Ok(Box::new(selected))
+}
+
+/// An event, for machines.
+#[derive(Serialize)]
+struct Json<'a> {
+    cpu: u32,
+    time_ns: u64,
+    pid: i32,
+    tgid: i32,
+    comm: &'a str,
+    event: &'static str,
+    function: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caller: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    depth: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retval: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args: Option<[u64; rftrace_engine::engine::beside::ARGS]>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stack: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "is_zero")]
+    lost_before: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+fn print_json(
+    recording: &Recording,
+    events: &mut impl Events,
+    symbolizer: &Rc<RefCell<Symbolizer>>,
+    out: &mut dyn Write,
+) -> Result<()> {
+    use rftrace_engine::engine::decode::What;
+    let _ = recording;
+    let mut symbolizer = symbolizer.borrow_mut();
+    while let Some(item) = events.next()? {
+        let event = &item.event;
+        let beside = event.has_extras.then(|| events.beside());
+        let extras = beside.map(|beside| beside.extras);
+        let mut name = [0; 16];
+        let comm = String::from_utf8_lossy(event.task.name(&mut name));
+        let function = symbolizer.function(event.ip);
+        let caller = (event.parent_ip != 0).then(|| symbolizer.function(event.parent_ip));
+        let stack = beside.map_or(&[][..], |beside| &beside.stack);
+        let stack: Vec<_> = stack.iter().map(|ip| symbolizer.function(*ip)).collect();
+        let text = beside.filter(|_| extras.is_some_and(|extras| extras.text.is_some()));
+        let text = text.map(|beside| String::from_utf8_lossy(&beside.text));
+        let is_call = !matches!(event.what, What::Function | What::Mark | What::RawMark);
+        let json = Json {
+            cpu: item.cpu,
+            time_ns: event.time,
+            pid: event.task.pid(),
+            tgid: event.task.tgid(),
+            comm: &comm,
+            event: match event.what {
+                What::Function => "function",
+                What::Entry => "entry",
+                What::Call => "call",
+                What::Return => "return",
+                What::Mark => "mark",
+                What::RawMark => "raw-mark",
+            },
+            function: symbolizer.name(function),
+            caller: caller.map(|caller| symbolizer.name(caller)),
+            depth: is_call.then_some(event.depth),
+            duration_ns: matches!(event.what, What::Call | What::Return).then_some(event.duration),
+            retval: extras.and_then(|extras| extras.retval),
+            args: extras.and_then(|extras| extras.args),
+            stack: stack
+                .iter()
+                .map(|function| symbolizer.name(*function).to_owned())
+                .collect(),
+            text: text.as_deref(),
+            lost_before: event.lost,
+        };
+        serde_json::to_writer(&mut *out, &json)?;
+        out.write_all(b"\n")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Parts that the verbs that trace have in common: how they begin, and what they say at the end.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rustc_hash::FxHashMap;
+
+use crate::cli::tracing::Tracing;
+use crate::exit::{Exit, OrExit};
+use crate::kernel::{Symbol, Symbols};
+use crate::live::{Directory, Plan, Session};
+use crate::recording::End;
+use crate::symbolizer::Symbolizer;
+
+/// Functions that are named when there were too many calls.
+const NAMED: usize = 5;
+
+/// A reason for which tracing has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// The command has.
+    Ended(Exit),
+    /// Somebody has asked for it.
+    Asked,
+    /// The time is over.
+    Time,
+    /// The file has its size.
+    Size,
+    /// The module has ended it: its reason.
+    Stopped(String),
+    /// It cannot go on.
+    Failed(String),
+}
+
+impl Reason {
+    /// The code to end with.
+    pub(super) fn exit(&self) -> Exit {
+        match self {
+            Self::Ended(exit) => *exit,
+            Self::Asked | Self::Time | Self::Size => Exit::SUCCESS,
+            Self::Stopped(_) | Self::Failed(_) => Exit::FAILURE,
+        }
+    }
+}
+
+/// Tracing that is about to begin.
+pub(super) struct Begun {
+    pub(super) plan: Plan,
+    pub(super) session: Session,
+    pub(super) symbols: Symbols,
+}
+
+/// Sets up what `tracing` asks for.
+pub(super) fn begin(tracing: &Tracing, buffer_kb: Option<u64>) -> Result<Begun> {
+    let directory = super::directory(&tracing.module).or_exit(Exit::COULD_NOT_RUN)?;
+    let mut plan = plan(tracing);
+    if let Some(buffer_kb) = buffer_kb {
+        plan.buffer_kb = buffer_kb;
+    }
+    begin_with(&directory, plan).or_exit(Exit::COULD_NOT_RUN)
+}
+
+fn begin_with(directory: &Directory, plan: Plan) -> Result<Begun> {
+    let path = "/proc/kallsyms";
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+    Ok(Begun {
+        session: Session::new(directory, &plan)?,
+        symbols: Symbols::of_text(&text)?,
+        plan,
+    })
+}
+
+fn plan(tracing: &Tracing) -> Plan {
+    Plan {
+        tracer: tracing.tracer.name().into(),
+        selection: tracing.selection.selection(),
+        args: tracing.args,
+        ret: tracing.ret,
+        hooked: None,
+        command: tracing.command.clone(),
+        all: tracing.all,
+        buffer_kb: tracing.buffer_size.0.div_ceil(1024).max(1),
+        clock: "local".into(),
+        budget: (!tracing.force).then(|| format!("calls {}", tracing.max_rate.0)),
+    }
+}
+
+/// The time until which is traced.
+pub(super) fn deadline(tracing: &Tracing) -> Option<std::time::Instant> {
+    let duration: Option<Duration> = tracing.duration.map(|time| time.duration());
+    duration.and_then(|duration| std::time::Instant::now().checked_add(duration))
+}
+
+/// Types of the kernel's functions, for what they are called with.
+pub(super) fn btf() -> Option<Vec<u8>> {
+    fs::read("/sys/kernel/btf/vmlinux").ok()
+}
+
+/// Lines of `/proc/kallsyms` for the symbols of code.
+pub(super) fn lines_of(symbols: &[Symbol]) -> String {
+    let mut lines = String::new();
+    for symbol in symbols.iter().filter(|symbol| symbol.is_code) {
+        let Symbol {
+            address,
+            name,
+            module,
+            ..
+        } = symbol;
+        // (writing to a string does not fail)
+        let _ = match module {
+            Some(module) => writeln!(lines, "{address:x} t {name}\t[{module}]"),
+            None => writeln!(lines, "{address:x} t {name}"),
+        };
+    }
+    lines
+}
+
+/// How often functions were called.
+#[derive(Debug, Default)]
+pub(super) struct Hits(FxHashMap<u64, u64>);
+
+impl Hits {
+    /// Counts a call of the function at `ip`.
+    #[inline]
+    pub(super) fn count(&mut self, ip: u64) {
+        *self.0.entry(ip).or_default() += 1;
+    }
+
+    /// The functions that most calls were of.
+    fn most(&self, symbolizer: &mut Symbolizer) -> Vec<(String, u64)> {
+        let mut by_name: FxHashMap<_, u64> = FxHashMap::default();
+        for (ip, count) in &self.0 {
+            *by_name.entry(symbolizer.function(*ip)).or_default() += count;
+        }
+        let mut all: Vec<_> = by_name.into_iter().collect();
+        all.sort_by_key(|(function, count)| (std::cmp::Reverse(*count), *function));
+        all.truncate(NAMED);
+        let name = |(function, count)| (symbolizer.name(function).to_owned(), count);
+        all.into_iter().map(name).collect()
+    }
+
+    /// Names the functions that made the calls, and what to do against them.
+    pub(super) fn advice(&self, symbolizer: &mut Symbolizer) -> String {
+        let total: u64 = self.0.values().sum();
+        let most = self.most(symbolizer);
+        let mut text = String::from("most calls were of ");
+        for (index, (name, count)) in most.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            let percent = *count as f64 * 100.0 / total.max(1) as f64;
+            let _ = write!(text, "{comma}{name} ({percent:.0} %)");
+        }
+        let first = most.first().map_or("GLOB", |(name, _)| name);
+        let _ = write!(text, "\nrftrace: try: -n {first}, a narrower -l or -g, or --force");
+        text
+    }
+}
+
+/// Says at the end what came of it.
+pub(super) fn summary(end: &End, events: u64, reason: &Reason, start_ns: u64) -> String {
+    let mut text = format!("{events} events, ");
+    let mut lost: Vec<(String, u64)> = Vec::new();
+    let sum = |count: fn(&crate::recording::CpuTotals) -> u64| end.cpus.iter().map(count).sum();
+    lost.push(("overwritten".into(), sum(|cpu| cpu.overwritten)));
+    lost.push(("commit overruns".into(), sum(|cpu| cpu.commit_overrun)));
+    lost.push(("to full buffers".into(), sum(|cpu| cpu.dropped)));
+    lost.extend(end.lost.iter().cloned());
+    lost.retain(|(_, count)| *count != 0);
+    match end.lost() {
+        0 => text.push_str("none lost"),
+        all => {
+            let part = |(name, count): &(String, u64)| format!("{count} {name}");
+            let parts: Vec<String> = lost.iter().map(part).collect();
+            let _ = write!(text, "{all} lost ({})", parts.join(", "));
+        }
+    }
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let wall = end.end.boottime_ns.saturating_sub(start_ns);
+    let _ = write!(
+        text,
+        "; {:.3} s of CPU for it, in {:.3} s",
+        seconds(end.recorder_cpu_ns),
+        seconds(wall)
+    );
+    match reason {
+        Reason::Stopped(reason) => {
+            let _ = write!(text, "\nrftrace: the module has stopped it: {reason}");
+        }
+        Reason::Failed(reason) => {
+            let _ = write!(text, "\nrftrace: it was broken off: {reason}");
+        }
+        Reason::Ended(_) | Reason::Asked | Reason::Time | Reason::Size => {}
+    }
+    text
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Reasons to look up from recording: signals, the end of a command, and what a control file says.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::Child;
+use std::sync::mpsc::{Receiver, Sender};
+use std::thread;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::exit::Exit;
+
+/// A reason to look up.
+#[derive(Debug)]
+pub enum Wake {
+    /// The command has ended.
+    Ended(Exit),
+    /// Somebody asks for the end: by this signal.
+    Signal(i32),
+    /// A thread that records has failed.
+    Failed(String),
+    /// A word came by the control file.
+    Control(Command),
+}
+
+/// A word of a control file, as perf's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Record (again).
+    Enable,
+    /// Do not record for now.
+    Disable,
+    /// End.
+    Stop,
+    /// Answer.
+    Ping,
+}
+
+impl Command {
+    fn parse(word: &str) -> Option<Self> {
+        match word.trim_end_matches(['\0', '\n']).trim() {
+            "enable" => Some(Self::Enable),
+            "disable" => Some(Self::Disable),
+            "stop" => Some(Self::Stop),
+            "ping" => Some(Self::Ping),
+            _ => None,
+        }
+    }
+}
+
+/// Has signals that ask for an end sent to `wake`; the second one ends the process at once.
+///
+/// # Errors
+///
+/// What installing handlers gives.
+pub fn on_signals(wake: Sender<Wake>) -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    thread::spawn(move || {
+        let mut is_second = false;
+        for signal in signals.forever() {
+            if is_second || wake.send(Wake::Signal(signal)).is_err() {
+                std::process::exit(128 + signal);
+            }
+            is_second = true;
+        }
+    });
+    Ok(())
+}
+
+/// Has the end of a command sent to `wake`.
+pub fn on_end(mut child: Child, wake: Sender<Wake>) {
+    thread::spawn(move || {
+        let exit = child.wait().map_or(Exit::FAILURE, Exit::of_program);
+        // (who does not listen any more has ended for another reason)
+        let _ = wake.send(Wake::Ended(exit));
+    });
+}
+
+/// A file that says what to do, and one that is told what was done.
+#[derive(Debug)]
+pub struct Control {
+    commands: File,
+    acknowledged: Option<File>,
+}
+
+impl Control {
+    /// Those of `fd:CTL[,ACK]` or `fifo:CTL[,ACK]`: numbers of open files, or paths.
+    ///
+    /// # Errors
+    ///
+    /// What opening them gives; `InvalidInput` if it is neither.
+    pub fn open(text: &str) -> io::Result<Self> {
+        let (folder, names) = match text.split_once(':') {
+            Some(("fd", names)) => ("/proc/self/fd/", names),
+            Some(("fifo", names)) => ("", names),
+            _ => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "write it as fd:CTL[,ACK] or fifo:CTL[,ACK]",
+                ))
+            }
+        };
+        let (commands, acknowledged) = match names.split_once(',') {
+            Some((commands, acknowledged)) => (commands, Some(acknowledged)),
+            None => (names, None),
+        };
+        let open = |name: &str, is_write: bool| {
+            OpenOptions::new()
+                .read(!is_write)
+                .write(is_write)
+                .open(format!("{folder}{name}"))
+        };
+        Ok(Self {
+            acknowledged: acknowledged.map(|name| open(name, true)).transpose()?,
+            commands: open(commands, false)?,
+        })
+    }
+
+    /// Has what the file says sent to `wake`; the answers go to what is returned.
+    ///
+    /// # Errors
+    ///
+    /// What duplicating a file gives.
+    pub fn listen(self, wake: Sender<Wake>) -> Answers {
+        let commands = BufReader::new(self.commands);
+        thread::spawn(move || {
+            for line in commands.lines() {
+                let Ok(line) = line else {
+                    break;
+                };
+                if let Some(command) = Command::parse(&line) {
+                    if wake.send(Wake::Control(command)).is_err() {
+                        break;
+                    }
+                }
+            }
+        });
+        Answers(self.acknowledged)
+    }
+}
+
+/// The other end of a control file.
+#[derive(Debug, Default)]
+pub struct Answers(Option<File>);
+
+impl Answers {
+    /// Says a word.
+    pub fn say(&mut self, word: &str) {
+        if let Some(file) = &mut self.0 {
+            // (who asked may be gone)
+            let _ = writeln!(file, "{word}");
+        }
+    }
+}
+
+/// Waits for a reason, at most until `deadline`.
+pub fn next(wakes: &Receiver<Wake>, timeout: std::time::Duration) -> Option<Wake> {
+    wakes.recv_timeout(timeout).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_control_file() {
+        assert_eq!(Command::parse("stop\n"), Some(Command::Stop));
+        assert_eq!(Command::parse("enable\0"), Some(Command::Enable));
+        assert_eq!(Command::parse("nonsense"), None);
+    }
+
+    #[test]
+    fn a_control_file_is_named_by_its_kind() {
+        let error = Control::open("3").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        let error = Control::open("fd:999").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+}
