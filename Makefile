@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
 # Targets only: the work is in scripts/ and qemu/. "make help" lists them.
 
-export KERNEL SUITE KDIR MIRROR ACCEL TIMEOUT JOBS T HOST GUEST CLIPPY V VMLINUZ BENCH JSON SMP
+export KERNEL SUITE KDIR MIRROR ACCEL TIMEOUT JOBS T HOST GUEST CLIPPY V VMLINUZ BENCH JSON SMP \
+	PREFIX DESTDIR
 
 module:				## build rust_ftrace.ko (the default)
 	@scripts/build
 
 tool:				## build the command rftrace
 	@scripts/tool
+
+man:				## its manuals and completions; says in which folder they are
+	@scripts/manual
+
+install-tool:			## install all that below PREFIX=/usr/local
+	@scripts/install-tool
 
 demo:				## boot a guest and show what the module does
 	@scripts/demo
@@ -43,4 +50,4 @@ help:				## this list
 	@echo 'Of make test: T=pattern (only guest tests so named), HOST=0, GUEST=0 or BENCH=0, TIMEOUT=seconds.'
 	@echo 'Of make bench: JSON=file, SMP=0 (nothing on several CPUs), ACCEL=kvm (ns, not instructions).'
 
-.PHONY: module tool demo test check bench shell print-release print-vmlinuz print-tree clean clean-cache help
+.PHONY: module tool man install-tool demo test check bench shell print-release print-vmlinuz print-tree clean clean-cache help

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# trace-cmd, through with-rftrace: what it says is what it says with the kernel's own tracer.
+# trace-cmd, by rftrace exec: what it says is what it says with the kernel's own tracer.
 . /tests/clients.sh
 
 reload
@@ -62,9 +62,9 @@ shows_but() {
 }
 # stat reads all events there are, which takes the kernel's 15 s here: once.
 says_what_is_on() {
-	with_their_tools with-rftrace trace-cmd start -p function_graph -g "$PARENT" -l "$YIELD" >/dev/null
-	with_their_tools with-rftrace trace-cmd stat >/tmp/stat
-	with_their_tools with-rftrace trace-cmd reset
+	with_their_tools rftrace exec trace-cmd start -p function_graph -g "$PARENT" -l "$YIELD" >/dev/null
+	with_their_tools rftrace exec trace-cmd stat >/tmp/stat
+	with_their_tools rftrace exec trace-cmd reset
 	grep -q '^Tracer: function_graph$' /tmp/stat
 	grep -A 1 '^Function Graph Filter:' /tmp/stat | grep -q "^ *$PARENT$"
 	grep -A 1 '^Function Filter:' /tmp/stat | grep -q "^ *$YIELD$"

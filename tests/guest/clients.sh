@@ -26,7 +26,7 @@ stock() {
 ours() {
 	local code=0
 	stock_off
-	with_their_tools with-rftrace "$@" >/tmp/our.out 2>/tmp/our.err || code=$?
+	with_their_tools rftrace exec "$@" >/tmp/our.out 2>/tmp/our.err || code=$?
 	is 'events of the kernel'\''s tracer' "$(cat $T/per_cpu/cpu*/stats |
 		awk '/^(entries|overrun|read events):/ { sum += $NF } END { print sum + 0 }')" 0
 	return $code

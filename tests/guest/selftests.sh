@@ -13,7 +13,7 @@ run_case() {
 	local code=0
 	rm -rf /tmp/selftests
 	mkdir /tmp/selftests
-	PATH=/clients/bin:$PATH timeout 300 with-rftrace dash /selftests/ftracetest -l /tmp/selftests \
+	PATH=/clients/bin:$PATH timeout 300 rftrace exec dash /selftests/ftracetest -l /tmp/selftests \
 		"/selftests/test.d/$1" >/tmp/selftests.out 2>&1 </dev/null || code=$?
 	sed -nE "s|^\[[0-9]+\] \(instance\) .*\[([A-Z]+)\]$|\1 $1 instance|p; s|^\[[0-9]+\].*\[([A-Z]+)\]$|\1 $1|p" \
 		/tmp/selftests/ftracetest.log >/tmp/verdicts

@@ -2,9 +2,15 @@
 
 //! Verbs of the command and their arguments, as they are typed.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{
+    Args, ColorChoice, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint,
+};
+
+pub mod complete;
+mod help;
 
 /// Traces kernel functions, and tells what was seen.
 #[derive(Debug, Parser)]
@@ -19,12 +25,38 @@ pub struct Cli {
     /// The verb.
     #[command(subcommand)]
     pub verb: Verb,
+    /// Colour text: always, never, or on a terminal unless NO_COLOR is set
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_default_value = true
+    )]
+    pub color: ColorChoice,
+}
+
+/// The command, as clap knows it: manuals and completions are made of it, too.
+pub fn command() -> Command {
+    help::with_groups(Cli::command())
+}
+
+impl Cli {
+    /// What was typed; where that is help, or wrong, that is said, and the command ends.
+    pub fn read() -> Self {
+        let matches = command().get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
 }
 
 /// A verb, with its arguments.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Say what is missing on this machine for tracing, and what to type
+    #[command(after_help = "Ends with 1 if something is missing.\n\n\
+        Examples:\n  \
+        rftrace doctor\n  \
+        rftrace doctor --json | jq 'select(.verdict == \"bad\")'")]
     Doctor(Doctor),
     /// Say why a function does not show up in a trace, and what to trace instead
     #[command(after_help = "Examples:\n  \
@@ -37,14 +69,33 @@ pub enum Verb {
         rftrace list 'tcp_*'\n  \
         rftrace list --unreachable")]
     List(List),
+    /// Run a program that knows tracefs with rust_ftrace instead of the kernel's own tracer
+    #[command(
+        after_help = "The program finds our directory in the place of tracefs, and nobody else does: the \
+        rest of the machine keeps the kernel's tracer. Loads the module if it is not loaded. Ends as the program \
+        does; with 125 if it could not be run, 126 if it cannot be executed, 127 if there is none.\n\n\
+        Examples:\n  \
+        rftrace exec trace-cmd record -p function_graph -g path_mount mount -t tmpfs none /mnt\n  \
+        rftrace exec perf ftrace profile -T 'vfs_*' -- ls\n  \
+        rftrace exec --module ./rust_ftrace.ko sh -c 'cat /sys/kernel/tracing/current_tracer'"
+    )]
+    Exec(Exec),
 }
 
 /// Which kernel is looked at.
 #[derive(Args, Debug)]
 pub struct Source {
     /// Look at this vmlinux or vmlinuz instead of the kernel that runs
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub vmlinux: Option<PathBuf>,
+}
+
+/// The module, for verbs that trace: they load it where it is not loaded.
+#[derive(Args, Debug)]
+pub struct Module {
+    /// Load this rust_ftrace.ko if the module is not loaded, instead of what modprobe finds
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub module: Option<PathBuf>,
 }
 
 /// Arguments of `doctor`.
@@ -59,7 +110,7 @@ pub struct Doctor {
 #[derive(Args, Debug)]
 pub struct Why {
     /// Functions to explain
-    #[arg(required = true, value_name = "NAME")]
+    #[arg(required = true, value_name = "NAME", add = complete::functions())]
     pub names: Vec<String>,
     /// The kernel.
     #[command(flatten)]
@@ -73,7 +124,7 @@ pub struct Why {
 #[derive(Args, Debug)]
 pub struct List {
     /// Only functions whose names match: * ? [a-z]
-    #[arg(value_name = "GLOB")]
+    #[arg(value_name = "GLOB", add = complete::functions())]
     pub glob: Option<String>,
     /// Only functions that nothing can ever enter: tracing them shows nothing
     #[arg(long)]
@@ -81,4 +132,74 @@ pub struct List {
     /// The kernel.
     #[command(flatten)]
     pub source: Source,
+}
+
+/// Arguments of `exec`.
+#[derive(Args, Debug)]
+pub struct Exec {
+    /// The module.
+    #[command(flatten)]
+    pub module: Module,
+    /// The program, with its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        value_name = "CMD",
+        add = complete::command_line()
+    )]
+    pub command: Vec<OsString>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clap_finds_nothing_wrong() {
+        command().debug_assert();
+    }
+
+    /// Lines of the help of a verb that are examples.
+    fn examples(verb: &Command) -> Vec<String> {
+        let help = verb.get_after_help().map(ToString::to_string);
+        let help = help.unwrap_or_default();
+        let lines = help
+            .split_once("Examples:\n")
+            .map_or("", |(_, lines)| lines);
+        lines.lines().map(Into::into).collect()
+    }
+
+    #[test]
+    fn every_verb_has_examples_and_they_are_right() {
+        for verb in command()
+            .get_subcommands()
+            .filter(|verb| !verb.is_hide_set())
+        {
+            let examples = examples(verb);
+            assert!(!examples.is_empty(), "{}", verb.get_name());
+            for example in examples {
+                assert!(
+                    example.starts_with(&format!("  rftrace {}", verb.get_name())),
+                    "{example}"
+                );
+                let typed = example.split(" | ").next().unwrap();
+                let typed = typed.replace("$(uname -r)", "7.3.4");
+                let words = shlex::split(&typed).unwrap();
+                assert!(command().try_get_matches_from(words).is_ok(), "{example}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_program_gets_is_its_own() {
+        let typed = [
+            "rftrace", "exec", "--module", "x.ko", "perf", "--color", "-p", "--", "ls",
+        ];
+        let cli = Cli::try_parse_from(typed).unwrap();
+        let Verb::Exec(exec) = cli.verb else {
+            panic!("{cli:?}");
+        };
+        assert_eq!(exec.command, ["perf", "--color", "-p", "--", "ls"]);
+        assert_eq!(exec.module.module, Some("x.ko".into()));
+    }
 }

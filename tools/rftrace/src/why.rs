@@ -4,10 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use rftrace_engine::engine::nearest::Nearest;
 use serde::Serialize;
 
 use crate::call_graph::{CallGraph, Site};
+use crate::function_names::nearest;
 use crate::kernel::{self, Kernel};
 use crate::reach::{Entry, Reach, Reachable};
 
@@ -151,20 +151,9 @@ impl Functions {
     }
 
     fn nearest(&self, name: &str) -> Vec<String> {
-        let mut nearest = Nearest::to(name.as_bytes());
-        for symbol in self
-            .kernel
-            .symbols
-            .all()
-            .iter()
-            .filter(|symbol| symbol.is_code)
-        {
-            nearest.offer(symbol.name.as_bytes());
-        }
-        nearest
-            .names()
-            .map(|name| String::from_utf8_lossy(name).into_owned())
-            .collect()
+        let symbols = self.kernel.symbols.all().iter();
+        let code = symbols.filter(|symbol| symbol.is_code);
+        nearest(name, code.map(|symbol| &*symbol.name))
     }
 
     fn answer(&self, address: u64) -> Answer {

@@ -7,10 +7,11 @@ use std::io::Write;
 use anyhow::Result;
 
 use crate::cli;
-use crate::doctor::{examine, Machine};
+use crate::doctor::{examine, Machine, Verdict};
+use crate::exit::Exit;
 
 /// Prints what was looked at, and what to type where something is missing.
-pub(super) fn run(arguments: &cli::Doctor, out: &mut dyn Write) -> Result<()> {
+pub(super) fn run(arguments: &cli::Doctor, out: &mut dyn Write) -> Result<Exit> {
     let findings = examine(&Machine::this());
     for finding in &findings {
         if arguments.json {
@@ -28,5 +29,8 @@ pub(super) fn run(arguments: &cli::Doctor, out: &mut dyn Write) -> Result<()> {
             writeln!(out, "{:<19} type: {next}", "")?;
         }
     }
-    Ok(())
+    let is_bad = findings
+        .iter()
+        .any(|finding| finding.verdict == Verdict::Bad);
+    Ok(if is_bad { Exit::FAILURE } else { Exit::SUCCESS })
 }

@@ -2,30 +2,52 @@
 
 //! The verbs: each asks the library, and prints what it says.
 
-use std::io::Write;
-
 use anyhow::Result;
 
-use crate::cli::{Source, Verb};
-use crate::kernel::{Error, Kernel};
+use crate::cli::{Cli, Module, Source, Verb};
+use crate::exit::Exit;
+use crate::kernel::{self, Kernel};
+use crate::live::{self, Directory};
+use crate::terminal::Output;
 
 mod doctor;
+mod exec;
 mod list;
 mod why;
 
-/// Does what is asked for, and prints to `out`.
-pub fn run(verb: &Verb, out: &mut dyn Write) -> Result<()> {
+/// Does what is asked for, and has the code to end with.
+pub fn run(cli: &Cli) -> Result<Exit> {
+    let mut out = Output::new(cli.color, is_paged(&cli.verb));
+    let exit = match &cli.verb {
+        Verb::Doctor(doctor) => doctor::run(doctor, &mut out)?,
+        Verb::Why(why) => why::run(why, &mut out).map(|()| Exit::SUCCESS)?,
+        Verb::List(list) => list::run(list, &mut out).map(|()| Exit::SUCCESS)?,
+        Verb::Exec(exec) => match exec::run(exec)? {},
+    };
+    out.finish()?;
+    Ok(exit)
+}
+
+/// Its text may be long, and is for people.
+fn is_paged(verb: &Verb) -> bool {
     match verb {
-        Verb::Doctor(doctor) => doctor::run(doctor, out),
-        Verb::Why(why) => why::run(why, out),
-        Verb::List(list) => list::run(list, out),
+        Verb::Why(why) => !why.json,
+        Verb::List(_) => true,
+        Verb::Doctor(_) | Verb::Exec(_) => false,
     }
 }
 
 /// The kernel that is asked about.
-fn kernel(source: &Source) -> Result<Kernel, Error> {
+fn kernel(source: &Source) -> Result<Kernel, kernel::Error> {
     match &source.vmlinux {
         Some(path) => Kernel::of_file(path),
         None => Kernel::running(),
     }
+}
+
+/// The module's directory, for verbs that trace: they load the module, and say so.
+fn directory(module: &Module) -> Result<Directory, live::Error> {
+    Directory::open(module.module.as_deref(), &mut |what| {
+        eprintln!("rftrace: {what}");
+    })
 }

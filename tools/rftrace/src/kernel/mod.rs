@@ -17,6 +17,7 @@ mod unpack;
 pub use memory::Memory;
 pub use symbols::{Symbol, Symbols};
 pub use traceable::traceable;
+pub(crate) use traceable::TRACING_DIRECTORIES;
 
 /// A reason why a kernel cannot be looked at.
 #[derive(Debug, thiserror::Error)]

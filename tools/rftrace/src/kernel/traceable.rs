@@ -7,8 +7,8 @@ use std::path::Path;
 
 use super::{Error, Kernel};
 
-/// Directories that have `available_filter_functions_addrs`: rust_ftrace's own, and tracefs.
-const DIRECTORIES: [&str; 3] = [
+/// Directories that have `available_filter_functions` and `..._addrs`: rust_ftrace's own, and tracefs.
+pub(crate) const TRACING_DIRECTORIES: [&str; 3] = [
     "/sys/kernel/debug/rftrace",
     "/sys/kernel/tracing",
     "/sys/kernel/debug/tracing",
@@ -36,7 +36,11 @@ pub fn traceable(kernel: &Kernel) -> Result<BTreeSet<u64>, Error> {
 fn listed() -> Result<BTreeSet<u64>, Error> {
     let file =
         |directory: &&'static str| Path::new(directory).join("available_filter_functions_addrs");
-    let Some(file) = DIRECTORIES.iter().map(file).find(|file| file.exists()) else {
+    let Some(file) = TRACING_DIRECTORIES
+        .iter()
+        .map(file)
+        .find(|file| file.exists())
+    else {
         return Err(Error::NoTracefs);
     };
     let text = std::fs::read_to_string(&file).map_err(|error| Error::Read(file.clone(), error))?;

@@ -64,6 +64,10 @@ impl Directory {
             (ErrorKind::NotFound | ErrorKind::PermissionDenied, Some(mode)) => {
                 Err(Error::LockedDown(mode))
             }
+            // (something else may lie over it)
+            (ErrorKind::NotFound, None) if module::is_loaded(root) => {
+                Err(Error::NoDirectory(directory))
+            }
             (ErrorKind::NotFound, None) => Err(Error::NotLoaded),
             (ErrorKind::PermissionDenied, None) => Err(Error::NotRoot),
             _ => Err(Error::Open(proof, error)),
@@ -118,6 +122,10 @@ mod tests {
             Error::NoDebugfs
         ));
         assert!(matches!(error(&[MOUNTED]), Error::NotLoaded));
+        assert!(matches!(
+            error(&[MOUNTED, ("sys/module/rust_ftrace/version", "")]),
+            Error::NoDirectory(_)
+        ));
         assert!(
             matches!(error(&[MOUNTED, LOCKED]), Error::LockedDown(mode) if mode == "integrity")
         );

@@ -45,6 +45,9 @@ pub enum Error {
     /// The module is not loaded.
     #[error("the module {MODULE} is not loaded")]
     NotLoaded,
+    /// The module is loaded, but there is no such directory.
+    #[error("the module {MODULE} is loaded, but there is no {path}", path = .0.display())]
+    NoDirectory(PathBuf),
     /// The module was not found by its name; a reason.
     #[error("the module {MODULE} is not loaded, and cannot be loaded by its name: {0}")]
     NotInstalled(String),
@@ -86,7 +89,7 @@ impl Error {
             Self::NotInstalled(_) => {
                 format!("insmod {MODULE}.ko, or name that file: --module {MODULE}.ko")
             }
-            Self::Load(..) => "dmesg | tail".into(),
+            Self::NoDirectory(_) | Self::Load(..) => "dmesg | tail".into(),
             Self::Open(..) | Self::Write { .. } | Self::Run(..) | Self::Refused(_) => return None,
         };
         Some(next)

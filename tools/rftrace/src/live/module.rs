@@ -12,6 +12,11 @@ use rustix::io::Errno;
 
 use super::{lockdown, Error, MODULE};
 
+/// It is loaded; `root` is `/`, but for tests.
+pub(super) fn is_loaded(root: &Path) -> bool {
+    root.join("sys/module").join(MODULE).exists()
+}
+
 /// Loads the file `path`, or without one what `modprobe` finds, and says so.
 pub(super) fn load(
     path: Option<&Path>,
