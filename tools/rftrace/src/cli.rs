@@ -6,6 +6,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+mod selection;
+
+pub use selection::Selecting;
+
 /// Traces kernel functions, and tells what was seen.
 #[derive(Debug, Parser)]
 #[command(

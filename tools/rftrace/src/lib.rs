@@ -14,4 +14,5 @@ pub mod reach;
 pub mod recording;
 pub mod stream;
 pub mod symbolizer;
+pub mod units;
 pub mod why;
