@@ -11,6 +11,11 @@ use clap::{
 
 pub mod complete;
 mod help;
+pub mod selection;
+pub mod tracing;
+
+
+pub use selection::Selecting;
 
 /// Traces kernel functions, and tells what was seen.
 #[derive(Debug, Parser)]
@@ -80,6 +85,36 @@ pub enum Verb {
         rftrace exec --module ./rust_ftrace.ko sh -c 'cat /sys/kernel/tracing/current_tracer'"
     )]
     Exec(Exec),
+    /// Print calls as they are made, with how long they take
+    #[command(after_help = "Examples:\n  \
+        rftrace trace -g path_mount mount -t tmpfs none /mnt\n  \
+        rftrace trace -l 'vfs_*' --thresh 1ms --duration 10s\n  \
+        rftrace trace -P 1234 -D 3 -n @noise")]
+    Trace(tracing::Trace),
+    /// Record calls into a file
+    #[command(after_help = "Examples:\n  \
+        rftrace record -g do_sys_openat2 -o open.data ls\n  \
+        rftrace record -l 'tcp_*' --duration 10s --max-size 1G\n  \
+        rftrace record --overwrite 64M -a -n @noise --duration 1h")]
+    Record(tracing::Record),
+    /// Print the calls of a recording
+    #[command(after_help = "Examples:\n  \
+        rftrace replay\n  \
+        rftrace replay open.data -g path_openat --thresh 100us\n  \
+        rftrace replay --json | jq .function")]
+    Replay(tracing::Replay),
+    /// Say how a recording was made, and what is in it
+    #[command(after_help = "Examples:\n  \
+        rftrace info\n  \
+        rftrace info open.data --json")]
+    Info(tracing::Info),
+    /// Wait to be let run, and become the command
+    #[command(name = "__exec", hide = true)]
+    Become {
+        /// The command
+        #[arg(trailing_var_arg = true)]
+        command: Vec<OsString>,
+    },
 }
 
 /// Which kernel is looked at.

@@ -12,7 +12,13 @@ use crate::terminal::Output;
 
 mod doctor;
 mod exec;
+mod info;
 mod list;
+mod record;
+mod recording;
+mod replay;
+mod trace;
+mod tracing;
 mod why;
 
 /// Does what is asked for, and has the code to end with.
@@ -23,6 +29,11 @@ pub fn run(cli: &Cli) -> Result<Exit> {
         Verb::Why(why) => why::run(why, &mut out).map(|()| Exit::SUCCESS)?,
         Verb::List(list) => list::run(list, &mut out).map(|()| Exit::SUCCESS)?,
         Verb::Exec(exec) => match exec::run(exec)? {},
+        Verb::Trace(trace) => trace::run(trace, &mut out)?,
+        Verb::Record(record) => record::run(record)?,
+        Verb::Replay(replay) => replay::run(replay, &mut out).map(|()| Exit::SUCCESS)?,
+        Verb::Info(info) => info::run(info, &mut out).map(|()| Exit::SUCCESS)?,
+        Verb::Become { command } => live::become_command(command),
     };
     out.finish()?;
     Ok(exit)
@@ -33,7 +44,13 @@ fn is_paged(verb: &Verb) -> bool {
     match verb {
         Verb::Why(why) => !why.json,
         Verb::List(_) => true,
-        Verb::Doctor(_) | Verb::Exec(_) => false,
+        Verb::Replay(replay) => !replay.json,
+        Verb::Doctor(_)
+        | Verb::Exec(_)
+        | Verb::Trace(_)
+        | Verb::Record(_)
+        | Verb::Info(_)
+        | Verb::Become { .. } => false,
     }
 }
 

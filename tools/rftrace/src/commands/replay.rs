@@ -83,7 +83,7 @@ fn broken(path: &std::path::Path) -> String {
 /// The events of a recording that are asked for.
 pub(super) fn selected(
     recording: &Recording,
-    arguments: &crate::cli::selection::SelectionArgs,
+    arguments: &crate::cli::selection::Selecting,
     symbolizer: &Rc<RefCell<Symbolizer>>,
 ) -> Result<Box<dyn Events>> {
     let selection = arguments.selection();
