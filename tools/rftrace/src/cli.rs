@@ -6,6 +6,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+mod graph;
+
+pub use graph::Graph;
+
 /// Traces kernel functions, and tells what was seen.
 #[derive(Debug, Parser)]
 #[command(
@@ -37,6 +41,9 @@ pub enum Verb {
         rftrace list 'tcp_*'\n  \
         rftrace list --unreachable")]
     List(List),
+    /// Show who calls a function, and what it calls
+    #[command(after_help = graph::EXAMPLES)]
+    Graph(Graph),
 }
 
 /// Which kernel is looked at.

@@ -8,12 +8,15 @@
 
 pub mod call_graph;
 pub mod cli;
+pub mod closure;
 pub mod commands;
 pub mod doctor;
 pub mod kernel;
 pub mod live;
 pub mod reach;
 pub mod recording;
+pub mod selection;
+pub mod static_graph;
 pub mod stream;
 pub mod symbolizer;
 pub mod text;

@@ -10,6 +10,7 @@ use crate::cli::{Source, Verb};
 use crate::kernel::{Error, Kernel};
 
 mod doctor;
+mod graph;
 mod list;
 mod why;
 
@@ -19,6 +20,7 @@ pub fn run(verb: &Verb, out: &mut dyn Write) -> Result<()> {
         Verb::Doctor(doctor) => doctor::run(doctor, out),
         Verb::Why(why) => why::run(why, out),
         Verb::List(list) => list::run(list, out),
+        Verb::Graph(graph) => graph::run(graph, out),
     }
 }
 

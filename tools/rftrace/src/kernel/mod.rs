@@ -11,6 +11,8 @@ mod kallsyms;
 mod kfuncs;
 mod memory;
 mod symbols;
+#[cfg(test)]
+pub(crate) mod synthetic;
 mod traceable;
 mod unpack;
 
@@ -138,6 +140,16 @@ impl Kernel {
     fn between(&self, from: &'static str, until: &'static str) -> Result<(u64, Vec<u8>), Error> {
         let from = self.place(from)?;
         Ok((from, self.memory()?.read(from..self.place(until)?)?))
+    }
+
+    /// The pointer in memory at `address`.
+    pub fn pointer(&self, address: u64) -> Option<u64> {
+        let bytes = self
+            .memory()
+            .ok()?
+            .read(address..address.checked_add(8)?)
+            .ok()?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
     }
 
     /// All of its code that is there: its own, and its modules'.
