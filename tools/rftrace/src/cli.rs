@@ -39,6 +39,7 @@ pub enum Verb {
     /// List functions that can be traced
     #[command(after_help = "Examples:\n  \
         rftrace list 'tcp_*'\n  \
+        rftrace list --proto path_mount\n  \
         rftrace list --unreachable")]
     List(List),
     /// Show who calls a function, and what it calls
@@ -85,6 +86,9 @@ pub struct List {
     /// Only functions that nothing can ever enter: tracing them shows nothing
     #[arg(long)]
     pub unreachable: bool,
+    /// With their C prototypes, by the kernel's BTF
+    #[arg(long)]
+    pub proto: bool,
     /// The kernel.
     #[command(flatten)]
     pub source: Source,
