@@ -2,9 +2,9 @@
 
 //! The static call graph: which function calls or jumps to which, by the kernel's text.
 //!
-//! Calls through pointers are not in it; that a function has some is.
+//! Calls through pointers are not in it; how many a function has is.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 
@@ -30,8 +30,8 @@ pub struct Node {
     pub callers: Vec<Site>,
     /// Functions that it enters.
     pub callees: BTreeSet<u64>,
-    /// It has calls through pointers.
-    pub has_indirect: bool,
+    /// Instructions of it that call or jump through pointers.
+    pub indirect: usize,
 }
 
 /// A graph of calls. Functions are named by their addresses.
@@ -40,6 +40,8 @@ pub struct CallGraph {
     nodes: HashMap<u64, Node>,
     /// Parts that the compiler put elsewhere, and the functions that they are of.
     cold: BTreeMap<u64, u64>,
+    thunks: HashSet<u64>,
+    returns: HashSet<u64>,
     /// Instructions that were looked at, and those that are none.
     pub instructions: u64,
     /// Bytes that are no instructions.
@@ -54,18 +56,42 @@ struct Code<'a> {
     is_init: bool,
 }
 
+/// Where a call at an address leads through a pointer at another, where that is certain.
+type Fixed<'a> = dyn Fn(u64, u64) -> Option<u64> + 'a;
+
 /// `endbr64`, behind which a direct call may go in.
 const ENDBR: u64 = 4;
 
+/// Beginning of the names of retpolines: a call of one is a call through a pointer.
+const THUNKS: &str = "__x86_indirect_";
+
+/// End of the names of what functions may have to return by.
+const RETURNS: &str = "_return_thunk";
+
+/// Beginning of the names of what static calls go through (include/linux/static_call.h).
+const STATIC_CALLS: &str = "__SCT__";
+
 impl CallGraph {
     /// The graph of `texts`, and of code that may replace parts of them.
-    pub fn new(symbols: &Symbols, texts: &[Text], alternatives: &[Alternative]) -> Self {
+    ///
+    /// `pointer` reads one from memory: boot makes a call of the function that it leads to out of a call through it
+    /// that may be replaced (`pv_ops`).
+    pub fn new(
+        symbols: &Symbols,
+        texts: &[Text],
+        alternatives: &[Alternative],
+        pointer: impl Fn(u64) -> Option<u64>,
+    ) -> Self {
+        let places: HashSet<u64> = alternatives.iter().map(|code| code.place).collect();
+        let fixed = |ip, from| places.contains(&ip).then(|| pointer(from))?;
         let mut graph = Self {
             cold: cold_parts(symbols),
+            thunks: named(symbols, |name| name.starts_with(THUNKS)),
+            returns: named(symbols, |name| name.ends_with(RETURNS)),
             ..Self::default()
         };
         for text in texts {
-            graph.add(symbols, text);
+            graph.add(symbols, text, &fixed);
         }
         for alternative in alternatives {
             let place = alternative.place;
@@ -77,10 +103,33 @@ impl CallGraph {
                     function,
                     is_init: text.is_init,
                 };
-                graph.add_code(symbols, &code);
+                let indirect = graph.node(function).map_or(0, |node| node.indirect);
+                graph.add_code(symbols, &code, &|_, _| None);
+                // (another way to make a call that has been counted)
+                if let Some(node) = graph.nodes.get_mut(&function).filter(|_| indirect > 0) {
+                    node.indirect = indirect;
+                }
             }
         }
+        graph.end_static_calls(symbols);
         graph
+    }
+
+    /// Makes calls through pointers of static calls that lead nowhere yet.
+    fn end_static_calls(&mut self, symbols: &Symbols) {
+        for call in named(symbols, |name| name.starts_with(STATIC_CALLS)) {
+            let Some(node) = self.nodes.get_mut(&call) else {
+                continue;
+            };
+            if !node.callees.is_empty() {
+                continue;
+            }
+            for site in std::mem::take(&mut node.callers) {
+                let caller = self.nodes.entry(site.function).or_default();
+                caller.indirect += 1;
+                caller.callees.remove(&call);
+            }
+        }
     }
 
     /// The function that the code at `ip` is of.
@@ -99,7 +148,7 @@ impl CallGraph {
         self.nodes.keys().copied()
     }
 
-    fn add(&mut self, symbols: &Symbols, text: &Text) {
+    fn add(&mut self, symbols: &Symbols, text: &Text, fixed: &Fixed<'_>) {
         // Decoded function by function, so that data between them does no harm.
         let addresses = text.addresses();
         let mut begins: Vec<u64> = symbols
@@ -117,43 +166,68 @@ impl CallGraph {
                     function,
                     is_init: text.is_init,
                 };
-                self.add_code(symbols, &code);
+                self.add_code(symbols, &code, fixed);
             }
         }
     }
 
-    fn add_code(&mut self, symbols: &Symbols, code: &Code<'_>) {
+    fn add_code(&mut self, symbols: &Symbols, code: &Code<'_>, fixed: &Fixed<'_>) {
         let mut decoder = Decoder::with_ip(64, code.bytes, code.address, DecoderOptions::NONE);
         let mut instruction = Instruction::default();
         while decoder.can_decode() {
             decoder.decode_out(&mut instruction);
             self.instructions += 1;
-            self.look(symbols, code, &instruction);
+            self.look(symbols, code, &instruction, fixed);
         }
     }
 
-    fn look(&mut self, symbols: &Symbols, code: &Code<'_>, instruction: &Instruction) {
+    fn look(
+        &mut self,
+        symbols: &Symbols,
+        code: &Code<'_>,
+        instruction: &Instruction,
+        fixed: &Fixed<'_>,
+    ) {
         let function = code.function;
         if instruction.is_invalid() {
             self.invalid += 1;
             return;
         }
         let is_jump = match instruction.flow_control() {
-            FlowControl::Call => false,
-            FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch => true,
-            FlowControl::IndirectCall | FlowControl::IndirectBranch => {
-                self.nodes.entry(function).or_default().has_indirect = true;
+            FlowControl::Call | FlowControl::IndirectCall => false,
+            FlowControl::UnconditionalBranch
+            | FlowControl::ConditionalBranch
+            | FlowControl::IndirectBranch => true,
+            _ => return,
+        };
+        let target = match instruction.op0_kind() {
+            OpKind::NearBranch64 => instruction.near_branch_target(),
+            OpKind::Memory => {
+                let pointer = fixed(instruction.ip(), instruction.memory_displacement64());
+                match pointer.filter(|_| !instruction.memory_base().is_gpr()) {
+                    Some(target) => target,
+                    None => {
+                        self.nodes.entry(function).or_default().indirect += 1;
+                        return;
+                    }
+                }
+            }
+            OpKind::Register => {
+                self.nodes.entry(function).or_default().indirect += 1;
                 return;
             }
             _ => return,
         };
-        if instruction.op0_kind() != OpKind::NearBranch64 {
+        if self.thunks.contains(&target) {
+            self.nodes.entry(function).or_default().indirect += 1;
             return;
         }
-        let target = instruction.near_branch_target();
         let Some(callee) = self.function_at(symbols, target) else {
             return;
         };
+        if self.returns.contains(&callee) {
+            return;
+        }
         // (a call of itself is one; a jump within is not)
         if is_jump && callee == function {
             return;
@@ -176,6 +250,12 @@ impl CallGraph {
             .callees
             .insert(callee);
     }
+}
+
+/// Functions with such a name.
+fn named(symbols: &Symbols, is_wanted: impl Fn(&str) -> bool) -> HashSet<u64> {
+    let is_named = |begin: &u64| (symbols.at(*begin).iter()).any(|symbol| is_wanted(&symbol.name));
+    symbols.functions().filter(is_named).collect()
 }
 
 /// Parts named `NAME.cold`, and where `NAME` is.
@@ -210,8 +290,9 @@ mod tests {
             symbol(0x1030, "jumper"),
             symbol(0x1040, "caller.cold"),
             symbol(0x1050, "pointers"),
+            symbol(0x1060, "__x86_indirect_thunk_rax"),
         ]);
-        let mut code = vec![0x90; 0x60];
+        let mut code = vec![0x90; 0x70];
         // call callee + 4; call of the next instruction
         code[0x00..0x05].copy_from_slice(&[0xe8, 0x1f, 0, 0, 0]);
         code[0x05..0x0a].copy_from_slice(&[0xe8, 0, 0, 0, 0]);
@@ -222,14 +303,16 @@ mod tests {
         code[0x32..0x34].copy_from_slice(&[0xeb, 0xec]);
         // call jumper, of the part elsewhere
         code[0x40..0x45].copy_from_slice(&[0xe8, 0xeb, 0xff, 0xff, 0xff]);
-        // call [rax]
+        // call [rax]; call and jmp __x86_indirect_thunk_rax
         code[0x50..0x52].copy_from_slice(&[0xff, 0x10]);
+        code[0x52..0x57].copy_from_slice(&[0xe8, 0x09, 0, 0, 0]);
+        code[0x57..0x59].copy_from_slice(&[0xeb, 0x07]);
         let text = Text {
             address: 0x1000,
             code,
             is_init: false,
         };
-        let graph = CallGraph::new(&symbols, &[text], &[]);
+        let graph = CallGraph::new(&symbols, &[text], &[], |_| None);
 
         let callers = |function| {
             let node = graph.node(function);
@@ -242,7 +325,9 @@ mod tests {
         );
         assert_eq!(callers(0x1030), [(0x1040, 0x1000, false)]);
         assert_eq!(callers(0x1000), []);
-        assert!(graph.node(0x1050).is_some_and(|node| node.has_indirect));
-        assert!(graph.node(0x1000).is_some_and(|node| !node.has_indirect));
+        let indirect = |function| graph.node(function).map(|node| node.indirect);
+        assert_eq!(indirect(0x1050), Some(3));
+        assert_eq!(indirect(0x1000), Some(0));
+        assert_eq!(callers(0x1060), []);
     }
 }

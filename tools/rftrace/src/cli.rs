@@ -10,11 +10,12 @@ use clap::{
 };
 
 pub mod complete;
+mod graph;
 mod help;
 pub mod selection;
 pub mod tracing;
 
-
+pub use graph::Graph;
 pub use selection::Selecting;
 
 /// Traces kernel functions, and tells what was seen.
@@ -72,6 +73,7 @@ pub enum Verb {
     /// List functions that can be traced
     #[command(after_help = "Examples:\n  \
         rftrace list 'tcp_*'\n  \
+        rftrace list --proto path_mount\n  \
         rftrace list --unreachable")]
     List(List),
     /// Run a program that knows tracefs with rust_ftrace instead of the kernel's own tracer
@@ -115,6 +117,9 @@ pub enum Verb {
         #[arg(trailing_var_arg = true)]
         command: Vec<OsString>,
     },
+    /// Show who calls a function, and what it calls
+    #[command(after_help = graph::EXAMPLES)]
+    Graph(Graph),
 }
 
 /// Which kernel is looked at.
@@ -164,6 +169,9 @@ pub struct List {
     /// Only functions that nothing can ever enter: tracing them shows nothing
     #[arg(long)]
     pub unreachable: bool,
+    /// With their C prototypes, by the kernel's BTF
+    #[arg(long)]
+    pub proto: bool,
     /// The kernel.
     #[command(flatten)]
     pub source: Source,

@@ -9,6 +9,7 @@
 pub mod call_graph;
 pub mod calls;
 pub mod cli;
+pub mod closure;
 pub mod commands;
 pub mod doctor;
 pub mod exit;
@@ -18,6 +19,8 @@ pub mod launch;
 pub mod live;
 pub mod reach;
 pub mod recording;
+pub mod selection;
+pub mod static_graph;
 pub mod stream;
 pub mod symbolizer;
 pub mod terminal;

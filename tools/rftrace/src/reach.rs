@@ -150,3 +150,37 @@ fn closure(graph: &CallGraph, roots: Vec<u64>) -> HashSet<u64> {
     }
     reached
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::synthetic::{functions, Code, Function};
+    use Code::{Call, Jump, Pointer};
+
+    #[test]
+    fn a_sealed_function_runs_if_what_calls_it_does() {
+        let functions = functions(&[
+            Function::open("open", &[Call("called"), Pointer]),
+            Function::sealed("called", &[]),
+            Function::sealed("alone", &[Call("with_it")]),
+            Function::sealed("with_it", &[]),
+            Function::sealed("early", &[Jump("earlier")]),
+            Function::sealed("earlier", &[]),
+            Function::sealed("init", &[Call("early"), Call("called")]).at_boot(),
+        ]);
+        let reach = |name| {
+            let place = functions.kernel.symbols.place(name).unwrap();
+            functions.reachable.reach(place).unwrap()
+        };
+        assert!(functions.reachable.is_certain());
+        for name in ["open", "called"] {
+            assert_eq!(reach(name), Reach::Always, "{name}");
+        }
+        for name in ["alone", "with_it"] {
+            assert_eq!(reach(name), Reach::Never, "{name}");
+        }
+        for name in ["early", "earlier", "init"] {
+            assert_eq!(reach(name), Reach::AtBoot, "{name}");
+        }
+    }
+}

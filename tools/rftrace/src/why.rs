@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use serde::Serialize;
 
 use crate::call_graph::{CallGraph, Site};
-use crate::function_names::nearest;
 use crate::kernel::{self, Kernel};
 use crate::reach::{Entry, Reach, Reachable};
+use crate::selection;
 
 /// Functions that every other one calls, or that stand for another one: they say nothing of who calls them.
 const COMMON: [&str; 6] = [
@@ -106,7 +106,12 @@ impl Functions {
     /// Looks at all of `kernel`.
     pub fn new(kernel: Kernel) -> Result<Self, kernel::Error> {
         let texts = kernel.texts()?;
-        let graph = CallGraph::new(&kernel.symbols, &texts, &kernel.alternatives()?);
+        let graph = CallGraph::new(
+            &kernel.symbols,
+            &texts,
+            &kernel.alternatives()?,
+            |address| kernel.pointer(address),
+        );
         let traceable = kernel::traceable(&kernel)?;
         let kfuncs = kernel.kfuncs()?;
         let kfuncs: HashSet<u64> = kfuncs
@@ -134,7 +139,7 @@ impl Functions {
             [] => vec![why(
                 0,
                 Answer::Missing {
-                    nearest: self.nearest(name),
+                    nearest: selection::nearest(&self.kernel.symbols, name),
                 },
             )],
             places => places
@@ -148,12 +153,6 @@ impl Functions {
     pub fn unreachable(&self) -> impl Iterator<Item = u64> + '_ {
         let never = |address: &u64| self.reachable.reach(*address) == Some(Reach::Never);
         self.traceable.iter().copied().filter(never)
-    }
-
-    fn nearest(&self, name: &str) -> Vec<String> {
-        let symbols = self.kernel.symbols.all().iter();
-        let code = symbols.filter(|symbol| symbol.is_code);
-        nearest(name, code.map(|symbol| &*symbol.name))
     }
 
     fn answer(&self, address: u64) -> Answer {

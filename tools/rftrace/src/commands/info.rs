@@ -74,7 +74,10 @@ fn print(recording: &Recording, record_bytes: u64, out: &mut dyn Write) -> Resul
         ),
     )?;
     for (cpu, events, bytes) in recording.sizes() {
-        row(&format!("  cpu {cpu}"), format!("{events} in {}", Size(bytes)))?;
+        row(
+            &format!("  cpu {cpu}"),
+            format!("{events} in {}", Size(bytes)),
+        )?;
     }
     match (recording.end(), recording.cut_at()) {
         (Some(end), _) => print_end(recording, end, &mut row)?,

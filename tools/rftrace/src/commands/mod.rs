@@ -12,6 +12,7 @@ use crate::terminal::Output;
 
 mod doctor;
 mod exec;
+mod graph;
 mod info;
 mod list;
 mod record;
@@ -28,6 +29,7 @@ pub fn run(cli: &Cli) -> Result<Exit> {
         Verb::Doctor(doctor) => doctor::run(doctor, &mut out)?,
         Verb::Why(why) => why::run(why, &mut out).map(|()| Exit::SUCCESS)?,
         Verb::List(list) => list::run(list, &mut out).map(|()| Exit::SUCCESS)?,
+        Verb::Graph(graph) => graph::run(graph, &mut out).map(|()| Exit::SUCCESS)?,
         Verb::Exec(exec) => match exec::run(exec)? {},
         Verb::Trace(trace) => trace::run(trace, &mut out)?,
         Verb::Record(record) => record::run(record)?,
@@ -44,6 +46,7 @@ fn is_paged(verb: &Verb) -> bool {
     match verb {
         Verb::Why(why) => !why.json,
         Verb::List(_) => true,
+        Verb::Graph(graph) => !graph.json,
         Verb::Replay(replay) => !replay.json,
         Verb::Doctor(_)
         | Verb::Exec(_)

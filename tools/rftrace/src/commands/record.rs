@@ -34,7 +34,9 @@ pub(super) fn run(arguments: &Record) -> Result<Exit> {
     let control = arguments.control.as_deref().map(Control::open).transpose();
     let control = control.context("--control").or_exit(Exit::COULD_NOT_RUN)?;
     let cpus = thread::available_parallelism().map_or(1, usize::from) as u64;
-    let kept = arguments.overwrite.map(|size| (size.0 / cpus / 1024).max(1));
+    let kept = arguments
+        .overwrite
+        .map(|size| (size.0 / cpus / 1024).max(1));
     let file = File::create(path)
         .with_context(|| format!("cannot write {}", path.display()))
         .or_exit(Exit::COULD_NOT_RUN)?;
@@ -190,7 +192,10 @@ fn wait(
         if is_enabled && stopped.is_none() {
             stopped = session.stopped();
             // A command that runs is not left alone.
-            if let Some(reason) = stopped.as_ref().filter(|_| arguments.tracing.command.is_empty()) {
+            if let Some(reason) = stopped
+                .as_ref()
+                .filter(|_| arguments.tracing.command.is_empty())
+            {
                 return Ok(Reason::Stopped(reason.clone()));
             }
         }

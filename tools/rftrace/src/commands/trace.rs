@@ -171,7 +171,8 @@ impl Live {
         while let Some(item) = self.events.next()? {
             self.hits.count(item.event.ip);
             self.printed += item.event.count();
-            self.lines.write(&mut self.text, &item, self.events.beside())?;
+            self.lines
+                .write(&mut self.text, &item, self.events.beside())?;
             if self.text.as_bytes().len() >= TEXT_BYTES {
                 self.put(out)?;
             }

@@ -154,7 +154,10 @@ impl Hits {
             let _ = write!(text, "{comma}{name} ({percent:.0} %)");
         }
         let first = most.first().map_or("GLOB", |(name, _)| name);
-        let _ = write!(text, "\nrftrace: try: -n {first}, a narrower -l or -g, or --force");
+        let _ = write!(
+            text,
+            "\nrftrace: try: -n {first}, a narrower -l or -g, or --force"
+        );
         text
     }
 }

@@ -5,15 +5,19 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+mod btf;
 mod kallsyms;
-mod kfuncs;
 mod memory;
+mod prototype;
 mod symbols;
+#[cfg(test)]
+pub(crate) mod synthetic;
 mod traceable;
 mod unpack;
 
+pub use btf::Btf;
 pub use memory::Memory;
 pub use symbols::{Symbol, Symbols};
 pub use traceable::traceable;
@@ -141,6 +145,16 @@ impl Kernel {
         Ok((from, self.memory()?.read(from..self.place(until)?)?))
     }
 
+    /// The pointer in memory at `address`.
+    pub fn pointer(&self, address: u64) -> Option<u64> {
+        let bytes = self
+            .memory()
+            .ok()?
+            .read(address..address.checked_add(8)?)
+            .ok()?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    }
+
     /// All of its code that is there: its own, and its modules'.
     pub fn texts(&self) -> Result<Vec<Text>, Error> {
         let (address, code) = self.between("_stext", "_etext")?;
@@ -224,18 +238,44 @@ impl Kernel {
             .collect()
     }
 
-    /// Names of functions that BPF programs call.
+    /// What it says of its own types; none if it says nothing.
+    pub fn btf(&self) -> Result<Option<Arc<Btf>>, Error> {
+        let bytes = if self.is_running {
+            sysfs_btf("vmlinux")?
+        } else {
+            let part = self.between("__start_BTF", "__stop_BTF").ok();
+            part.map(|(_, bytes)| bytes)
+        };
+        Ok(bytes.and_then(|bytes| Btf::new(bytes, None)).map(Arc::new))
+    }
+
+    /// What a module says of its types, which goes on from `base`; none if it says nothing.
+    pub fn module_btf(&self, module: &str, base: &Arc<Btf>) -> Result<Option<Btf>, Error> {
+        let bytes = if self.is_running {
+            sysfs_btf(module)?
+        } else {
+            None
+        };
+        Ok(bytes.and_then(|bytes| Btf::new(bytes, Some(base.clone()))))
+    }
+
+    /// Names of functions that BPF programs call, its own and its modules'.
     pub fn kfuncs(&self) -> Result<Vec<String>, Error> {
-        if !self.is_running {
-            let btf = self.between("__start_BTF", "__stop_BTF");
-            return Ok(btf.map(|(_, btf)| kfuncs::kfuncs(&btf)).unwrap_or_default());
+        let Some(base) = self.btf()? else {
+            return Ok(Vec::new());
+        };
+        let mut names = base.kfuncs();
+        let modules = self
+            .symbols
+            .all()
+            .iter()
+            .filter_map(|symbol| symbol.module.as_deref());
+        for module in modules.collect::<BTreeSet<&str>>() {
+            if let Some(btf) = self.module_btf(module, &base)? {
+                names.extend(btf.kfuncs());
+            }
         }
-        let path = Path::new("/sys/kernel/btf/vmlinux");
-        match std::fs::read(path) {
-            Ok(btf) => Ok(kfuncs::kfuncs(&btf)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(Error::Read(path.to_owned(), error)),
-        }
+        Ok(names)
     }
 
     /// Addresses at which functions have a call of ftrace, in a file; where that table is gone (in a running
@@ -254,5 +294,15 @@ impl Kernel {
             (start + 4 * number as u64).wrapping_add_signed(i64::from(offset))
         };
         Ok(table.chunks_exact(4).enumerate().map(seal).collect())
+    }
+}
+
+/// What the running kernel says of the types of `name`, `vmlinux` or a module.
+fn sysfs_btf(name: &str) -> Result<Option<Vec<u8>>, Error> {
+    let path = Path::new("/sys/kernel/btf").join(name);
+    match std::fs::read(&path) {
+        Ok(btf) => Ok(Some(btf)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::Read(path, error)),
     }
 }

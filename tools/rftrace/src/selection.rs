@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Functions that a word means, as `filter` of rust_ftrace understands it.
+
+use std::collections::BTreeSet;
+
+use rftrace_engine::engine::filter::Selector;
+
+use crate::function_names;
+use crate::kernel::{Symbol, Symbols};
+
+/// Addresses of the functions that `word` means: a name (and the variants that compilers make of it), a pattern,
+/// and perhaps `:mod:MODULE`. None if it means none.
+pub fn functions(symbols: &Symbols, word: &str) -> BTreeSet<u64> {
+    let Ok(selector) = Selector::parse(word.as_bytes()) else {
+        return BTreeSet::new();
+    };
+    let is_meant = |symbol: &&Symbol| {
+        symbol.is_code
+            && selector.matches(
+                symbol.name.as_bytes(),
+                symbol.module.as_deref().map(str::as_bytes),
+            )
+    };
+    let begins = symbols.all().iter().filter(is_meant);
+    begins.map(|symbol| symbol.address).collect()
+}
+
+/// Names of functions that may have been meant by `name`.
+pub fn nearest(symbols: &Symbols, name: &str) -> Vec<String> {
+    let code = symbols.all().iter().filter(|symbol| symbol.is_code);
+    function_names::nearest(name, code.map(|symbol| &*symbol.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_means_variants_and_modules() {
+        let symbol = |address, name, module| Symbol::new(address, b't', name, module);
+        let symbols = Symbols::new(vec![
+            symbol(0x10, "read", None),
+            symbol(0x20, "read.isra.0", None),
+            symbol(0x30, "read.cold", None),
+            symbol(0x40, "read", Some("loop")),
+            symbol(0x50, "write", Some("loop")),
+        ]);
+        let meant = |word| functions(&symbols, word).into_iter().collect::<Vec<_>>();
+        assert_eq!(meant("read"), [0x10, 0x20, 0x40]);
+        assert_eq!(meant("read:mod:loop"), [0x40]);
+        assert_eq!(meant("*:mod:loop"), [0x40, 0x50]);
+        assert_eq!(meant("raed"), [0; 0]);
+        assert_eq!(meant(""), [0; 0]);
+        assert_eq!(nearest(&symbols, "wriet"), ["write"]);
+    }
+}
