@@ -80,7 +80,7 @@ fn print(recording: &Recording, record_bytes: u64, out: &mut dyn Write) -> Resul
         )?;
     }
     match (recording.end(), recording.cut_at()) {
-        (Some(end), _) => print_end(recording, end, &mut row)?,
+        (Some(end), _) => print_end(end, &mut row)?,
         (None, Some(offset)) => row("end", format!("none: cut off at byte {offset}"))?,
         (None, None) => row("end", "none: it was broken off".into())?,
     }
@@ -88,13 +88,10 @@ fn print(recording: &Recording, record_bytes: u64, out: &mut dyn Write) -> Resul
 }
 
 fn print_end(
-    recording: &Recording,
     end: &End,
     row: &mut impl FnMut(&str, String) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
-    let start = recording.settings().start;
-    let took = end.end.boottime_ns.saturating_sub(start.boottime_ns);
-    row("time", Time(took).to_string())?;
+    row("time", Time(end.took_ns).to_string())?;
     row("recorder", format!("{} of CPU", Time(end.recorder_cpu_ns)))?;
     row("lost", end.lost().to_string())?;
     for cpu in end.cpus.iter().filter(|cpu| cpu.lost() != 0) {

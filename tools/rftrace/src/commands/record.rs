@@ -50,7 +50,6 @@ pub(super) fn run(arguments: &Record) -> Result<Exit> {
         symbols,
     } = begun;
     let settings = session.settings(&plan, &symbols)?;
-    let start_ns = settings.start.boottime_ns;
     let writer = Writer::new(file, &settings)?;
     writer.symbols(&lines_of(symbols.all()))?;
     if let Some(btf) = btf().filter(|_| plan.args) {
@@ -127,7 +126,7 @@ pub(super) fn run(arguments: &Record) -> Result<Exit> {
     let events = progress.events.load(Relaxed);
     if !arguments.quiet || reason.exit() == Exit::FAILURE {
         let size = Size(writer.length());
-        let summary = summary(&end, events, &reason, start_ns);
+        let summary = summary(&end, events, &reason);
         eprintln!("rftrace: {}: {size}, {summary}", path.display());
     }
     if let Reason::Stopped(_) = &reason {

@@ -76,7 +76,7 @@ pub(super) fn run(arguments: &Trace, out: &mut Output) -> Result<Exit> {
     // (before the session: its files keep the instance)
     drop(live.events);
     drop(session);
-    let said = summary(&end, events, &reason, settings.start.boottime_ns);
+    let said = summary(&end, events, &reason);
     eprintln!("rftrace: {said}");
     if let Reason::Stopped(_) = &reason {
         eprintln!("rftrace: {}", hits.advice(&mut symbolizer.borrow_mut()));

@@ -163,7 +163,7 @@ impl Hits {
 }
 
 /// Says at the end what came of it.
-pub(super) fn summary(end: &End, events: u64, reason: &Reason, start_ns: u64) -> String {
+pub(super) fn summary(end: &End, events: u64, reason: &Reason) -> String {
     let mut text = format!("{events} events, ");
     let mut lost: Vec<(String, u64)> = Vec::new();
     let sum = |count: fn(&crate::recording::CpuTotals) -> u64| end.cpus.iter().map(count).sum();
@@ -181,12 +181,11 @@ pub(super) fn summary(end: &End, events: u64, reason: &Reason, start_ns: u64) ->
         }
     }
     let seconds = |ns: u64| ns as f64 / 1e9;
-    let wall = end.end.boottime_ns.saturating_sub(start_ns);
     let _ = write!(
         text,
         "; {:.3} s of CPU for it, in {:.3} s",
         seconds(end.recorder_cpu_ns),
-        seconds(wall)
+        seconds(end.took_ns)
     );
     match reason {
         Reason::Stopped(reason) => {

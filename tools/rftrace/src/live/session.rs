@@ -55,6 +55,9 @@ pub struct Session {
     child: Option<Waiting>,
     start: ClockPair,
     begun_cpu: u64,
+    /// When recording began and ended, in ns since boot.
+    begun: u64,
+    ended: u64,
 }
 
 impl Session {
@@ -96,6 +99,8 @@ impl Session {
             child,
             start: ClockPair::default(),
             begun_cpu: 0,
+            begun: 0,
+            ended: 0,
         };
         session.choose_tasks(plan)?;
         session.choose_functions(plan)?;
@@ -171,6 +176,7 @@ impl Session {
     /// [`Error`] if that is refused.
     pub fn start(&mut self) -> Result<Option<Child>, Error> {
         self.begun_cpu = cpu_time();
+        self.begun = clock(ClockId::Boottime);
         self.instance.write("tracing_on", "1")?;
         let child = self.child.take().map(Waiting::run).transpose();
         child.map_err(|error| Error::Run("the command".into(), error))
@@ -182,7 +188,9 @@ impl Session {
     ///
     /// [`Error`] if that is refused.
     pub fn stop(&mut self) -> Result<(), Error> {
-        self.instance.write("tracing_on", "0")
+        self.instance.write("tracing_on", "0")?;
+        self.ended = clock(ClockId::Boottime);
+        Ok(())
     }
 
     /// The module has ended recording: its reason.
@@ -274,6 +282,7 @@ impl Session {
             end: self.now(),
             cpus: self.instance.cpus()?.into_iter().map(totals).collect(),
             lost: ELSEWHERE.iter().filter_map(elsewhere).collect(),
+            took_ns: self.ended.saturating_sub(self.begun),
             recorder_cpu_ns: cpu_time().saturating_sub(self.begun_cpu),
             ..End::default()
         })

@@ -99,6 +99,8 @@ pub struct End {
     pub lost: Vec<(String, u64)>,
     /// Bytes of events, before they were compressed.
     pub bytes: u64,
+    /// Time for which was recorded, in ns.
+    pub took_ns: u64,
     /// CPU time of the recorder, user and system, in ns.
     pub recorder_cpu_ns: u64,
     /// Wait status of the command that was run: its exit code, or 128 and its signal.
