@@ -44,6 +44,11 @@ nothing_is_left() {
 	cat /proc/mounts >/tmp/mounts.before
 	rftrace exec true
 	cmp /tmp/mounts.before /proc/mounts
+	# Nor where what is mounted in one place is mounted in all others.
+	mount --make-rshared /
+	rftrace exec true
+	cmp /tmp/mounts.before /proc/mounts
+	mount --make-rprivate /
 }
 
 # ends CODE WORDS COMMAND...: with that code; it says the words, if there are any.

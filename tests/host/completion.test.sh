@@ -15,7 +15,7 @@ verdict() {
 		echo "ok: $1"
 		passed=$((passed + 1))
 	else
-		printf '%s\n' "not ok: $1: '$2', not '$3'"
+		printf '%s\n' "not ok: $1: '${2:0:300}', not '$3'"
 		failed=$((failed + 1))
 	fi
 }

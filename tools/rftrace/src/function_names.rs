@@ -85,7 +85,7 @@ pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<Stri
 mod tests {
     use super::*;
 
-    fn names(path: &str, text: &str) -> FunctionNames {
+    fn of_file(path: &str, text: &str) -> FunctionNames {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -95,10 +95,8 @@ mod tests {
 
     #[test]
     fn those_of_the_list_are_found() {
-        let names = names(
-            "sys/kernel/tracing/available_filter_functions",
-            "vfs_read\npath_mount\nmy_open [my]\npath_umount\npath_mount\n",
-        );
+        let list = "vfs_read\npath_mount\nmy_open [my]\npath_umount\npath_mount\n";
+        let names = of_file("sys/kernel/tracing/available_filter_functions", list);
         assert_eq!(names.with_prefix("path_"), ["path_mount", "path_umount"]);
         assert_eq!(names.with_prefix("my_"), ["my_open"]);
         assert_eq!(nearest("path_muont", names.iter())[0], "path_mount");
@@ -106,11 +104,8 @@ mod tests {
 
     #[test]
     fn all_code_will_do_where_there_is_no_list() {
-        let names = names(
-            "proc/kallsyms",
-            "0000 t path_mount.cold\n0000 T __pfx_path_mount\n0000 T path_mount\n0000 D path_data\n0000 t path_umount\t[my]\n0000 A x\n\n",
-        );
-        assert_eq!(names.with_prefix("path_"), ["path_mount", "path_umount"]);
-        assert_eq!(names.with_prefix("_"), [""; 0]);
+        let text = "0 t path_mount.cold\n0 T __pfx_path_mount\n0 T path_mount\n0 D path_data\n0 t path_umount\t[my]\n0 A x\n\n";
+        let names = of_file("proc/kallsyms", text);
+        assert_eq!(names.with_prefix(""), ["path_mount", "path_umount"]);
     }
 }

@@ -14,10 +14,8 @@ const MAX_DIGITS: usize = 9;
 
 /// A unit.
 struct Unit {
-    /// Names that it may be typed with, in lower case; printed with the first.
+    /// Names that it may be typed with, in any case; printed with the first.
     names: &'static [&'static str],
-    /// The first of them, as it is printed.
-    name: &'static str,
     /// Its size, in the smallest one.
     factor: u64,
 }
@@ -33,22 +31,33 @@ struct Kind {
     forms: &'static str,
 }
 
-const fn unit(name: &'static str, names: &'static [&'static str], factor: u64) -> Unit {
-    Unit {
-        names,
-        name,
-        factor,
-    }
+/// Units that are powers of `base`.
+const fn powers(base: u64, names: [&'static [&'static str]; 5]) -> [Unit; 5] {
+    let [one, kilo, mega, giga, tera] = names;
+    [
+        unit(one, 1),
+        unit(kilo, base),
+        unit(mega, base.pow(2)),
+        unit(giga, base.pow(3)),
+        unit(tera, base.pow(4)),
+    ]
+}
+
+const fn unit(names: &'static [&'static str], factor: u64) -> Unit {
+    Unit { names, factor }
 }
 
 const SIZES: Kind = Kind {
-    units: &[
-        unit("B", &["b"], 1),
-        unit("kB", &["k", "kb", "kib"], 1 << 10),
-        unit("MB", &["m", "mb", "mib"], 1 << 20),
-        unit("GB", &["g", "gb", "gib"], 1 << 30),
-        unit("TB", &["t", "tb", "tib"], 1 << 40),
-    ],
+    units: &powers(
+        1024,
+        [
+            &["B"],
+            &["kB", "k", "KiB"],
+            &["MB", "M", "MiB"],
+            &["GB", "G", "GiB"],
+            &["TB", "T", "TiB"],
+        ],
+    ),
     digits: 1,
     is_plain: true,
     forms: "4096, 512k, 64M or 1.5G (bytes, or powers of 1024)",
@@ -56,12 +65,12 @@ const SIZES: Kind = Kind {
 
 const TIMES: Kind = Kind {
     units: &[
-        unit("ns", &["ns"], 1),
-        unit("us", &["us", "µs"], 1_000),
-        unit("ms", &["ms"], 1_000_000),
-        unit("s", &["s", "sec"], 1_000_000_000),
-        unit("min", &["m", "min"], 60_000_000_000),
-        unit("h", &["h"], 3_600_000_000_000),
+        unit(&["ns"], 1),
+        unit(&["us", "µs"], 1_000),
+        unit(&["ms"], 1_000_000),
+        unit(&["s", "sec"], 1_000_000_000),
+        unit(&["min", "m"], 60_000_000_000),
+        unit(&["h"], 3_600_000_000_000),
     ],
     digits: 3,
     is_plain: false,
@@ -69,17 +78,18 @@ const TIMES: Kind = Kind {
 };
 
 const COUNTS: Kind = Kind {
-    units: &[
-        unit("", &[""], 1),
-        unit("k", &["k"], 1_000),
-        unit("M", &["m"], 1_000_000),
-        unit("G", &["g"], 1_000_000_000),
-        unit("T", &["t"], 1_000_000_000_000),
-    ],
+    units: &powers(1000, [&[""], &["k"], &["M"], &["G"], &["T"]]),
     digits: 1,
     is_plain: true,
     forms: "500, 20k, 2M or 1.5G (powers of 1000)",
 };
+
+impl Unit {
+    /// The name that is printed.
+    fn name(&self) -> &'static str {
+        self.names.first().copied().unwrap_or_default()
+    }
+}
 
 /// A reason why a text is no quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -98,35 +108,19 @@ pub enum Error {
 impl Kind {
     /// The quantity that `text` names, in the smallest unit, rounded.
     fn parse(&self, text: &str) -> Result<u64, Error> {
-        let form = || Error::Form(self.forms);
         let text = text.trim();
         let is_number = |letter: char| letter.is_ascii_digit() || letter == '.';
         let end = text.find(|letter| !is_number(letter));
         let (number, name) = text.split_at(end.unwrap_or(text.len()));
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        let digits = whole.len() + fraction.len();
-        let is_whole = !number.contains('.');
-        if digits == 0
-            || fraction.contains('.')
-            || whole.is_empty()
-            || (fraction.is_empty() && !is_whole)
-        {
-            return Err(form());
-        }
-        let name = name.trim_start().to_lowercase();
-        let unit = match name.is_empty() {
-            // (nothing is nothing in every unit; and there are no parts of a byte)
-            true if self.is_plain && is_whole => &self.units[0],
-            true if !self.is_plain && !number.contains(|digit| ('1'..='9').contains(&digit)) => {
-                &self.units[0]
-            }
-            true if !self.is_plain => return Err(Error::NoUnit(self.forms)),
-            true => return Err(form()),
-            false => {
-                let named = |unit: &&Unit| unit.names.contains(&name.as_str());
-                self.units.iter().find(named).ok_or_else(form)?
-            }
+        let (whole, fraction) = match number.split_once('.') {
+            None => (number, ""),
+            Some((whole, fraction)) if !fraction.is_empty() => (whole, fraction),
+            Some(_) => return Err(Error::Form(self.forms)),
         };
+        if whole.is_empty() || fraction.contains('.') {
+            return Err(Error::Form(self.forms));
+        }
+        let unit = self.unit(number, name.trim_start())?;
         let whole: u64 = whole.parse().map_err(|_| Error::TooMuch)?;
         let fraction = &fraction[..fraction.len().min(MAX_DIGITS)];
         let parts: u128 = fraction.parse().unwrap_or(0);
@@ -134,6 +128,27 @@ impl Kind {
         let factor = u128::from(unit.factor);
         let value = u128::from(whole) * factor + (parts * factor + scale / 2) / scale;
         u64::try_from(value).map_err(|_| Error::TooMuch)
+    }
+
+    /// The unit of that name; without one that of a `number` alone.
+    fn unit(&self, number: &str, name: &str) -> Result<&'static Unit, Error> {
+        let form = Error::Form(self.forms);
+        if !name.is_empty() {
+            let is_named = |unit: &&Unit| {
+                unit.names
+                    .iter()
+                    .any(|known| known.eq_ignore_ascii_case(name))
+            };
+            return self.units.iter().find(is_named).ok_or(form);
+        }
+        let is_nothing = number.chars().all(|letter| letter == '0' || letter == '.');
+        match self.is_plain {
+            // (there are no parts of a byte)
+            true if number.contains('.') => Err(form),
+            // (nothing is nothing in every unit)
+            false if !is_nothing => Err(Error::NoUnit(self.forms)),
+            _ => Ok(&self.units[0]),
+        }
     }
 
     /// The quantity as text, in the smallest unit in which that is short.
@@ -155,7 +170,7 @@ impl Kind {
                 format!("{}.{:0digits$}", rounded / scale, rounded % scale)
             }
         };
-        format!("{number} {}", unit.name).trim_end().into()
+        format!("{number} {}", unit.name()).trim_end().into()
     }
 
     /// `value` in parts of a unit that are printed, and how many of these it has.
@@ -247,6 +262,8 @@ mod tests {
         assert_eq!(size("512k"), Ok(512 << 10));
         assert_eq!(size(" 64 MiB "), Ok(64 << 20));
         assert_eq!(size("1.5G"), Ok(3 << 29));
+        // (716.8)
+        assert_eq!(size("0.7k"), Ok(717));
         let time = |text: &str| text.parse::<Time>().map(|time| time.0);
         assert_eq!(time("100ns"), Ok(100));
         assert_eq!(time("250us"), Ok(250_000));
@@ -329,7 +346,7 @@ mod tests {
             Err(error) => return Err(TestCaseError::fail(format!("{text}: {error}"))),
         };
         let name = text.split(' ').nth(1).unwrap_or_default();
-        let unit = kind.units.iter().find(|unit| unit.name == name);
+        let unit = kind.units.iter().find(|unit| unit.name() == name);
         let last = match unit {
             Some(unit) if unit.factor > 1 => unit.factor / 10_u64.pow(kind.digits),
             _ => 0,
