@@ -11,6 +11,7 @@ use clap::{
 
 pub mod complete;
 mod help;
+pub mod selection;
 
 /// Traces kernel functions, and tells what was seen.
 #[derive(Debug, Parser)]
