@@ -7,6 +7,7 @@
 //! [`call_graph`] has who calls whom by that text, and [`why`] what follows from it for one function.
 
 pub mod call_graph;
+pub mod calls;
 pub mod cli;
 pub mod commands;
 pub mod doctor;

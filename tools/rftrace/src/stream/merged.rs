@@ -2,7 +2,7 @@
 
 //! The events of all CPUs, in the order of time.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use rftrace_engine::engine::decode::Event;
@@ -15,6 +15,8 @@ use super::{Beside, Error, Events, Item};
 struct Fallible<B> {
     events: CpuEvents<B>,
     error: Rc<RefCell<Option<Error>>>,
+    /// CPUs whose next event comes after a loss.
+    losing: Rc<Cell<usize>>,
 }
 
 impl<B: Blocks> Source for Fallible<B> {
@@ -24,7 +26,12 @@ impl<B: Blocks> Source for Fallible<B> {
 
     fn next(&mut self) -> Option<Event> {
         match self.events.next() {
-            Ok(event) => event,
+            Ok(event) => {
+                if event.is_some_and(|event| event.lost != 0) {
+                    self.losing.set(self.losing.get() + 1);
+                }
+                event
+            }
             Err(error) => {
                 self.error.borrow_mut().get_or_insert(error);
                 None
@@ -37,6 +44,7 @@ impl<B: Blocks> Source for Fallible<B> {
 pub struct Merged<B> {
     merge: Merge<Fallible<B>>,
     error: Rc<RefCell<Option<Error>>>,
+    losing: Rc<Cell<usize>>,
     beside: Beside,
 }
 
@@ -50,11 +58,17 @@ impl<B: Blocks> Merged<B> {
         let mut merged = Self {
             merge: Merge::new(),
             error: Rc::default(),
+            losing: Rc::default(),
             beside: Beside::default(),
         };
         for events in cpus {
             let error = merged.error.clone();
-            let source = Fallible { events, error };
+            let losing = merged.losing.clone();
+            let source = Fallible {
+                events,
+                error,
+                losing,
+            };
             merged.merge.add(source).map_err(|_| Error::NoMemory)?;
         }
         let error = merged.error.take();
@@ -70,6 +84,9 @@ impl<B: Blocks> Events for Merged<B> {
             return Err(error);
         }
         Ok(next.map(|(source, event)| {
+            if event.lost != 0 {
+                self.losing.set(self.losing.get().saturating_sub(1));
+            }
             if event.has_extras {
                 self.beside.clone_from(source.events.beside());
             }
@@ -82,5 +99,9 @@ impl<B: Blocks> Events for Merged<B> {
 
     fn beside(&self) -> &Beside {
         &self.beside
+    }
+
+    fn is_losing(&self) -> bool {
+        self.losing.get() != 0
     }
 }

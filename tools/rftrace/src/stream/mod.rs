@@ -70,6 +70,12 @@ pub trait Events {
 
     /// Data beside the last event; there is none unless it has [extras](Event::has_extras).
     fn beside(&self) -> &Beside;
+
+    /// Events were lost, on some CPU, of which none that comes later was given yet: whatever a task does until then may
+    /// have been there.
+    fn is_losing(&self) -> bool {
+        false
+    }
 }
 
 impl<E: Events + ?Sized> Events for &mut E {
@@ -80,6 +86,10 @@ impl<E: Events + ?Sized> Events for &mut E {
     fn beside(&self) -> &Beside {
         (**self).beside()
     }
+
+    fn is_losing(&self) -> bool {
+        (**self).is_losing()
+    }
 }
 
 impl<E: Events + ?Sized> Events for Box<E> {
@@ -89,5 +99,9 @@ impl<E: Events + ?Sized> Events for Box<E> {
 
     fn beside(&self) -> &Beside {
         (**self).beside()
+    }
+
+    fn is_losing(&self) -> bool {
+        (**self).is_losing()
     }
 }

@@ -207,6 +207,8 @@ pub struct Selected<E> {
     entries: u64,
     /// By CPU: what was lost before events that were left out.
     lost: FxHashMap<u32, u64>,
+    /// CPUs of which something was.
+    losing: usize,
 }
 
 impl<E: Events> Selected<E> {
@@ -226,7 +228,21 @@ impl<E: Events> Selected<E> {
             tasks: FxHashMap::default(),
             entries: 0,
             lost: FxHashMap::default(),
+            losing: 0,
         }
+    }
+
+    /// Keeps what was lost before an event that is left out, for the next one of its CPU.
+    #[cold]
+    fn lose(&mut self, item: &mut Item, selects: bool) {
+        let before = self.lost.remove(&item.cpu).unwrap_or(0);
+        let lost = before + item.event.lost;
+        if selects {
+            item.event.lost = lost;
+        } else if lost != 0 {
+            self.lost.insert(item.cpu, lost);
+        }
+        self.losing = self.lost.len();
     }
 
     fn verdict(&mut self, ip: u64) -> Verdict {
@@ -313,10 +329,10 @@ impl<E: Events> Events for Selected<E> {
     fn next(&mut self) -> Result<Option<Item>, Error> {
         while let Some(mut item) = self.events.next()? {
             let selects = self.selects(item.cpu, &mut item.event);
-            let lost = self.lost.entry(item.cpu).or_default();
-            *lost += item.event.lost;
+            if item.event.lost != 0 || self.losing != 0 {
+                self.lose(&mut item, selects);
+            }
             if selects {
-                item.event.lost = std::mem::take(lost);
                 return Ok(Some(item));
             }
         }
@@ -325,5 +341,9 @@ impl<E: Events> Events for Selected<E> {
 
     fn beside(&self) -> &Beside {
         self.events.beside()
+    }
+
+    fn is_losing(&self) -> bool {
+        self.losing != 0 || self.events.is_losing()
     }
 }

@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Puts calls together.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use rftrace_engine::engine::context::Level;
+use rftrace_engine::engine::decode::{Event, What};
+
+use super::losses::Losses;
+use super::tasks::Tasks;
+use super::{Call, End, Finished, Visitor};
+use crate::stream::{task_key, Error, Events, Item};
+use crate::symbolizer::{FunctionId, Symbolizer};
+
+/// The depth from which on events do not say it: it is that of all deeper calls.
+const DEEP: usize = u8::MAX as usize;
+/// Most open calls of a task; a kernel's stack has no room for as many.
+const MAX_OPEN: usize = 1 << 10;
+/// Functions whose numbers are at hand. (a power of two)
+const AT_HAND: usize = 1 << 11;
+/// Items between two reports of progress.
+const STEP: u64 = 1 << 16;
+
+/// A call that is open.
+#[derive(Clone, Copy, Debug)]
+struct Open<F> {
+    frame: F,
+    /// `None` if its entry was not seen.
+    function: Option<FunctionId>,
+    level: Level,
+    /// The duration is known: it was told with the entry.
+    is_whole: bool,
+    /// A call in it was over at an unknown time.
+    is_unclear: bool,
+    begin: u64,
+    /// Of one that is whole.
+    duration: u64,
+    /// The part of its time that others had: what it called, and what interrupted it.
+    others: u64,
+    /// Number of the item that it began with.
+    item: u64,
+}
+
+/// What there was beside calls that have returned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Events.
+    pub events: u64,
+    /// Events that were lost, as far as others say so.
+    pub lost: u64,
+    /// Calls that have returned.
+    pub returned: u64,
+    /// Those of them whose own time is not known.
+    pub self_unknown: u64,
+    /// Calls that are still open at the end.
+    pub open: u64,
+    /// Calls whose return was not seen, and that are over all the same.
+    pub missed: u64,
+    /// Time of the first event, in ns.
+    pub first: u64,
+    /// Time of the last one.
+    pub last: u64,
+}
+
+/// Follows the open calls of all tasks.
+pub struct Assembler<V: Visitor> {
+    visitor: V,
+    counts: Counts,
+    losses: Losses,
+    tasks: Tasks<Open<V::Frame>>,
+    symbolizer: Rc<RefCell<Symbolizer>>,
+    at_hand: Box<[(u64, FunctionId)]>,
+    forgotten: Vec<Vec<Open<V::Frame>>>,
+}
+
+impl<V: Visitor> Assembler<V> {
+    /// Tells `visitor`; functions have the numbers that `symbolizer` gives them.
+    pub fn new(visitor: V, symbolizer: Rc<RefCell<Symbolizer>>) -> Self {
+        Self {
+            visitor,
+            counts: Counts::default(),
+            losses: Losses::default(),
+            tasks: Tasks::new(),
+            symbolizer,
+            // (no event has this address)
+            at_hand: vec![(0, FunctionId(0)); AT_HAND].into(),
+            forgotten: Vec::new(),
+        }
+    }
+
+    /// The visitor.
+    pub fn visitor(&self) -> &V {
+        &self.visitor
+    }
+
+    /// What there was so far.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Follows events to their end. `progress` is told, now and then, how many there were.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] of the events: what was before stays.
+    pub fn run(
+        &mut self,
+        events: &mut impl Events,
+        mut progress: impl FnMut(u64),
+    ) -> Result<(), Error> {
+        while let Some(item) = events.next()? {
+            let extras = item.event.has_extras.then(|| events.beside().extras.since);
+            self.add(&item, extras.flatten(), events.is_losing());
+            if self.counts.events % STEP == 0 {
+                progress(self.counts.events);
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows one event. `since` is when its call began, if that was before; [`Events::is_losing`] is asked
+    /// after it was had.
+    #[inline]
+    pub fn add(&mut self, item: &Item, since: Option<u64>, is_losing: bool) {
+        let event = &item.event;
+        if self.counts.events == 0 {
+            self.counts.first = event.time;
+        }
+        self.counts.events += 1;
+        if is_losing || event.lost != 0 {
+            self.lose(event.lost, is_losing);
+        }
+        self.counts.last = event.time;
+        match event.what {
+            What::Entry | What::Call => self.begin(item.cpu, event, since),
+            What::Return => self.end(item.cpu, event),
+            What::Function => {
+                let function = self.function(event.ip);
+                let caller = (event.parent_ip != 0).then(|| self.function(event.parent_ip));
+                self.visitor.hit(&event.task, function, caller);
+            }
+            What::Mark | What::RawMark => {}
+        }
+    }
+
+    /// The calls that are open now are at their end, too.
+    pub fn finish(mut self) -> (V, Counts) {
+        self.forget();
+        for open in self.tasks.take() {
+            self.forgotten.push(open);
+        }
+        self.forget();
+        (self.visitor, self.counts)
+    }
+
+    #[cold]
+    fn lose(&mut self, lost: u64, is_losing: bool) {
+        self.counts.lost += lost;
+        let item = self.counts.events;
+        // (what was lost before this event came after the one before it, which was of the same CPU if it is the first
+        // that is told of a loss; and those that begin with it did not lose anything yet, unless others go on losing)
+        let last = if is_losing { item } else { item - 1 };
+        self.losses.add(self.counts.last, last);
+    }
+
+    #[inline]
+    fn function(&mut self, ip: u64) -> FunctionId {
+        let place = (ip ^ (ip >> 11)) as usize % AT_HAND;
+        match self.at_hand[place] {
+            (found, function) if found == ip && ip != 0 => function,
+            _ => {
+                let function = self.symbolizer.borrow_mut().function(ip);
+                self.at_hand[place] = (ip, function);
+                function
+            }
+        }
+    }
+
+    /// The place of the task of an event.
+    #[inline]
+    fn task(&mut self, cpu: u32, event: &Event) -> usize {
+        let key = task_key(cpu, event);
+        match self.tasks.recent(cpu, key) {
+            Some(place) => place,
+            None => self.switch(cpu, key),
+        }
+    }
+
+    #[inline(never)]
+    fn switch(&mut self, cpu: u32, key: u64) -> usize {
+        let item = self.counts.events;
+        let place = self.tasks.find(cpu, key, item, &mut self.forgotten);
+        if !self.forgotten.is_empty() {
+            self.forget();
+        }
+        place
+    }
+
+    /// Takes leave of calls of tasks that are forgotten, or at the end.
+    #[cold]
+    fn forget(&mut self) {
+        for mut open in std::mem::take(&mut self.forgotten) {
+            while let Some(call) = open.pop() {
+                let end = End::Open;
+                leave(
+                    &mut self.visitor,
+                    &mut self.counts,
+                    &self.losses,
+                    &mut open,
+                    call,
+                    end,
+                );
+            }
+        }
+    }
+
+    /// An entry, or a whole call.
+    #[inline]
+    fn begin(&mut self, cpu: u32, event: &Event, since: Option<u64>) {
+        let function = self.function(event.ip);
+        let place = self.task(cpu, event);
+        let stack = self.tasks.open(place);
+        let mut calls = Stack {
+            open: stack,
+            visitor: &mut self.visitor,
+            counts: &mut self.counts,
+            losses: &self.losses,
+        };
+        calls.come_to(cpu, event);
+        calls.push(cpu, event, Some(function), since.unwrap_or(event.time));
+    }
+
+    /// A return.
+    #[inline]
+    fn end(&mut self, cpu: u32, event: &Event) {
+        let function = self.function(event.ip);
+        let place = self.task(cpu, event);
+        let stack = self.tasks.open(place);
+        let mut calls = Stack {
+            open: stack,
+            visitor: &mut self.visitor,
+            counts: &mut self.counts,
+            losses: &self.losses,
+        };
+        calls.returned(cpu, event, function);
+    }
+}
+
+/// The open calls of the task at hand, and whoever is told of them.
+struct Stack<'a, V: Visitor> {
+    open: &'a mut Vec<Open<V::Frame>>,
+    visitor: &'a mut V,
+    counts: &'a mut Counts,
+    losses: &'a Losses,
+}
+
+impl<V: Visitor> Stack<'_, V> {
+    /// Ends the calls from a depth on.
+    #[inline]
+    fn end_from(&mut self, depth: usize) {
+        while self.open.len() > depth {
+            let Some(call) = self.open.pop() else { break };
+            let end = if call.is_whole {
+                End::Returned
+            } else {
+                End::Missed
+            };
+            leave(self.visitor, self.counts, self.losses, self.open, call, end);
+        }
+    }
+
+    /// Comes to the depth at which a call begins.
+    #[inline]
+    fn come_to(&mut self, cpu: u32, event: &Event) {
+        let depth = usize::from(event.depth);
+        if depth >= DEEP {
+            return self.come_deep(cpu, event);
+        }
+        self.end_from(depth);
+        // After a loss a whole call that lies around, and is over, was around something else.
+        while let Some(call) = self.open.last() {
+            let is_over = call.is_whole
+                && self.losses.any_since(call.item)
+                && call.begin + call.duration <= event.time;
+            if !is_over {
+                break;
+            }
+            self.end_from(self.open.len() - 1);
+        }
+        if self.open.len() < depth {
+            self.fill(cpu, event, depth);
+        }
+    }
+
+    /// Comes to where a call begins that is too deep to say where.
+    #[cold]
+    fn come_deep(&mut self, cpu: u32, event: &Event) {
+        if self.open.len() >= MAX_OPEN {
+            self.end_from(DEEP);
+        }
+        while self.open.len() > DEEP {
+            match self.open.last() {
+                Some(call) if call.is_whole && call.begin + call.duration <= event.time => {
+                    self.end_from(self.open.len() - 1);
+                }
+                _ => break,
+            }
+        }
+        self.fill(cpu, event, DEEP);
+    }
+
+    /// Stands calls in for those whose entries were not seen, up to a depth.
+    #[cold]
+    fn fill(&mut self, cpu: u32, event: &Event, depth: usize) {
+        while self.open.len() < depth {
+            self.push(cpu, event, None, event.time);
+        }
+    }
+
+    /// Opens a call at the innermost place.
+    #[inline]
+    fn push(&mut self, cpu: u32, event: &Event, function: Option<FunctionId>, begin: u64) {
+        let level = match function {
+            Some(_) => event.context.level(),
+            None => Level::Task,
+        };
+        let frame = self.enter(cpu, event, function, level);
+        self.open.push(Open {
+            frame,
+            function,
+            level,
+            is_whole: event.what == What::Call && function.is_some(),
+            is_unclear: function.is_none(),
+            begin,
+            duration: event.duration,
+            others: 0,
+            item: self.counts.events,
+        });
+    }
+
+    /// Tells of a call that begins at the innermost place.
+    #[inline]
+    fn enter(
+        &mut self,
+        cpu: u32,
+        event: &Event,
+        function: Option<FunctionId>,
+        level: Level,
+    ) -> V::Frame {
+        let is_interrupt = level != Level::Task && self.interrupts(level);
+        let call = Call {
+            cpu,
+            task: &event.task,
+            function,
+            level,
+            is_interrupt,
+            is_nested: self.open.iter().any(|call| call.function.is_some()),
+        };
+        let around = match self.open.last() {
+            Some(around) if !is_interrupt => Some(around.frame),
+            _ => None,
+        };
+        self.visitor.enter(&call, around)
+    }
+
+    /// A call at this level has interrupted those that are open.
+    fn interrupts(&self, level: Level) -> bool {
+        let known = self.open.iter().rev().find(|call| call.function.is_some());
+        known.is_none_or(|call| call.level < level)
+    }
+
+    /// Ends the call that a return is of.
+    #[inline]
+    fn returned(&mut self, cpu: u32, event: &Event, function: FunctionId) {
+        let mut depth = usize::from(event.depth);
+        let is_it = |call: &Open<V::Frame>| call.function == Some(function) && !call.is_whole;
+        if depth >= DEEP {
+            let deep = self.open.get(DEEP..).unwrap_or_default();
+            depth += deep.iter().rposition(is_it).unwrap_or(0);
+        }
+        self.end_from(depth + 1);
+        if self.open.len() == depth + 1 {
+            match self.open.pop() {
+                Some(mut call) if is_it(&call) => {
+                    call.duration = event.duration;
+                    let end = End::Returned;
+                    return leave(self.visitor, self.counts, self.losses, self.open, call, end);
+                }
+                // (another one, of which the return is missed)
+                Some(call) => {
+                    let end = if call.is_whole {
+                        End::Returned
+                    } else {
+                        End::Missed
+                    };
+                    leave(self.visitor, self.counts, self.losses, self.open, call, end);
+                }
+                None => {}
+            }
+        }
+        self.fill(cpu, event, depth);
+        self.returned_unseen(cpu, event, function);
+    }
+
+    /// Tells of a call whose entry was not seen, at the innermost place.
+    #[cold]
+    fn returned_unseen(&mut self, cpu: u32, event: &Event, function: FunctionId) {
+        let level = event.context.level();
+        let frame = self.enter(cpu, event, Some(function), level);
+        let call = Open {
+            frame,
+            function: Some(function),
+            level,
+            is_whole: false,
+            is_unclear: true,
+            begin: event.time.saturating_sub(event.duration),
+            duration: event.duration,
+            others: 0,
+            item: self.counts.events,
+        };
+        leave(
+            self.visitor,
+            self.counts,
+            self.losses,
+            self.open,
+            call,
+            End::Returned,
+        );
+    }
+}
+
+/// Takes leave of a call that was the innermost, above those that are `open`.
+#[inline]
+fn leave<V: Visitor>(
+    visitor: &mut V,
+    counts: &mut Counts,
+    losses: &Losses,
+    open: &mut [Open<V::Frame>],
+    call: Open<V::Frame>,
+    mut end: End,
+) {
+    let around = open.last_mut();
+    if call.function.is_none() {
+        // It stands for one that is around, or for an entry that counts for the depth before it is recorded; then what
+        // interrupted that has interrupted the one around it.
+        if let Some(around) = around {
+            around.others += call.others;
+        }
+        return;
+    }
+    let duration = match end {
+        End::Open if call.is_whole => {
+            end = End::Returned;
+            call.duration
+        }
+        End::Returned => call.duration,
+        End::Open => counts.last.saturating_sub(call.begin),
+        End::Missed => 0,
+    };
+    let until = match call.is_whole {
+        true => call.begin.saturating_add(call.duration),
+        false => u64::MAX,
+    };
+    let is_unclear = call.is_unclear || end == End::Missed || losses.any_between(call.item, until);
+    match end {
+        End::Returned => {
+            counts.returned += 1;
+            counts.self_unknown += u64::from(is_unclear);
+        }
+        End::Open => counts.open += 1,
+        End::Missed => counts.missed += 1,
+    }
+    if let Some(around) = around {
+        around.others = around.others.saturating_add(duration);
+        around.is_unclear |= end == End::Missed;
+    }
+    let finished = Finished {
+        begin: call.begin,
+        duration,
+        self_time: (!is_unclear).then(|| duration.saturating_sub(call.others)),
+        end,
+    };
+    visitor.leave(call.frame, &finished);
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Statistics of groups of calls: those of a function, by whoever called it, or of tasks of one name.
+
+use hdrhistogram::Histogram;
+
+use super::{End, Finished};
+
+/// Digits of durations that percentiles are right to.
+const DIGITS: u8 = 2;
+
+/// All calls of a group.
+#[derive(Clone, Debug, Default)]
+pub struct Statistics {
+    /// Calls that have returned, or entries of functions if these are all that is known.
+    pub calls: u64,
+    /// Their time, in ns: that of calls within others of the group is not counted twice.
+    pub total: u64,
+    /// The part of it that neither recorded calls nor interrupts had, of those calls of which it is known.
+    pub self_time: u64,
+    /// Calls whose own time is not known.
+    pub self_unknown: u64,
+    /// The shortest call, in ns.
+    pub min: u64,
+    /// The longest call, in ns.
+    pub max: u64,
+    /// Calls that are still open at the end.
+    pub open: u64,
+    /// The time so far of the one of them that took longest, in ns.
+    pub open_longest: u64,
+    /// Calls whose return was missed.
+    pub missed: u64,
+    /// Sum of all durations, in ns.
+    sum: u64,
+    /// Durations; none before the second call.
+    durations: Option<Box<Histogram<u64>>>,
+}
+
+impl Statistics {
+    /// Adds a call; its time is in that of another call of the group unless `is_outermost`.
+    #[inline]
+    pub fn add(&mut self, call: &Finished, is_outermost: bool) {
+        match call.end {
+            End::Returned => self.returned(call, is_outermost),
+            End::Open => {
+                self.open += 1;
+                self.open_longest = self.open_longest.max(call.duration);
+            }
+            End::Missed => self.missed += 1,
+        }
+    }
+
+    #[inline]
+    fn returned(&mut self, call: &Finished, is_outermost: bool) {
+        let duration = call.duration;
+        self.record(duration);
+        self.calls += 1;
+        self.sum = self.sum.saturating_add(duration);
+        if is_outermost {
+            self.total = self.total.saturating_add(duration);
+        }
+        match call.self_time {
+            Some(self_time) => self.self_time = self.self_time.saturating_add(self_time),
+            None => self.self_unknown += 1,
+        }
+    }
+
+    /// Counts a duration, `calls` of which came before.
+    #[inline]
+    fn record(&mut self, duration: u64) {
+        match &mut self.durations {
+            Some(durations) => durations.saturating_record(duration),
+            None if self.calls == 0 => self.min = duration,
+            None => {
+                // (it takes kilobytes, and many functions are called once)
+                if let Ok(mut durations) = Histogram::new(DIGITS) {
+                    durations.auto(true);
+                    durations.saturating_record(self.min);
+                    durations.saturating_record(duration);
+                    self.durations = Some(Box::new(durations));
+                }
+            }
+        }
+        self.min = self.min.min(duration);
+        self.max = self.max.max(duration);
+    }
+
+    /// Mean duration, in ns.
+    pub fn mean(&self) -> u64 {
+        self.sum.checked_div(self.calls).unwrap_or(0)
+    }
+
+    /// The duration, in ns, that this part of all calls does not exceed; right to within 1 percent.
+    pub fn quantile(&self, part: f64) -> u64 {
+        match &self.durations {
+            Some(durations) => durations.value_at_quantile(part).clamp(self.min, self.max),
+            None => self.max,
+        }
+    }
+
+    /// A function was entered.
+    pub fn hit(&mut self) {
+        self.calls += 1;
+    }
+
+    /// Nothing was seen of it.
+    pub fn is_empty(&self) -> bool {
+        self.calls + self.open + self.missed == 0
+    }
+
+    /// Bytes of memory, about.
+    pub fn bytes(&self) -> usize {
+        let durations = self.durations.as_ref();
+        let counters = durations.map_or(0, |durations| durations.distinct_values());
+        size_of::<Self>() + counters * size_of::<u64>()
+    }
+}
+
+/// Statistics of so many groups at most, by their numbers; the first is of all others.
+#[derive(Clone, Debug)]
+pub struct Groups<N> {
+    all: Vec<(N, Statistics)>,
+    limit: usize,
+}
+
+impl<N> Groups<N> {
+    /// The group of all that there was no room for.
+    pub const OTHERS: u32 = 0;
+
+    /// No groups but that of others, which has this name.
+    pub fn new(limit: usize, others: N) -> Self {
+        Self {
+            all: vec![(others, Statistics::default())],
+            limit: limit.clamp(1, u32::MAX as usize),
+        }
+    }
+
+    /// A new group; that of others if there is no room.
+    pub fn append(&mut self, name: N) -> u32 {
+        if self.all.len() >= self.limit {
+            return Self::OTHERS;
+        }
+        self.all.push((name, Statistics::default()));
+        (self.all.len() - 1) as u32
+    }
+
+    /// Statistics of a group.
+    #[inline]
+    pub fn of(&mut self, group: u32) -> &mut Statistics {
+        &mut self.all[group as usize].1
+    }
+
+    /// All groups of which anything was seen.
+    pub fn iter(&self) -> impl Iterator<Item = &(N, Statistics)> {
+        self.all.iter().filter(|(_, group)| !group.is_empty())
+    }
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Times by the whole way that led to a function: a calling-context tree.
+
+use rustc_hash::FxHashMap;
+
+use super::{End, Finished};
+use crate::symbolizer::FunctionId;
+
+/// A node by its place in its tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(u32);
+
+impl NodeId {
+    /// The root: all that the outermost calls are in.
+    pub const ROOT: Self = Self(0);
+    /// All that there was no room for.
+    pub const OTHER: Self = Self(1);
+    /// Nothing.
+    const NONE: Self = Self(u32::MAX);
+
+    /// Its place.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    fn some(self) -> Option<Self> {
+        (self != Self::NONE).then_some(self)
+    }
+}
+
+/// What a node stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Label {
+    /// The root.
+    Root,
+    /// Tasks of a name, by its number.
+    Comm(u32),
+    /// Calls of a function.
+    Function(FunctionId),
+    /// Calls whose entries were not seen, one or more in each other.
+    Unknown,
+    /// All that there was no room for.
+    Other,
+}
+
+impl Label {
+    /// A number for it: no other label has the same.
+    fn code(self) -> u64 {
+        match self {
+            Self::Function(function) => u64::from(function.0),
+            Self::Comm(comm) => 1 << 32 | u64::from(comm),
+            Self::Root => 2 << 32,
+            Self::Unknown => 3 << 32,
+            Self::Other => 4 << 32,
+        }
+    }
+}
+
+/// All calls that came by one way.
+#[derive(Clone, Copy, Debug)]
+pub struct Node {
+    /// What they are calls of.
+    pub label: Label,
+    /// What called them; of the root itself.
+    pub parent: NodeId,
+    /// The function is on the way only here: its time is in no other node of the same function on the way.
+    pub is_outermost: bool,
+    /// Calls that have returned, or entries of functions if these are all that is known.
+    pub calls: u64,
+    /// Their time, in ns.
+    pub total: u64,
+    /// The part of it that neither recorded calls nor interrupts had, of those of which it is known.
+    pub self_time: u64,
+    /// Calls whose own time is not known.
+    pub self_unknown: u64,
+    /// Calls that are still open at the end.
+    pub open: u64,
+    /// Their time so far, in ns.
+    pub open_total: u64,
+    /// Their own time so far, in ns, of those of which it is known.
+    pub open_self: u64,
+    /// Calls whose return was missed.
+    pub missed: u64,
+    first_child: NodeId,
+    last_child: NodeId,
+    next_sibling: NodeId,
+    /// The child that was asked for last.
+    recent: NodeId,
+}
+
+impl Node {
+    fn new(label: Label, parent: NodeId) -> Self {
+        Self {
+            label,
+            parent,
+            is_outermost: true,
+            calls: 0,
+            total: 0,
+            self_time: 0,
+            self_unknown: 0,
+            open: 0,
+            open_total: 0,
+            open_self: 0,
+            missed: 0,
+            first_child: NodeId::NONE,
+            last_child: NodeId::NONE,
+            next_sibling: NodeId::NONE,
+            recent: NodeId::NONE,
+        }
+    }
+}
+
+/// A calling-context tree, of so many nodes at most.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    nodes: Vec<Node>,
+    children: FxHashMap<(NodeId, u64), NodeId>,
+    limit: usize,
+}
+
+impl Tree {
+    /// A tree of `limit` nodes at most.
+    pub fn new(limit: usize) -> Self {
+        let mut tree = Self {
+            nodes: vec![Node::new(Label::Root, NodeId::ROOT)],
+            children: FxHashMap::default(),
+            limit: limit.clamp(2, NodeId::NONE.index()),
+        };
+        tree.append(NodeId::ROOT, Label::Other);
+        tree
+    }
+
+    /// The child of a node that has this label. If there is no room for a new one, it is [`NodeId::OTHER`].
+    #[inline]
+    pub fn child(&mut self, parent: NodeId, label: Label) -> NodeId {
+        let recent = self.nodes[parent.index()].recent;
+        match self.nodes.get(recent.index()) {
+            Some(node) if node.label == label => recent,
+            _ => self.look_up(parent, label),
+        }
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, parent: NodeId, label: Label) -> NodeId {
+        let node = match self.children.get(&(parent, label.code())) {
+            Some(child) => *child,
+            // (calls that are not known are one, however many they are; and of others nothing is known)
+            None if label == Label::Unknown && self.label(parent) == Label::Unknown => parent,
+            None if parent == NodeId::OTHER || self.nodes.len() >= self.limit => NodeId::OTHER,
+            None => self.append(parent, label),
+        };
+        if self.label(node) == label {
+            self.nodes[parent.index()].recent = node;
+        }
+        node
+    }
+
+    fn append(&mut self, parent: NodeId, label: Label) -> NodeId {
+        let id = NodeId(self.nodes.len() as u32);
+        let mut node = Node::new(label, parent);
+        node.is_outermost = self.way(parent).all(|above| self.label(above) != label);
+        self.nodes.push(node);
+        self.children.insert((parent, label.code()), id);
+        let above = &mut self.nodes[parent.index()];
+        let before = std::mem::replace(&mut above.last_child, id);
+        match before.some() {
+            Some(before) => self.nodes[before.index()].next_sibling = id,
+            None => above.first_child = id,
+        }
+        id
+    }
+
+    fn label(&self, id: NodeId) -> Label {
+        self.nodes[id.index()].label
+    }
+
+    /// A node.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    /// Number of nodes.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// It has nothing but the root and the node of others.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.len() <= 2
+    }
+
+    /// All nodes, parents before their children.
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
+        (0..self.nodes.len() as u32).map(NodeId)
+    }
+
+    /// The children of a node, in the order in which they came.
+    pub fn children(&self, id: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        let first = self.node(id).first_child.some();
+        std::iter::successors(first, |child| self.node(*child).next_sibling.some())
+    }
+
+    /// A node and those above it, without the root.
+    pub fn way(&self, id: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        let above = |id: &NodeId| Some(self.node(*id).parent);
+        std::iter::successors(Some(id), above).take_while(|id| *id != NodeId::ROOT)
+    }
+
+    /// A call of a node has ended.
+    #[inline]
+    pub fn add(&mut self, id: NodeId, call: &Finished) {
+        let node = &mut self.nodes[id.index()];
+        match call.end {
+            End::Returned => {
+                node.calls += 1;
+                node.total += call.duration;
+                match call.self_time {
+                    Some(self_time) => node.self_time += self_time,
+                    None => node.self_unknown += 1,
+                }
+            }
+            End::Open => {
+                node.open += 1;
+                node.open_total += call.duration;
+                node.open_self += call.self_time.unwrap_or(0);
+            }
+            End::Missed => node.missed += 1,
+        }
+    }
+
+    /// A function was entered.
+    pub fn hit(&mut self, id: NodeId) {
+        self.nodes[id.index()].calls += 1;
+    }
+}
