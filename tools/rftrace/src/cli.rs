@@ -11,6 +11,7 @@ use clap::{
 
 pub mod complete;
 mod help;
+pub mod report;
 pub mod selection;
 
 /// Traces kernel functions, and tells what was seen.
@@ -70,6 +71,9 @@ pub enum Verb {
         rftrace list 'tcp_*'\n  \
         rftrace list --unreachable")]
     List(List),
+    /// Say which functions of a recording took how long
+    #[command(after_help = report::EXAMPLES)]
+    Report(report::Report),
     /// Run a program that knows tracefs with rust_ftrace instead of the kernel's own tracer
     #[command(
         after_help = "The program finds our directory in the place of tracefs, and nobody else does: the \

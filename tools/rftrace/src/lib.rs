@@ -18,6 +18,9 @@ pub mod launch;
 pub mod live;
 pub mod reach;
 pub mod recording;
+pub mod report;
+#[cfg(any(test, feature = "samples"))]
+pub mod sample;
 pub mod stream;
 pub mod symbolizer;
 pub mod terminal;

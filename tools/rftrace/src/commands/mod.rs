@@ -12,7 +12,10 @@ use crate::terminal::Output;
 
 mod doctor;
 mod exec;
+pub mod graph_recording;
 mod list;
+mod recorded;
+mod report;
 mod why;
 
 /// Does what is asked for, and has the code to end with.
@@ -22,6 +25,7 @@ pub fn run(cli: &Cli) -> Result<Exit> {
         Verb::Doctor(doctor) => doctor::run(doctor, &mut out)?,
         Verb::Why(why) => why::run(why, &mut out).map(|()| Exit::SUCCESS)?,
         Verb::List(list) => list::run(list, &mut out).map(|()| Exit::SUCCESS)?,
+        Verb::Report(report) => report::run(report, &mut out).map(|()| Exit::SUCCESS)?,
         Verb::Exec(exec) => match exec::run(exec)? {},
     };
     out.finish()?;
@@ -32,6 +36,7 @@ pub fn run(cli: &Cli) -> Result<Exit> {
 fn is_paged(verb: &Verb) -> bool {
     match verb {
         Verb::Why(why) => !why.json,
+        Verb::Report(report) => !report.json,
         Verb::List(_) => true,
         Verb::Doctor(_) | Verb::Exec(_) => false,
     }

@@ -74,12 +74,7 @@ impl<'scope> Recorder<'scope> {
 }
 
 /// Takes out the events of a CPU.
-fn drain(
-    mut file: RawFile,
-    writer: &Writer,
-    bell: &Bell,
-    progress: &Progress,
-) -> io::Result<()> {
+fn drain(mut file: RawFile, writer: &Writer, bell: &Bell, progress: &Progress) -> io::Result<()> {
     loop {
         // (before it is looked whether there are events: those that are there when it is rung are taken out)
         let is_over = bell.wait([&file].into_iter(), None)?;
@@ -103,8 +98,12 @@ fn write(file: &mut RawFile, writer: &Writer, progress: &Progress) -> io::Result
     }
     writer.events(cpu, records, whole.events)?;
     file.forget(whole.bytes);
-    progress.events.fetch_add(whole.events.into(), Ordering::Relaxed);
-    progress.bytes.fetch_add(whole.bytes as u64, Ordering::Relaxed);
+    progress
+        .events
+        .fetch_add(whole.events.into(), Ordering::Relaxed);
+    progress
+        .bytes
+        .fetch_add(whole.bytes as u64, Ordering::Relaxed);
     progress.lost.fetch_add(whole.lost, Ordering::Relaxed);
     Ok(())
 }
