@@ -12,11 +12,11 @@ use clap::{
 pub mod complete;
 mod graph;
 mod help;
+pub mod report;
 pub mod selection;
 pub mod tracing;
 
 pub use graph::Graph;
-pub use selection::Selecting;
 
 /// Traces kernel functions, and tells what was seen.
 #[derive(Debug, Parser)]
@@ -76,6 +76,9 @@ pub enum Verb {
         rftrace list --proto path_mount\n  \
         rftrace list --unreachable")]
     List(List),
+    /// Say which functions of a recording took how long
+    #[command(after_help = report::EXAMPLES)]
+    Report(report::Report),
     /// Run a program that knows tracefs with rust_ftrace instead of the kernel's own tracer
     #[command(
         after_help = "The program finds our directory in the place of tracefs, and nobody else does: the \

@@ -19,6 +19,9 @@ pub mod launch;
 pub mod live;
 pub mod reach;
 pub mod recording;
+pub mod report;
+#[cfg(any(test, feature = "samples"))]
+pub mod sample;
 pub mod selection;
 pub mod static_graph;
 pub mod stream;

@@ -124,6 +124,22 @@ impl Analysis {
         String::from_utf8_lossy(task.name(&mut [0; 16])).into_owned()
     }
 
+    /// What the call that is open for the longest time at the end is of, and its time so far, in ns.
+    pub fn open_longest(&self) -> Option<(Label, u64)> {
+        let longest = self.groups.iter().filter(|(_, group)| group.open != 0);
+        let longest = longest.max_by_key(|(_, group)| group.open_longest);
+        longest.map(|(name, group)| {
+            let label = match *name {
+                GroupName::Function(function) | GroupName::Call(_, function) => {
+                    Label::Function(function)
+                }
+                GroupName::Comm(comm) => Label::Comm(comm),
+                GroupName::Others => Label::Other,
+            };
+            (label, group.open_longest)
+        })
+    }
+
     fn comm_label(&mut self, comm: [u64; 2]) -> Label {
         if let Some(number) = self.comm_numbers.get(&comm) {
             return Label::Comm(*number);

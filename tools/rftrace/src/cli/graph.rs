@@ -2,12 +2,17 @@
 
 //! Arguments of `graph`.
 
-use clap::Args;
+use std::path::PathBuf;
 
-use super::Source;
+use clap::{Args, ValueHint};
+
+use super::selection::SelectionArgs;
+use super::{complete, Source};
 
 /// What its help ends with.
 pub(super) const EXAMPLES: &str = "Examples:
+  rftrace graph path_openat
+  rftrace graph path_openat open.data -D 2 -n @noise
   rftrace graph --static path_mount
   rftrace graph --static -D 4 tcp_ack
   rftrace graph --static --json --vmlinux /boot/vmlinuz-$(uname -r) path_mount";
@@ -16,14 +21,18 @@ pub(super) const EXAMPLES: &str = "Examples:
 #[derive(Args, Debug)]
 pub struct Graph {
     /// The function
-    #[arg(value_name = "FUNC")]
+    #[arg(value_name = "FUNC", add = complete::functions())]
     pub function: String,
-    /// By the kernel's text: who could call it, and what it could call
-    #[arg(long = "static", required = true)]
+    /// A recording
+    #[arg(value_name = "FILE", default_value = "rftrace.data", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// By the kernel's text instead of a recording: who could call it, and what it could call. -D then counts
+    /// calls up and down [default: 1 up, 2 down]
+    #[arg(long = "static")]
     pub is_static: bool,
-    /// Go so many calls up and down [default: 1 up, 2 down]
-    #[arg(short = 'D', long, value_name = "N")]
-    pub depth: Option<usize>,
+    /// Functions, tasks, depth and threshold.
+    #[command(flatten)]
+    pub selection: SelectionArgs,
     /// The kernel.
     #[command(flatten)]
     pub source: Source,

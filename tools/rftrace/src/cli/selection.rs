@@ -11,7 +11,7 @@ use crate::units::Time;
 /// A choice of events.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Which calls")]
-pub struct Selecting {
+pub struct SelectionArgs {
     /// Only calls of this function, and all that is called in them (name or pattern; may be repeated)
     #[arg(short = 'g', long = "graph-function", value_name = "ROOT", add = complete::functions())]
     pub roots: Vec<String>,
@@ -32,7 +32,7 @@ pub struct Selecting {
     pub threshold: Option<Time>,
 }
 
-impl Selecting {
+impl SelectionArgs {
     /// The choice, as streams of events know it.
     pub fn selection(&self) -> Selection {
         Selection {
@@ -54,7 +54,7 @@ mod tests {
     #[derive(Parser)]
     struct Verb {
         #[command(flatten)]
-        selecting: Selecting,
+        selecting: SelectionArgs,
     }
 
     fn selection(line: &str) -> Result<Selection, String> {

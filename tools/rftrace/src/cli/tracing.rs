@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::selection::Selecting;
+use super::selection::SelectionArgs;
 use super::{complete, Module};
 use crate::units::{Count, Size, Time};
 
@@ -38,7 +38,7 @@ impl Tracer {
 pub struct Tracing {
     /// Functions, tasks, depth and threshold.
     #[command(flatten)]
-    pub selection: Selecting,
+    pub selection: SelectionArgs,
     /// Trace with this tracer
     #[arg(short = 'p', long, value_enum, value_name = "TRACER", default_value_t)]
     pub tracer: Tracer,
@@ -131,7 +131,7 @@ pub struct Replay {
     pub file: PathBuf,
     /// Functions, tasks, depth and threshold.
     #[command(flatten)]
-    pub selection: Selecting,
+    pub selection: SelectionArgs,
     /// The way it looks.
     #[command(flatten)]
     pub look: Look,

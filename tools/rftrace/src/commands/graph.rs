@@ -8,6 +8,7 @@ use std::io::Write;
 use anyhow::{bail, Result};
 use serde::Serialize;
 
+use super::graph_recording;
 use crate::cli;
 use crate::reach::{Entry, Reach};
 use crate::selection;
@@ -21,8 +22,23 @@ const DOWN: usize = 2;
 /// Functions with calls through pointers that are named; of the others there is only the number.
 const NAMED: usize = 8;
 
-/// Prints trees of who could call a function and of what it could call.
+/// Prints who calls a function, and what it calls: by a recording, or by the kernel's text.
 pub(super) fn run(arguments: &cli::Graph, out: &mut dyn Write) -> Result<()> {
+    if arguments.is_static {
+        return run_static(arguments, out);
+    }
+    graph_recording::run(
+        &arguments.function,
+        &arguments.file,
+        &arguments.selection,
+        arguments.json,
+        out,
+    )
+}
+
+/// Prints trees of who could call a function and of what it could call.
+fn run_static(arguments: &cli::Graph, out: &mut dyn Write) -> Result<()> {
+    let depth = arguments.selection.depth.map(usize::from);
     let functions = Functions::new(super::kernel(&arguments.source)?)?;
     let symbols = &functions.kernel.symbols;
     let roots = selection::functions(symbols, &arguments.function);
@@ -35,8 +51,8 @@ pub(super) fn run(arguments: &cli::Graph, out: &mut dyn Write) -> Result<()> {
         bail!("this kernel has no function {}{near}", arguments.function);
     }
     let directions = [
-        (Direction::Callers, arguments.depth.unwrap_or(UP)),
-        (Direction::Callees, arguments.depth.unwrap_or(DOWN)),
+        (Direction::Callers, depth.unwrap_or(UP)),
+        (Direction::Callees, depth.unwrap_or(DOWN)),
     ];
     for root in roots {
         if !arguments.json {

@@ -7,7 +7,7 @@ use std::io::Write;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::recording::open;
+use super::recorded::open;
 use crate::cli::tracing::Info;
 use crate::recording::{End, Recording, Settings};
 use crate::units::{Size, Time};

@@ -13,11 +13,13 @@ use crate::terminal::Output;
 mod doctor;
 mod exec;
 mod graph;
+mod graph_recording;
 mod info;
 mod list;
 mod record;
-mod recording;
+mod recorded;
 mod replay;
+mod report;
 mod trace;
 mod tracing;
 mod why;
@@ -30,6 +32,7 @@ pub fn run(cli: &Cli) -> Result<Exit> {
         Verb::Why(why) => why::run(why, &mut out).map(|()| Exit::SUCCESS)?,
         Verb::List(list) => list::run(list, &mut out).map(|()| Exit::SUCCESS)?,
         Verb::Graph(graph) => graph::run(graph, &mut out).map(|()| Exit::SUCCESS)?,
+        Verb::Report(report) => report::run(report, &mut out).map(|()| Exit::SUCCESS)?,
         Verb::Exec(exec) => match exec::run(exec)? {},
         Verb::Trace(trace) => trace::run(trace, &mut out)?,
         Verb::Record(record) => record::run(record)?,
@@ -45,6 +48,7 @@ pub fn run(cli: &Cli) -> Result<Exit> {
 fn is_paged(verb: &Verb) -> bool {
     match verb {
         Verb::Why(why) => !why.json,
+        Verb::Report(report) => !report.json,
         Verb::List(_) => true,
         Verb::Graph(graph) => !graph.json,
         Verb::Replay(replay) => !replay.json,

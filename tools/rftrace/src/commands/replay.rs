@@ -10,10 +10,9 @@ use anyhow::{bail, Context, Result};
 use rftrace_engine::engine::options::{Options, TraceOption};
 use serde::Serialize;
 
-use super::recording::{open, say_end};
+use super::recorded::{say_end, Recorded};
 use crate::cli::tracing::{Look, Replay};
-use crate::recording::Recording;
-use crate::stream::{Events, LongCalls, Selected};
+use crate::stream::Events;
 use crate::symbolizer::Symbolizer;
 use crate::text::{Joined, Lines, TextBuffer, TimeColumn};
 
@@ -44,12 +43,12 @@ pub(super) fn time_column(look: &Look) -> TimeColumn {
 /// Prints the events of a recording.
 pub(super) fn run(arguments: &Replay, out: &mut dyn Write) -> Result<()> {
     let options = options(&arguments.look)?;
-    let recording = open(&arguments.file)?;
-    let symbolizer = Rc::new(RefCell::new(Symbolizer::new(recording.symbols()?)));
-    let events = selected(&recording, &arguments.selection, &symbolizer)?;
+    let recorded = Recorded::open(&arguments.file)?;
+    let (recording, symbolizer) = (&recorded.recording, recorded.symbolizer.clone());
+    let events = recorded.events(arguments.selection.selection())?;
     let mut events = Joined::new(events);
     if arguments.json {
-        print_json(&recording, &mut events, &symbolizer, out)?;
+        print_json(&mut events, &symbolizer, out)?;
     } else {
         let mut lines = Lines::new(
             recording.settings(),
@@ -72,31 +71,12 @@ pub(super) fn run(arguments: &Replay, out: &mut dyn Write) -> Result<()> {
         out.write_all(text.as_bytes())?;
     }
     out.flush()?;
-    say_end(&recording, &arguments.file);
+    say_end(recording, &arguments.file);
     Ok(())
 }
 
 fn broken(path: &std::path::Path) -> String {
     format!("{} is broken", path.display())
-}
-
-/// The events of a recording that are asked for.
-pub(super) fn selected(
-    recording: &Recording,
-    arguments: &crate::cli::selection::Selecting,
-    symbolizer: &Rc<RefCell<Symbolizer>>,
-) -> Result<Box<dyn Events>> {
-    let selection = arguments.selection();
-    if selection.is_all() {
-        return Ok(Box::new(recording.events()?));
-    }
-    let long = match selection.threshold {
-        Some(threshold) => LongCalls::find(&mut recording.events()?, threshold)?,
-        None => LongCalls::default(),
-    };
-    let events = recording.events()?;
-    let selected = Selected::new(events, selection, long, symbolizer.clone());
-    Ok(Box::new(selected))
 }
 
 /// An event, for machines.
@@ -132,13 +112,11 @@ fn is_zero(count: &u64) -> bool {
 }
 
 fn print_json(
-    recording: &Recording,
     events: &mut impl Events,
     symbolizer: &Rc<RefCell<Symbolizer>>,
     out: &mut dyn Write,
 ) -> Result<()> {
     use rftrace_engine::engine::decode::What;
-    let _ = recording;
     let mut symbolizer = symbolizer.borrow_mut();
     while let Some(item) = events.next()? {
         let event = &item.event;

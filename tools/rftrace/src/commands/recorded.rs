@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! A recording, and those of its events that are asked for.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+
+use anyhow::{Context, Result};
+
+use crate::calls::{Analysis, Assembler, Counts};
+use crate::recording::{FileBlocks, Recording};
+use crate::stream::{Beside, Error, Events, Item, LongCalls, Merged, Selected, Selection};
+use crate::symbolizer::Symbolizer;
+use crate::terminal::Progress;
+use crate::units::Count;
+
+/// An open recording.
+pub(super) struct Recorded<'a> {
+    path: &'a Path,
+    pub(super) recording: Recording,
+    pub(super) symbolizer: Rc<RefCell<Symbolizer>>,
+}
+
+/// Events of a recording.
+pub(super) enum Chosen {
+    All(Merged<FileBlocks>),
+    Some(Box<Selected<Merged<FileBlocks>>>),
+}
+
+impl Events for Chosen {
+    fn next(&mut self) -> Result<Option<Item>, Error> {
+        match self {
+            Self::All(events) => events.next(),
+            Self::Some(events) => events.next(),
+        }
+    }
+
+    fn beside(&self) -> &Beside {
+        match self {
+            Self::All(events) => events.beside(),
+            Self::Some(events) => events.beside(),
+        }
+    }
+
+    fn is_losing(&self) -> bool {
+        match self {
+            Self::All(events) => events.is_losing(),
+            Self::Some(events) => events.is_losing(),
+        }
+    }
+}
+
+impl<'a> Recorded<'a> {
+    /// Opens a recording.
+    pub(super) fn open(path: &'a Path) -> Result<Self> {
+        let recording = open(path)?;
+        let symbols = recording.symbols();
+        let symbols = symbols.with_context(|| format!("cannot read {}", path.display()))?;
+        Ok(Self {
+            path,
+            recording,
+            symbolizer: Rc::new(RefCell::new(Symbolizer::new(symbols))),
+        })
+    }
+
+    /// Events that are asked for.
+    pub(super) fn events(&self, selection: Selection) -> Result<Chosen, Error> {
+        let events = self.recording.events()?;
+        if selection.is_all() {
+            return Ok(Chosen::All(events));
+        }
+        let long = match selection.threshold {
+            Some(threshold) => LongCalls::find(&mut self.recording.events()?, threshold)?,
+            None => LongCalls::default(),
+        };
+        let selected = Selected::new(events, selection, long, self.symbolizer.clone());
+        Ok(Chosen::Some(Box::new(selected)))
+    }
+
+    /// Counts the calls that are asked for. `shown` is told of them; where the events cannot be read on, of those
+    /// before, and then that is the error.
+    pub(super) fn analyse(
+        &self,
+        selection: Selection,
+        analysis: Analysis,
+        shown: impl FnOnce(&Analysis, &Counts, &Symbolizer) -> Result<()>,
+    ) -> Result<()> {
+        let failed = || format!("cannot read {}", self.path.display());
+        let mut events = self.events(selection).with_context(failed)?;
+        let mut assembler = Assembler::new(analysis, self.symbolizer.clone());
+        let total = self.recording.events_count();
+        let mut progress = Progress::new(false);
+        let end = assembler.run(&mut events, |events| {
+            progress.update(format_args!("{} of {} events", Count(events), Count(total)));
+        });
+        progress.finish();
+        let (analysis, counts) = assembler.finish();
+        shown(&analysis, &counts, &self.symbolizer.borrow())?;
+        end.with_context(failed)
+    }
+}
+
+/// Opens a recording.
+pub(super) fn open(path: &Path) -> Result<Recording> {
+    Recording::open(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Says of a recording what its events alone do not: that it was broken off, and what was lost.
+pub(super) fn say_end(recording: &Recording, path: &Path) {
+    let path = path.display();
+    match (recording.end(), recording.cut_at()) {
+        (None, Some(offset)) => eprintln!(
+            "rftrace: {path} was broken off: it is cut off at byte {offset}; what is before is shown"
+        ),
+        (None, None) => eprintln!("rftrace: {path} was broken off; what was written is shown"),
+        (Some(end), _) => {
+            if let Some(reason) = &end.stopped {
+                eprintln!("rftrace: recording was stopped: {reason}");
+            }
+            if end.lost() != 0 {
+                eprintln!("rftrace: {} events were lost while it was recorded", end.lost());
+            }
+        }
+    }
+}

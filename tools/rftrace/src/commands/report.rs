@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! `rftrace report`.
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use super::recorded::Recorded;
+use crate::calls::{Analysis, Limits};
+use crate::cli::report::Report;
+use crate::report::{Rows, Summary};
+
+/// Prints a table of the functions of a recording.
+pub(super) fn run(arguments: &Report, out: &mut dyn Write) -> Result<()> {
+    let recorded = Recorded::open(&arguments.file)?;
+    let analysis = Analysis::new(arguments.table.by.into(), false, Limits::default());
+    let selection = arguments.selection.selection();
+    recorded.analyse(selection, analysis, |analysis, counts, symbolizer| {
+        let rows = Rows::new(analysis, symbolizer, &arguments.table);
+        let summary = Summary::new(analysis, counts, symbolizer).of_recording(&recorded.recording);
+        Ok(summary.write_with(&rows, arguments.json, out)?)
+    })
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Tables of what an analysis has counted: as text for people, and as lines of JSON.
+
+mod graph;
+mod summary;
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+pub use graph::{Graph, Place};
+pub use summary::Summary;
+
+use crate::calls::{Analysis, GroupName, Label, Statistics};
+use crate::cli::report::{By, Sort, Table};
+use crate::symbolizer::Symbolizer;
+use crate::units::{Count, Time};
+
+/// A line of a table.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The function; `[other]` for all that there was no room for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// What called it: a function, `[unknown]`, or nothing that was recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller: Option<String>,
+    /// The name of the tasks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comm: Option<String>,
+    /// Calls that have returned.
+    pub calls: u64,
+    /// Their time from entry to return.
+    pub total_ns: u64,
+    /// The part of it in the functions themselves.
+    pub self_ns: u64,
+    /// Calls that are not in `self_ns`, as nothing is known.
+    pub self_unknown: u64,
+    /// Mean.
+    pub avg_ns: u64,
+    /// The shortest.
+    pub min_ns: u64,
+    /// Percentile.
+    pub p50_ns: u64,
+    /// Percentile.
+    pub p90_ns: u64,
+    /// Percentile.
+    pub p99_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+    /// Calls that are still open at the end.
+    pub open: u64,
+    /// The time so far of the one of them that took longest.
+    pub open_longest_ns: u64,
+    /// Calls whose return was not seen.
+    pub missed: u64,
+}
+
+impl Row {
+    fn new(statistics: &Statistics) -> Self {
+        Self {
+            function: None,
+            caller: None,
+            comm: None,
+            calls: statistics.calls,
+            total_ns: statistics.total,
+            self_ns: statistics.self_time,
+            self_unknown: statistics.self_unknown,
+            avg_ns: statistics.mean(),
+            min_ns: statistics.min,
+            p50_ns: statistics.quantile(0.5),
+            p90_ns: statistics.quantile(0.9),
+            p99_ns: statistics.quantile(0.99),
+            max_ns: statistics.max,
+            open: statistics.open,
+            open_longest_ns: statistics.open_longest,
+            missed: statistics.missed,
+        }
+    }
+
+    /// The number that a table is sorted by.
+    fn key(&self, sort: Sort) -> u64 {
+        match sort {
+            Sort::SelfTime => self.self_ns,
+            Sort::Total => self.total_ns,
+            Sort::Avg => self.avg_ns,
+            Sort::P50 => self.p50_ns,
+            Sort::P99 => self.p99_ns,
+            Sort::Max => self.max_ns,
+            Sort::Calls => self.calls,
+        }
+    }
+
+    /// The last column.
+    fn name(&self) -> String {
+        let name = self.function.as_ref().or(self.comm.as_ref());
+        let name = name.map_or("[other]", |name| name);
+        match &self.caller {
+            Some(caller) => format!("{name} <- {caller}"),
+            None => name.into(),
+        }
+    }
+}
+
+/// The name of what a node of a tree stands for.
+pub fn label_name(label: Label, analysis: &Analysis, symbolizer: &Symbolizer) -> String {
+    match label {
+        Label::Function(function) => symbolizer.name(function).into(),
+        Label::Comm(comm) => analysis.comm(comm),
+        Label::Unknown => "[unknown]".into(),
+        Label::Other => "[other]".into(),
+        Label::Root => "[none]".into(),
+    }
+}
+
+/// The lines of a table, and how many were left out.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    by: By,
+    rows: Vec<Row>,
+    left_out: usize,
+    has_times: bool,
+}
+
+impl Rows {
+    /// Of what was counted so far.
+    pub fn new(analysis: &Analysis, symbolizer: &Symbolizer, table: &Table) -> Self {
+        let groups = analysis.groups().iter().map(|(name, statistics)| {
+            let mut row = Row::new(statistics);
+            match *name {
+                GroupName::Function(function) => {
+                    row.function = Some(symbolizer.name(function).into())
+                }
+                GroupName::Call(caller, function) => {
+                    row.function = Some(symbolizer.name(function).into());
+                    row.caller = Some(label_name(caller, analysis, symbolizer));
+                }
+                GroupName::Comm(comm) => row.comm = Some(analysis.comm(comm)),
+                GroupName::Others => row.function = Some("[other]".into()),
+            }
+            row
+        });
+        let mut rows: Vec<Row> = groups.collect();
+        let has_times = rows.iter().any(|row| row.max_ns != 0 || row.open != 0);
+        let sort = match (table.sort, has_times) {
+            (Some(sort), _) => sort,
+            (None, true) => Sort::SelfTime,
+            (None, false) => Sort::Calls,
+        };
+        // (where that says nothing, by what does, and then by name: the same input gives the same lines)
+        rows.sort_by_cached_key(|row| {
+            let keys = [row.key(sort), row.total_ns, row.calls, row.open_longest_ns];
+            (keys.map(std::cmp::Reverse), row.name())
+        });
+        let limit = table.limit.unwrap_or(usize::MAX);
+        let left_out = rows.len().saturating_sub(limit);
+        rows.truncate(limit);
+        Self {
+            by: table.by,
+            rows,
+            left_out,
+            has_times,
+        }
+    }
+
+    /// The lines.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// Prints a table.
+    ///
+    /// # Errors
+    ///
+    /// What writing gives.
+    pub fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
+        let title = match self.by {
+            By::Function => "FUNCTION",
+            By::Caller => "FUNCTION <- CALLER",
+            By::Comm => "COMM",
+        };
+        if !self.has_times {
+            writeln!(out, "{:>9}  {title}", "CALLS")?;
+            for row in &self.rows {
+                writeln!(out, "{:>9}  {}", Count(row.calls), row.name())?;
+            }
+        } else {
+            writeln!(
+                out,
+                "{:>10} {:>10} {:>9} {:>10} {:>10} {:>10} {:>10}  {title}",
+                "SELF", "TOTAL", "CALLS", "AVG", "P50", "P99", "MAX"
+            )?;
+            for row in &self.rows {
+                row.write_times(out)?;
+            }
+        }
+        if self.left_out != 0 {
+            writeln!(out, "... and {} more", self.left_out)?;
+        }
+        Ok(())
+    }
+
+    /// Prints one object a line.
+    ///
+    /// # Errors
+    ///
+    /// What writing gives.
+    pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        for row in &self.rows {
+            serde_json::to_writer(&mut *out, row)?;
+            writeln!(out)?;
+        }
+        Ok(())
+    }
+}
+
+impl Row {
+    fn write_times(&self, out: &mut dyn Write) -> io::Result<()> {
+        // (nothing is known where no call has returned, or not of a single one)
+        let known = |ns, is_known| match is_known {
+            true => Time(ns).to_string(),
+            false => "-".to_owned(),
+        };
+        let has_returned = self.calls != 0;
+        let of_all = |ns| known(ns, has_returned);
+        writeln!(
+            out,
+            "{:>10} {:>10} {:>9} {:>10} {:>10} {:>10} {:>10}  {}",
+            known(self.self_ns, self.calls > self.self_unknown),
+            of_all(self.total_ns),
+            Count(self.calls),
+            of_all(self.avg_ns),
+            of_all(self.p50_ns),
+            of_all(self.p99_ns),
+            of_all(self.max_ns),
+            self.name()
+        )
+    }
+}

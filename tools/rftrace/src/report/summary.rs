@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Lines behind a table: of what it does not say.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::calls::{Analysis, Counts, NodeId};
+use crate::recording::Recording;
+use crate::report::{label_name, Rows};
+use crate::symbolizer::Symbolizer;
+use crate::units::Time;
+
+/// What there is to say of events as a whole.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Summary {
+    /// Events.
+    pub events: u64,
+    /// Time from the first to the last.
+    pub time_ns: u64,
+    /// Events that were lost, and are missing in the table.
+    pub lost: u64,
+    /// Calls whose own time is not known, for that reason, or as they began before.
+    pub self_unknown: u64,
+    /// Calls that are still open at the end.
+    pub open: u64,
+    /// The one of them that took longest so far: its function.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_longest: Option<String>,
+    /// And its time so far.
+    pub open_longest_ns: u64,
+    /// Calls whose return was not seen.
+    pub missed: u64,
+    /// Calls for whose ways there was no room.
+    pub without_room: u64,
+    /// Where the file is cut off, in bytes, if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut_at: Option<u64>,
+    /// It was broken off: nothing says how many events were lost at its end.
+    pub is_broken_off: bool,
+}
+
+impl Summary {
+    /// Of an analysis that is done.
+    pub fn new(analysis: &Analysis, counts: &Counts, symbolizer: &Symbolizer) -> Self {
+        let tree = analysis.tree();
+        let mut summary = Self {
+            events: counts.events,
+            time_ns: counts.last.saturating_sub(counts.first),
+            lost: counts.lost,
+            self_unknown: counts.self_unknown,
+            open: counts.open,
+            missed: counts.missed,
+            without_room: tree.node(NodeId::OTHER).calls,
+            ..Self::default()
+        };
+        let longest = analysis.open_longest();
+        if let Some((label, time)) = longest {
+            summary.open_longest = Some(label_name(label, analysis, symbolizer));
+            summary.open_longest_ns = time;
+        }
+        summary
+    }
+
+    /// Adds what the recording says of itself.
+    pub fn of_recording(mut self, recording: &Recording) -> Self {
+        self.cut_at = recording.cut_at();
+        match recording.end() {
+            // (that has those, too, that nothing says the place of)
+            Some(end) => self.lost = self.lost.max(end.lost()),
+            None => self.is_broken_off = true,
+        }
+        self
+    }
+
+    /// Prints what is worth a line.
+    ///
+    /// # Errors
+    ///
+    /// What writing gives.
+    pub fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut lines = Vec::new();
+        if self.lost != 0 {
+            lines.push(format!(
+                "{} events were lost: their calls are missing",
+                self.lost
+            ));
+        }
+        if self.self_unknown != 0 {
+            let why = match self.lost {
+                0 => "they began before the first event",
+                _ => "events were lost",
+            };
+            lines.push(format!(
+                "self time unknown for {} calls: {why}",
+                self.self_unknown
+            ));
+        }
+        if self.open != 0 {
+            let longest = match &self.open_longest {
+                Some(name) => format!(
+                    "; the longest: {name}, {} so far",
+                    Time(self.open_longest_ns)
+                ),
+                None => String::new(),
+            };
+            lines.push(format!(
+                "{} calls still open at the end{longest}",
+                self.open
+            ));
+        }
+        if self.missed != 0 {
+            lines.push(format!("{} calls whose return was not seen", self.missed));
+        }
+        if self.without_room != 0 {
+            lines.push(format!(
+                "{} calls in [other]: more ways led to functions than there is room for",
+                self.without_room
+            ));
+        }
+        if let Some(offset) = self.cut_at {
+            lines.push(format!("the file is cut off at byte {offset}"));
+        } else if self.is_broken_off {
+            lines.push("the recording was broken off: it has no end".into());
+        }
+        if !lines.is_empty() {
+            writeln!(out)?;
+        }
+        lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+    }
+
+    /// Prints it as an object, on a line.
+    ///
+    /// # Errors
+    ///
+    /// What writing gives.
+    pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        #[derive(Serialize)]
+        struct Line<'a> {
+            summary: &'a Summary,
+        }
+        serde_json::to_writer(&mut *out, &Line { summary: self })?;
+        writeln!(out)
+    }
+
+    /// Prints a table and what there is to say.
+    ///
+    /// # Errors
+    ///
+    /// What writing gives.
+    pub fn write_with(&self, rows: &Rows, is_json: bool, out: &mut dyn Write) -> io::Result<()> {
+        if is_json {
+            rows.write_json(out)?;
+            return self.write_json(out);
+        }
+        rows.write_text(out)?;
+        self.write_text(out)
+    }
+}
