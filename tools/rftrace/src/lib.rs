@@ -11,6 +11,7 @@ pub mod cli;
 pub mod closure;
 pub mod commands;
 pub mod doctor;
+pub mod inlined;
 pub mod kernel;
 pub mod live;
 pub mod reach;

@@ -75,7 +75,10 @@ impl RawFile {
     pub fn open(instance: &Instance, cpu: u32) -> Result<Self, Error> {
         let path = instance.file(format!("per_cpu/cpu{cpu}/raw"));
         let flags = OFlags::NONBLOCK.bits() as i32;
-        let opened = OpenOptions::new().read(true).custom_flags(flags).open(&path);
+        let opened = OpenOptions::new()
+            .read(true)
+            .custom_flags(flags)
+            .open(&path);
         Ok(Self {
             cpu,
             file: opened.map_err(|error| Error::Open(path, error))?,

@@ -134,9 +134,17 @@ impl Instance {
     /// [`Error::Open`] if they cannot be listed.
     pub fn cpus(&self) -> Result<Vec<u32>, Error> {
         let path = self.file("per_cpu");
-        let listed = fs::read_dir(&path).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
+        let listed =
+            fs::read_dir(&path).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
         let entries = listed.map_err(|error| Error::Open(path, error))?;
-        let number = |entry: &fs::DirEntry| entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok();
+        let number = |entry: &fs::DirEntry| {
+            entry
+                .file_name()
+                .to_str()?
+                .strip_prefix("cpu")?
+                .parse()
+                .ok()
+        };
         let mut cpus: Vec<u32> = entries.iter().filter_map(number).collect();
         cpus.sort_unstable();
         Ok(cpus)

@@ -69,7 +69,14 @@ impl Session {
         instance.write("buffer_size_kb", &plan.buffer_kb.to_string())?;
         let is_graph = plan.tracer == "function_graph";
         let options = [
-            (plan.args, if is_graph { "funcgraph-args" } else { "func-args" }),
+            (
+                plan.args,
+                if is_graph {
+                    "funcgraph-args"
+                } else {
+                    "func-args"
+                },
+            ),
             (plan.ret, "funcgraph-retval"),
         ];
         for (_, option) in options.iter().filter(|(is_on, _)| *is_on) {
@@ -101,7 +108,12 @@ impl Session {
 
     fn choose_tasks(&mut self, plan: &Plan) -> Result<(), Error> {
         let instance = &mut self.instance;
-        let mut pids: Vec<i32> = plan.selection.pids.iter().flat_map(|pid| threads(*pid)).collect();
+        let mut pids: Vec<i32> = plan
+            .selection
+            .pids
+            .iter()
+            .flat_map(|pid| threads(*pid))
+            .collect();
         if let (Some(child), false) = (&self.child, plan.all) {
             pids.push(child.pid());
         }
@@ -178,8 +190,14 @@ impl Session {
             return None;
         }
         let status = self.instance.read("status").unwrap_or_default();
-        let reason = status.lines().find_map(|line| line.strip_prefix("stopped: "));
-        Some(reason.unwrap_or("somebody wrote 0 to tracing_on").to_owned())
+        let reason = status
+            .lines()
+            .find_map(|line| line.strip_prefix("stopped: "));
+        Some(
+            reason
+                .unwrap_or("somebody wrote 0 to tracing_on")
+                .to_owned(),
+        )
     }
 
     /// Now, by the trace clock and others.
@@ -273,7 +291,9 @@ fn threads(pid: i32) -> Vec<i32> {
 
 /// `now ts: SECONDS.MICROSECONDS` of `stats`, in ns.
 fn now_of(stats: &str) -> Option<u64> {
-    let line = stats.lines().find_map(|line| line.strip_prefix("now ts: "))?;
+    let line = stats
+        .lines()
+        .find_map(|line| line.strip_prefix("now ts: "))?;
     let (seconds, us) = line.trim().split_once('.')?;
     let (seconds, us): (u64, u64) = (seconds.trim().parse().ok()?, us.parse().ok()?);
     Some(seconds * 1_000_000_000 + us * 1000)

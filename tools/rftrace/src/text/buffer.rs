@@ -54,7 +54,8 @@ impl Output for TextBuffer {
     fn room(&mut self) -> Result<&mut [u8; ROOM], fmt::Error> {
         self.reserve(ROOM);
         let room = self.room.get_mut(self.length..);
-        room.and_then(|room| room.first_chunk_mut()).ok_or(fmt::Error)
+        room.and_then(|room| room.first_chunk_mut())
+            .ok_or(fmt::Error)
     }
 
     fn advance(&mut self, length: usize) {

@@ -75,7 +75,9 @@ impl<E: Events> Joined<E> {
 
     fn push(&mut self, item: Item) {
         let event = &item.event;
-        let beside = event.has_extras.then(|| Box::new(self.events.beside().clone()));
+        let beside = event
+            .has_extras
+            .then(|| Box::new(self.events.beside().clone()));
         let entry = self.entries.remove(&item.cpu);
         if let Some(entry) = entry.and_then(|number| self.waiting(number)) {
             entry.is_known = true;
