@@ -102,6 +102,12 @@ pub enum Verb {
         rftrace record -l 'tcp_*' --duration 10s --max-size 1G\n  \
         rftrace record --overwrite 64M -a -n @noise --duration 1h")]
     Record(tracing::Record),
+    /// Count and time calls, and print a table of the functions
+    #[command(after_help = "Examples:\n  \
+        rftrace profile -l 'vfs_*' --duration 10s\n  \
+        rftrace profile -g path_openat -s p99 --limit 20 ls -lR /\n  \
+        rftrace profile -P 1234 --by caller -l '*lock*' --duration 5s --json")]
+    Profile(tracing::Profile),
     /// Print the calls of a recording
     #[command(after_help = "Examples:\n  \
         rftrace replay\n  \

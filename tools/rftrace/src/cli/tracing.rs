@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
+use super::report::Table;
 use super::selection::SelectionArgs;
 use super::{complete, Module};
 use crate::units::{Count, Size, Time};
@@ -107,6 +108,20 @@ pub struct Record {
     /// Say nothing while recording, and at the end
     #[arg(short = 'q', long)]
     pub quiet: bool,
+}
+
+/// Arguments of `profile`.
+#[derive(Args, Debug)]
+pub struct Profile {
+    /// The table.
+    #[command(flatten)]
+    pub table: Table,
+    /// Print one JSON object a line; the last one is the summary
+    #[arg(long)]
+    pub json: bool,
+    /// The way in which it is traced.
+    #[command(flatten)]
+    pub tracing: Tracing,
 }
 
 /// The way events look as text.

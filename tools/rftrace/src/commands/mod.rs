@@ -12,10 +12,12 @@ use crate::terminal::Output;
 
 mod doctor;
 mod exec;
+mod follow;
 mod graph;
 mod graph_recording;
 mod info;
 mod list;
+mod profile;
 mod record;
 mod recorded;
 mod replay;
@@ -36,6 +38,7 @@ pub fn run(cli: &Cli) -> Result<Exit> {
         Verb::Exec(exec) => match exec::run(exec)? {},
         Verb::Trace(trace) => trace::run(trace, &mut out)?,
         Verb::Record(record) => record::run(record)?,
+        Verb::Profile(profile) => profile::run(profile, &mut out)?,
         Verb::Replay(replay) => replay::run(replay, &mut out).map(|()| Exit::SUCCESS)?,
         Verb::Info(info) => info::run(info, &mut out).map(|()| Exit::SUCCESS)?,
         Verb::Become { command } => live::become_command(command),
@@ -56,6 +59,7 @@ fn is_paged(verb: &Verb) -> bool {
         | Verb::Exec(_)
         | Verb::Trace(_)
         | Verb::Record(_)
+        | Verb::Profile(_)
         | Verb::Info(_)
         | Verb::Become { .. } => false,
     }

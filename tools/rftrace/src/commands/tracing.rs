@@ -162,7 +162,21 @@ impl Hits {
     }
 }
 
-/// Says at the end what came of it.
+/// Says at the end what came of it, and of too many calls which functions made them.
+pub(super) fn finish(
+    end: &End,
+    events: u64,
+    reason: &Reason,
+    hits: &Hits,
+    symbolizer: &mut Symbolizer,
+) {
+    eprintln!("rftrace: {}", summary(end, events, reason));
+    if let Reason::Stopped(_) = reason {
+        eprintln!("rftrace: {}", hits.advice(symbolizer));
+    }
+}
+
+/// A text of what came of it.
 pub(super) fn summary(end: &End, events: u64, reason: &Reason) -> String {
     let mut text = format!("{events} events, ");
     let mut lost: Vec<(String, u64)> = Vec::new();

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! `rftrace profile`.
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::rc::Rc;
+
+use anyhow::Result;
+
+use super::follow::{follow, Follower};
+use super::tracing::{begin, finish, Begun, Hits};
+use crate::calls::{Analysis, Assembler, Limits};
+use crate::cli::tracing::Profile;
+use crate::exit::Exit;
+use crate::live::LiveEvents;
+use crate::report::{Rows, Summary};
+use crate::stream::Events;
+use crate::symbolizer::Symbolizer;
+use crate::terminal::Progress;
+use crate::units::Count;
+
+/// Counts calls until the end, and prints a table of the functions.
+pub(super) fn run(arguments: &Profile, out: &mut dyn Write) -> Result<Exit> {
+    let begun = begin(&arguments.tracing, None)?;
+    let Begun {
+        mut session,
+        symbols,
+        ..
+    } = begun;
+    let symbolizer = Rc::new(RefCell::new(Symbolizer::new(symbols)));
+    let analysis = Analysis::new(arguments.table.by.into(), false, Limits::default());
+    let mut counting = Counting {
+        events: LiveEvents::new(&session.instance)?,
+        calls: Assembler::new(analysis, symbolizer.clone()),
+        hits: Hits::default(),
+        progress: Progress::new(false),
+    };
+    let reason = follow(&arguments.tracing, &mut session, &mut counting)?;
+    counting.progress.finish();
+
+    let end = session.end()?;
+    let (events, _) = counting.events.counts();
+    let hits = counting.hits;
+    // (before the session: its files keep the instance)
+    drop(counting.events);
+    drop(session);
+    let (analysis, counts) = counting.calls.finish();
+    {
+        let symbolizer = symbolizer.borrow();
+        let rows = Rows::new(&analysis, &symbolizer, &arguments.table);
+        let summary = Summary::new(&analysis, &counts, &symbolizer);
+        summary.write_with(&rows, arguments.json, out)?;
+        out.flush()?;
+    }
+    finish(&end, events, &reason, &hits, &mut symbolizer.borrow_mut());
+    Ok(reason.exit())
+}
+
+struct Counting {
+    events: LiveEvents,
+    calls: Assembler<Analysis>,
+    hits: Hits,
+    progress: Progress,
+}
+
+impl Follower for Counting {
+    fn events(&mut self) -> &mut LiveEvents {
+        &mut self.events
+    }
+
+    fn pass(&mut self) -> Result<bool> {
+        let is_any = self.events.pass()?;
+        while let Some(item) = self.events.next()? {
+            self.hits.count(item.event.ip);
+            let extras = item
+                .event
+                .has_extras
+                .then(|| self.events.beside().extras.since);
+            self.calls
+                .add(&item, extras.flatten(), self.events.is_losing());
+        }
+        let (events, lost) = self.events.counts();
+        self.progress.update(format_args!(
+            "rftrace: {} events, {} lost",
+            Count(events),
+            Count(lost)
+        ));
+        Ok(is_any)
+    }
+}
