@@ -50,7 +50,7 @@ pub struct Tracing {
     #[arg(long)]
     pub ret: bool,
     /// With -g: hook only the functions that ROOT can reach, by the kernel's text, instead of all
-    #[arg(long)]
+    #[arg(long, requires = "roots", conflicts_with = "functions")]
     pub closure: bool,
     /// Trace all tasks, not only the command's
     #[arg(short = 'a', long)]

@@ -6,15 +6,18 @@ use std::fmt::Write as _;
 use std::fs;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{bail, Context, Result};
 use rustc_hash::FxHashMap;
 
 use crate::cli::tracing::Tracing;
+use crate::closure::closure;
 use crate::exit::{Exit, OrExit};
-use crate::kernel::{Symbol, Symbols};
+use crate::kernel::{Kernel, Symbol, Symbols};
 use crate::live::{Directory, Plan, Session};
 use crate::recording::End;
+use crate::stream::Globs;
 use crate::symbolizer::Symbolizer;
+use crate::why::Functions;
 
 /// Functions that are named when there were too many calls.
 const NAMED: usize = 5;
@@ -58,6 +61,9 @@ pub(super) struct Begun {
 pub(super) fn begin(tracing: &Tracing, buffer_kb: Option<u64>) -> Result<Begun> {
     let directory = super::directory(&tracing.module).or_exit(Exit::COULD_NOT_RUN)?;
     let mut plan = plan(tracing);
+    if tracing.closure {
+        plan.hooked = Some(closure_of(&plan.selection.roots).or_exit(Exit::COULD_NOT_RUN)?);
+    }
     if let Some(buffer_kb) = buffer_kb {
         plan.buffer_kb = buffer_kb;
     }
@@ -72,6 +78,37 @@ fn begin_with(directory: &Directory, plan: Plan) -> Result<Begun> {
         symbols: Symbols::of_text(&text)?,
         plan,
     })
+}
+
+/// The functions that `roots` can reach, by the text of the running kernel.
+fn closure_of(roots: &Globs) -> Result<Vec<String>> {
+    let functions = Functions::new(Kernel::running()?)?;
+    let words: Vec<&str> = roots.iter().collect();
+    let closure = closure(&functions, &words);
+    if let Some(root) = closure.missing.first() {
+        bail!("this kernel has no function {root}: rftrace why {root} tells more");
+    }
+    if let Some(root) = closure.not_traceable.first() {
+        bail!("ftrace cannot trace {root}: rftrace why {root} tells why");
+    }
+    let sites: usize = closure.indirect.iter().map(|(_, sites)| sites).sum();
+    let named = closure.indirect.iter().take(NAMED);
+    let named: Vec<String> = named
+        .map(|(name, sites)| format!("{name} ({sites})"))
+        .collect();
+    eprintln!(
+        "rftrace: hooks the {} functions that {} can reach; not what {sites} calls through pointers in {} functions \
+         lead to: {}{}",
+        closure.traceable,
+        words.join(", "),
+        closure.indirect.len(),
+        named.join(", "),
+        match closure.indirect.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            others => format!(" and {others} others"),
+        }
+    );
+    Ok(closure.functions)
 }
 
 fn plan(tracing: &Tracing) -> Plan {

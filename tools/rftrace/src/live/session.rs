@@ -145,7 +145,7 @@ impl Session {
         }
         let is_graph = plan.tracer == "function_graph";
         if let Some(hooked) = &plan.hooked {
-            instance.append("filter", &hooked.join("\n"))?;
+            instance.append("filter", &format!("{}\n", hooked.join("\n")))?;
         } else {
             for glob in selection.functions.iter() {
                 instance.append("filter", &format!("{glob}\n"))?;

@@ -195,6 +195,30 @@ mod tests {
         }
     }
 
+    /// docs/file-format.md ends with the bytes of a file.
+    #[test]
+    fn the_example_of_the_document_is_right() {
+        let document = include_str!("../../../../docs/file-format.md");
+        let (_, example) = document.split_once("## An example").unwrap();
+        let lines = example.lines().filter(|line| line.starts_with("    "));
+        let bytes: Vec<u8> = lines
+            .flat_map(str::split_whitespace)
+            .map(|byte| u8::from_str_radix(byte, 16).unwrap())
+            .collect();
+        let contents = b"{}";
+        let header = ChunkHeader {
+            kind: Kind::Settings as u16,
+            encoding: Encoding::Plain as u16,
+            cpu: 0,
+            stored: 2,
+            plain: 2,
+            crc: crc32fast::hash(contents),
+            events: 0,
+        };
+        let wanted = [&FILE_HEADER[..], &header.to_bytes(), contents].concat();
+        assert_eq!(bytes, wanted);
+    }
+
     #[test]
     fn the_file_header_has_the_version_and_its_own_length() {
         assert_eq!(FILE_HEADER[8..12], [1, 0, 16, 0]);
