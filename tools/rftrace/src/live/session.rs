@@ -5,7 +5,6 @@
 use std::ffi::OsString;
 use std::process::Child;
 
-use rustix::process::Pid;
 use rustix::time::{clock_gettime, ClockId, Timespec};
 
 use super::{Directory, Error, Instance, Waiting};
@@ -295,9 +294,8 @@ fn lossy(word: &OsString) -> String {
 
 /// All threads of a process; the number itself if it is none.
 fn threads(pid: i32) -> Vec<i32> {
-    let is_process = Pid::from_raw(pid).is_some();
-    let entries = is_process.then(|| std::fs::read_dir(format!("/proc/{pid}/task")));
-    let entries = entries.and_then(Result::ok).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let entries = entries.into_iter().flatten().flatten();
     let mut threads: Vec<i32> = entries
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .collect();
