@@ -69,18 +69,3 @@ impl Small for BufferPercent {
         context.instance.set_buffer_percent(parse_number(value)?)
     }
 }
-
-/// `free_buffer`: takes anything, and does its work when it is closed.
-pub(super) struct FreeBuffer;
-
-impl Small for FreeBuffer {
-    fn store(_context: &Context, _value: &[u8]) -> Result {
-        Ok(())
-    }
-
-    fn release(context: &Context) {
-        if context.instance.free_buffers().is_err() {
-            pr_warn!("free_buffer: no memory to shrink the buffers\n");
-        }
-    }
-}

@@ -29,9 +29,6 @@ pub(super) trait Small: Send + Sync + Unpin + 'static {
         Self::store(context, value)?;
         Ok(value.len())
     }
-
-    /// The file is closed.
-    fn release(_context: &Context) {}
 }
 
 /// The file of a [`Small`].
@@ -46,19 +43,11 @@ impl<T: Small> File for SmallFile<T> {
     }
 
     fn records(&self, context: &Arc<Context>) -> Once<T> {
-        Once {
-            context: context.clone(),
-            done: false,
-            _shows: PhantomData,
-        }
+        Once::new(context)
     }
 
     fn write_some(&self, context: &Context, data: &[u8]) -> Result<usize> {
         T::store_some(context, data)
-    }
-
-    fn release(&self, context: &Context) {
-        T::release(context);
     }
 }
 
@@ -67,6 +56,17 @@ pub(super) struct Once<T> {
     context: Arc<Context>,
     done: bool,
     _shows: PhantomData<T>,
+}
+
+impl<T> Once<T> {
+    /// Not read yet.
+    pub(super) fn new(context: &Arc<Context>) -> Self {
+        Self {
+            context: context.clone(),
+            done: false,
+            _shows: PhantomData,
+        }
+    }
 }
 
 impl<T: Small> Records for Once<T> {

@@ -2,14 +2,12 @@
 
 //! The table of files: every file, its mode, its help line and what handles it.
 
-use kernel::prelude::*;
-use kernel::sync::Arc;
-
 use super::control::{
     AvailableTracers, CurrentTracer, Errors, Readme, TimestampMode, TraceClock, TracingOn,
 };
 use super::cpumask::Cpumask;
 use super::events::{Enable, Format, HeaderEvent, HeaderPage};
+use super::free_buffer::FreeBuffer;
 use super::graph::{GraphFunctionList, GraphNotraceList, MaxDepth, Thresh};
 use super::lists::{
     AddressesFile, AvailableFile, EnabledFile, FilterList, ListFile, NotraceList, TotalInfo,
@@ -21,83 +19,21 @@ use super::pid::{NotTraced, PidFile, Traced};
 use super::pipe::PipeFile;
 use super::profile::{ProfileEnabled, ProfileFile};
 use super::raw::RawFile;
-use super::sizes::{BufferPercent, BufferSize, FreeBuffer, SubbufSize, TotalSize};
+use super::sizes::{BufferPercent, BufferSize, SubbufSize, TotalSize};
 use super::small::SmallFile;
 use super::snapshot::SnapshotFile;
+use super::spec::{spec, Spec, READ, WRITE, WRITE_ONLY};
 use super::status::{CpuStats, Status};
 use super::tasks::{SavedCmdlines, SavedCmdlinesSize, SavedTgids};
 use super::trace::TraceFile;
 use super::trace_pipe_raw::KernelPagesFile;
-use super::Context;
 use crate::engine::kernel_page::RecordType;
 use crate::engine::options::TraceOption;
-use crate::sys::debugfs::{Place, Tree};
-
-/// Puts a file into a directory of a tree.
-pub(super) type Make = fn(&mut Tree<Context>, Place, &CStr, u16, Arc<Context>) -> Result;
-
-/// A file of the directory.
-pub(super) struct Spec {
-    /// Its name; files below `options/` and `per_cpu/cpuN/` with that before it.
-    pub(super) name: &'static str,
-    /// tracefs's name for it, if another.
-    pub(super) alias: Option<&'static str>,
-    /// Permissions.
-    pub(super) mode: u16,
-    /// What `README` says of it.
-    pub(super) help: &'static str,
-    pub(super) make: Make,
-}
-
-const READ: u16 = 0o400;
-const WRITE: u16 = 0o600;
-const WRITE_ONLY: u16 = 0o200;
+use crate::sys::debugfs::Tree;
 
 pub(super) const PER_CPU: &str = "per_cpu/cpuN/";
 pub(super) const INSTANCES: &str = "instances/NAME";
 pub(super) const TRACE_STAT_FUNCTION: &str = "trace_stat/functionN";
-
-macro_rules! spec {
-    ($name:literal, $mode:ident, $file:ty, $help:expr) => {
-        spec!(@ $name, None, $mode, $file, $help)
-    };
-    ($name:literal = $alias:literal, $mode:ident, $file:ty, $help:expr) => {
-        spec!(@ $name, Some($alias), $mode, $file, $help)
-    };
-    ($name:literal, $mode:ident, stream $stream:ty, $help:expr) => {
-        Spec {
-            name: $name,
-            alias: None,
-            mode: $mode,
-            help: $help,
-            make: Tree::stream::<$stream>,
-        }
-    };
-    ($name:literal, option $option:ident, $help:expr) => {
-        spec!($name, WRITE, SmallFile<OptionFile<{ TraceOption::$option as usize }>>, $help)
-    };
-    ($name:literal, format $record:ident, $help:expr) => {
-        spec!($name, READ, SmallFile<Format<{ RecordType::$record as u16 }>>, $help)
-    };
-    ($name:literal, directory, $help:expr) => {
-        Spec {
-            name: $name,
-            alias: None,
-            mode: 0,
-            help: $help,
-            make: |_, _, _, _, _| Ok(()),
-        }
-    };
-    (@ $name:literal, $alias:expr, $mode:ident, $file:ty, $help:expr) => {
-        Spec {
-            name: $name,
-            alias: $alias,
-            mode: $mode,
-            help: $help,
-            make: Tree::file::<$file>,
-        }
-    };
-}
 
 /// Every file, in the order of `README`.
 pub(super) const TABLE: &[Spec] = &[
@@ -240,8 +176,8 @@ pub(super) const TABLE: &[Spec] = &[
     spec!(
         "free_buffer",
         WRITE_ONLY,
-        SmallFile<FreeBuffer>,
-        "closing it gives back the memory of the buffers"
+        FreeBuffer,
+        "closing it gives back the memory of the buffers, once nobody has it open; however who had it ended"
     ),
     spec!(
         "trace_clock",
@@ -312,7 +248,7 @@ pub(super) const TABLE: &[Spec] = &[
     spec!(
         "options/disable_on_free",
         option DisableOnFree,
-        "1: closing free_buffer also stops recording"
+        "1: closing free_buffer also stops recording, unhooks all functions, and ends the profile"
     ),
     spec!(
         "options/function-fork",

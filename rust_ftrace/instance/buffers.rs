@@ -62,7 +62,11 @@ impl Counted {
 
     pub(super) fn stats(&self) -> Stats {
         let Some(buffer) = &self.buffer else {
-            return Stats::default();
+            // (what a buffer that was taken away has counted)
+            return Stats {
+                counts: self.account.counts(Counts::default()),
+                ..Stats::default()
+            };
         };
         let (now, present) = buffer.counts();
         Stats {
@@ -73,15 +77,15 @@ impl Counted {
     }
 
     pub(super) fn clear(&mut self) {
-        if let Some(buffer) = &self.buffer {
-            self.account.clear(buffer.clear());
-        }
+        let buffer = self.buffer.as_ref();
+        let now = buffer.map_or(Counts::default(), |buffer| buffer.clear());
+        self.account.clear(now);
     }
 
-    /// Puts `new` in the place of the buffer, whose content goes; the old one, if any, may still be
+    /// Puts `new`, if any, in the place of the buffer, whose content goes; the old one, if any, may still be
     /// written to.
-    fn replace(&mut self, cpu: CpuId, new: Arc<Buffer>) -> Option<Old> {
-        let buffer = self.buffer.replace(new)?;
+    fn replace(&mut self, cpu: CpuId, new: Option<Arc<Buffer>>) -> Option<Old> {
+        let buffer = core::mem::replace(&mut self.buffer, new)?;
         buffer.close();
         let (end, _) = buffer.counts();
         self.account.replace(end);
@@ -340,6 +344,34 @@ impl Buffers {
         self.resize(None, 1, recorder)
     }
 
+    /// Takes all buffers away; those that are made next are of the smallest size. Nothing is hooked any more.
+    ///
+    /// The buffers that may still be written to are returned; see [`OldBuffers`].
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is not even memory for a list of them; nothing is changed then.
+    pub(crate) fn take_all(&mut self, recorder: &Recorder) -> Result<OldBuffers> {
+        let mut old = KVec::with_capacity(self.cpus.len(), GFP_KERNEL)?;
+        let size_kb = rounded(1, self.subbuf_kb);
+        self.made = false;
+        for cpu in cpu::possible() {
+            let Some(buffers) = self.of_mut(cpu) else {
+                continue;
+            };
+            buffers.size_kb = size_kb;
+            // SAFETY: The old ring lives on in `old` or with readers, and `OldBuffers` waits until nobody writes to it.
+            unsafe { recorder.set_ring(cpu, None) };
+            if let Some(taken) = buffers.live.replace(cpu, None) {
+                // Room was reserved.
+                let _ = old.push(taken, GFP_KERNEL);
+            }
+            // Who waits for a part of it looks anew.
+            buffers.waker.wake();
+        }
+        Ok(OldBuffers(old))
+    }
+
     /// Changes the size of all sub-buffers: the smallest power of two of pages that is not smaller.
     /// As for [`Buffers::resize`], the content of the buffers goes; snapshots go as a whole.
     ///
@@ -409,7 +441,7 @@ impl Buffers {
                 // SAFETY: As in `install`; the old ring lives on in `old` or with readers, and
                 // `OldBuffers` waits until nobody writes to it.
                 unsafe { recorder.set_ring(cpu, Some(buffer.ring())) };
-                if let Some(replaced) = buffers.live.replace(cpu, buffer) {
+                if let Some(replaced) = buffers.live.replace(cpu, Some(buffer)) {
                     // Room was reserved.
                     let _ = old.0.push(replaced, GFP_KERNEL);
                 }

@@ -8,6 +8,7 @@ mod clock;
 pub(crate) mod comms;
 mod counts;
 mod error_log;
+pub(crate) mod freeing;
 pub(crate) mod functions;
 pub(crate) mod graph;
 mod marks;
@@ -71,6 +72,8 @@ pub(crate) struct Control {
     /// What lists of tasks follow.
     forks: Forks<Recorder>,
     profile: ProfileHooks,
+    /// How many open files hold what is recorded: see [`freeing`].
+    holders: usize,
 }
 
 /// An instance.
@@ -138,6 +141,7 @@ impl Instance {
                 calls,
                 forks: Forks::new(),
                 profile: ProfileHooks::new(),
+                holders: 0,
             }),
             error_log <- new_mutex!(ErrorLog::new()),
             buffers <- new_mutex!(Buffers::new(&wakers)?),
@@ -173,10 +177,7 @@ impl Instance {
     /// Ends all tracing: the instance is being removed.
     pub(crate) fn stop(&self) {
         let mut control = self.control.lock();
-        control.tracer = Tracer::Nop;
-        let none = self.replace_probes(&mut control, KVVec::new());
-        let result = none.and_then(|_| self.rearm(&mut control));
-        if let Err(error) = result {
+        if let Err(error) = self.disarm(&mut control) {
             pr_warn!("an instance that is removed still traces: {error:?}\n");
         }
         if self.clock() != ClockKind::Local {
@@ -184,6 +185,14 @@ impl Instance {
             control.calls.forget();
         }
         self.machine.keep_calls(control.calls.take());
+    }
+
+    /// Unhooks all that tracer and commands have hooked.
+    fn disarm(&self, control: &mut Control) -> Result {
+        control.tracer = Tracer::Nop;
+        control.implicit = false;
+        let none = self.replace_probes(control, KVVec::new());
+        none.and_then(|_| self.rearm(control))
     }
 
     /// Who uses it.
@@ -431,21 +440,6 @@ impl Instance {
         self.exchange(&mut self.control.lock(), |buffers, recorder| {
             buffers.set_subbuf_kb(size_kb, recorder)
         })
-    }
-
-    /// Gives back the memory of all buffers but the least, and stops recording if
-    /// `options/disable_on_free` says so.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM` if there is no memory even for that.
-    pub(crate) fn free_buffers(&self) -> Result {
-        let mut control = self.control.lock();
-        if self.options().has(TraceOption::DisableOnFree) {
-            self.hook.handler().set_gate(Gate::Off, true);
-        }
-        self.free_profile(&control);
-        self.exchange(&mut control, Buffers::shrink)
     }
 
     /// Takes a snapshot of `cpu`, or all.

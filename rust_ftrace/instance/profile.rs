@@ -437,7 +437,7 @@ impl Instance {
         result
     }
 
-    fn end_profiling(&self, control: &mut Control) {
+    pub(super) fn end_profiling(&self, control: &mut Control) {
         control.profile.on = false;
         control.profile.clear();
         self.end_overruns(Watcher::Profile);

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `free_buffer`: takes anything, and has its effect when nobody has it open any more.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use super::no_events::Nothing;
+use super::small::Once;
+use super::Context;
+use crate::instance::freeing::Holder;
+use crate::sys::debugfs::{File, OpenMode};
+
+/// `free_buffer`.
+pub(super) struct FreeBuffer {
+    // (goes when the file is closed, by whomever)
+    _holder: Holder,
+}
+
+impl File for FreeBuffer {
+    type Context = Context;
+    type Records = Once<Nothing>;
+
+    fn open(context: &Arc<Context>, _mode: OpenMode) -> Result<Self> {
+        Ok(Self {
+            _holder: Holder::new(&context.instance),
+        })
+    }
+
+    fn records(&self, context: &Arc<Context>) -> Self::Records {
+        Once::new(context)
+    }
+
+    fn write(&self, _context: &Context, _data: &[u8]) -> Result {
+        Ok(())
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What becomes of a recording that nobody holds any more: `free_buffer`.
+//!
+//! A program that holds the file leaves nothing behind however it ends, as the kernel closes the file for it.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use super::buffers::Buffers;
+use super::{Control, Instance};
+use crate::engine::options::TraceOption;
+use crate::tracer::function::Gate;
+
+/// Somebody holds what is recorded, while this lives.
+pub(crate) struct Holder {
+    instance: Arc<Instance>,
+}
+
+impl Holder {
+    /// One more; waits for the end of what the last one before began.
+    pub(crate) fn new(instance: &Arc<Instance>) -> Self {
+        instance.control.lock().holders += 1;
+        Self {
+            instance: instance.clone(),
+        }
+    }
+}
+
+impl Drop for Holder {
+    /// May sleep, and is called with no lock held.
+    fn drop(&mut self) {
+        let instance = &self.instance;
+        let mut control = instance.control.lock();
+        control.holders = control.holders.saturating_sub(1);
+        // (with the lock held until all is done: who holds it next finds that done)
+        if control.holders == 0 {
+            match instance.options().has(TraceOption::DisableOnFree) {
+                true => instance.end_recording(&mut control),
+                false => instance.shrink_buffers(&mut control),
+            }
+        }
+    }
+}
+
+impl Instance {
+    /// Gives back the memory of all buffers but the least, of snapshots, and of a profile that has ended. What is
+    /// hooked goes on.
+    fn shrink_buffers(&self, control: &mut Control) {
+        self.free_profile(control);
+        self.buffers.lock().drop_spares();
+        if self.exchange(control, Buffers::shrink).is_err() {
+            pr_warn!("free_buffer: no memory to shrink the buffers\n");
+        }
+    }
+
+    /// Ends all recording: nothing is hooked any more, and all memory that it took is given back. Lists and other
+    /// settings stay, but for what is done when a function is called.
+    fn end_recording(&self, control: &mut Control) {
+        // (first: what follows may take a while)
+        self.hook.handler().set_gate(Gate::Off, true);
+        if let Err(error) = self.disarm(control) {
+            pr_warn!("free_buffer: functions are still hooked: {error:?}\n");
+        }
+        if control.profile.on {
+            self.end_profiling(control);
+        }
+        self.free_profile(control);
+        // (that it is to be done is all that can fail)
+        if self.follow_forks(control, false).is_ok() {
+            let options = self.options().with(TraceOption::FunctionFork, false);
+            self.store_options(control, options);
+        }
+        if self.exchange(control, Buffers::take_all).is_err() {
+            pr_warn!("free_buffer: no memory to free the buffers\n");
+        }
+        self.buffers.lock().drop_spares();
+        // Nothing will come any more, and they may want to end.
+        self.wake_readers();
+    }
+}
