@@ -143,6 +143,11 @@ impl CallGraph {
         self.nodes.get(&function)
     }
 
+    /// Functions return by it.
+    pub fn is_return(&self, function: u64) -> bool {
+        self.returns.contains(&function)
+    }
+
     /// Functions that have callers or callees.
     pub fn functions(&self) -> impl Iterator<Item = u64> + '_ {
         self.nodes.keys().copied()

@@ -14,6 +14,7 @@ pub mod commands;
 pub mod doctor;
 pub mod exit;
 pub mod function_names;
+pub mod inlined;
 pub mod kernel;
 pub mod launch;
 pub mod live;

@@ -2,11 +2,12 @@
 
 //! The reason why a function does not show up in a trace, by the kernel's symbols and text alone.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
 use serde::Serialize;
 
 use crate::call_graph::{CallGraph, Site};
+use crate::inlined::{containers, Container};
 use crate::kernel::{self, Kernel};
 use crate::reach::{Entry, Reach, Reachable};
 use crate::selection;
@@ -24,15 +25,12 @@ const COMMON: [&str; 6] = [
 /// Callers, or functions that another one may be a part of, that are named.
 const NAMED: usize = 4;
 
-/// Least share of a function's callees that tells who it is a part of.
-const LEAST_SHARE: f64 = 0.5;
-
 /// A function that another one seems to be a part of.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Part {
     /// Its name.
     pub name: String,
-    /// Share of what the other calls that is called here too, 0 to 1, what few call counting more.
+    /// Share of the other's code that is here too, 0 to 1.
     pub share: f64,
 }
 
@@ -168,7 +166,16 @@ impl Functions {
         let callers = self.names(sites);
         match self.reachable.reach(address) {
             Some(Reach::Never) => {
-                let (inlined_into, instead) = self.inlined(address);
+                let part = |container: &Container| Part {
+                    name: self.kernel.symbols.name(container.function),
+                    share: container.share,
+                };
+                let containers = containers(self, address);
+                let inlined_into: Vec<Part> = containers.iter().take(NAMED).map(part).collect();
+                let instead = match inlined_into.is_empty() {
+                    true => None,
+                    false => self.instead(address),
+                };
                 Answer::NeverEntered {
                     callers,
                     inlined_into,
@@ -218,71 +225,25 @@ impl Functions {
             .collect()
     }
 
-    /// Instructions that enter the function; 1 if none is known.
-    fn sites_of(&self, function: u64) -> f64 {
-        self.graph
-            .node(function)
-            .map_or(1, |node| node.callers.len().max(1)) as f64
-    }
-
-    /// Functions that the one at `address` seems to be a part of, most likely first, and what to trace in its
-    /// stead: that of its callees that the fewest call.
-    ///
-    /// A function is a part of those that call what it calls. That few call it counts more.
-    fn inlined(&self, address: u64) -> (Vec<Part>, Option<String>) {
+    /// What to trace instead of the function at `address`: that of its callees that the fewest call.
+    fn instead(&self, address: u64) -> Option<String> {
         let symbols = &self.kernel.symbols;
-        let Some(node) = self.graph.node(address) else {
-            return (Vec::new(), None);
-        };
         let says_something = |callee: &&u64| {
             let name = symbols.name(**callee);
             **callee != address && !COMMON.iter().any(|common| name.starts_with(common))
         };
-        let callees: Vec<u64> = node
-            .callees
-            .iter()
-            .filter(says_something)
-            .copied()
-            .collect();
-        let mut shares: BTreeMap<u64, f64> = BTreeMap::new();
-        let mut all = 0.0;
-        for callee in &callees {
-            let weight = 1.0 / self.sites_of(*callee);
-            all += weight;
-            let sites = self
-                .graph
-                .node(*callee)
-                .map_or(&[][..], |node| &node.callers);
-            let functions: BTreeSet<u64> = sites.iter().map(|site| site.function).collect();
-            for function in functions
-                .into_iter()
-                .filter(|function| *function != address)
-            {
-                *shares.entry(function).or_default() += weight;
-            }
-        }
-        let part = |(function, share): (u64, f64)| Part {
-            name: symbols.name(function),
-            share: share / all,
-        };
-        let mut parts: Vec<Part> = shares
-            .into_iter()
-            .map(part)
-            .filter(|part| part.share >= LEAST_SHARE)
-            .collect();
-        parts.sort_by(|one, other| other.share.total_cmp(&one.share));
-        parts.truncate(NAMED);
         let can_be_traced = |callee: &&u64| {
             self.traceable.contains(*callee)
                 && self.reachable.reach(**callee) == Some(Reach::Always)
         };
-        let rarest = callees
-            .iter()
+        let rarest = (self.graph.node(address)?.callees.iter())
+            .filter(says_something)
             .filter(can_be_traced)
-            .min_by(|one, other| self.sites_of(**one).total_cmp(&self.sites_of(**other)));
-        let instead = rarest
-            .filter(|_| !parts.is_empty())
-            .map(|callee| symbols.name(*callee));
-        (parts, instead)
+            .min_by_key(|callee| {
+                self.graph
+                    .node(**callee)
+                    .map_or(1, |node| node.callers.len())
+            })?;
+        Some(symbols.name(*rarest))
     }
 }

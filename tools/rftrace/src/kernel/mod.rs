@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 mod btf;
+mod debug_info;
 mod kallsyms;
 mod memory;
 mod prototype;
@@ -18,6 +19,7 @@ mod traceable;
 mod unpack;
 
 pub use btf::Btf;
+pub use debug_info::{DebugInformation, Inlined};
 pub use memory::Memory;
 pub use symbols::{Symbol, Symbols};
 pub use traceable::traceable;
@@ -153,6 +155,11 @@ impl Kernel {
             .read(address..address.checked_add(8)?)
             .ok()?;
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    /// Code at `addresses`.
+    pub fn code(&self, addresses: Range<u64>) -> Result<Vec<u8>, Error> {
+        self.memory()?.read(addresses)
     }
 
     /// All of its code that is there: its own, and its modules'.

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Functions that the compiler has made part of others, by a vmlinux's debug information (DWARF).
+//!
+//! It has hundreds of megabytes: units, one for each source file, are read and looked at one after the other.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use gimli::{
+    AttributeValue, DebugAbbrev, DebugAddr, DebugInfo, DebugLineStr, DebugRanges, DebugRngLists,
+    DebugStr, EndianSlice, LittleEndian, RangeLists, UnitHeader,
+};
+use object::read::elf::{FileHeader, SectionHeader};
+use object::{elf, Endianness, ReadCache};
+
+use super::Error;
+
+type Slice<'a> = EndianSlice<'a, LittleEndian>;
+
+/// Debug information of a kernel, in a file.
+#[derive(Debug)]
+pub struct DebugInformation {
+    path: PathBuf,
+    file: File,
+    /// Where its sections are: offset and length.
+    sections: HashMap<String, (u64, u64)>,
+    /// Where the kernel's text begins there.
+    text: u64,
+}
+
+/// A place where a function is part of another one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Inlined {
+    /// Name of the function, as the source has it.
+    pub name: String,
+    /// Where functions lie that were made of it in the same unit, if there are any.
+    pub own: Vec<u64>,
+    /// Where the function lies that it is part of.
+    pub into: u64,
+}
+
+/// A function of a unit: a declaration, or something that has code.
+#[derive(Default)]
+struct Subprogram<'a> {
+    name: Option<&'a [u8]>,
+    /// Offset of what it is made of.
+    origin: Option<usize>,
+    begin: Option<u64>,
+}
+
+/// Sections that all units share.
+struct Shared {
+    abbrev: Vec<u8>,
+    str: Vec<u8>,
+    line_str: Vec<u8>,
+    ranges: Vec<u8>,
+    rnglists: Vec<u8>,
+}
+
+/// What is inlined where, by index of the function that has it, and offset of what it is.
+type Places = Vec<(usize, usize)>;
+
+impl DebugInformation {
+    /// That of a file, if it has some.
+    pub fn of_file(path: &Path) -> Result<Option<Self>, Error> {
+        let failed = |error| Error::Read(path.to_owned(), error);
+        let malformed = |error| Error::Malformed(format!("{}: {error}", path.display()));
+        let file = File::open(path).map_err(failed)?;
+        let cache = ReadCache::new(file.try_clone().map_err(failed)?);
+        let Ok(header) = elf::FileHeader64::<Endianness>::parse(&cache) else {
+            return Ok(None);
+        };
+        let endian = header.endian().map_err(malformed)?;
+        let all = header.sections(endian, &cache).map_err(malformed)?;
+        let mut sections = HashMap::new();
+        let mut text = 0;
+        for section in all.iter() {
+            let name = all.section_name(endian, section).map_err(malformed)?;
+            let name = String::from_utf8_lossy(name).into_owned();
+            if name == ".text" {
+                text = section.sh_addr(endian);
+            }
+            let is_plain = section.sh_flags(endian) & u64::from(elf::SHF_COMPRESSED) == 0;
+            if let (Some(place), true) = (section.file_range(endian), is_plain) {
+                sections.insert(name, place);
+            }
+        }
+        Ok(sections.contains_key(".debug_info").then_some(Self {
+            path: path.to_owned(),
+            file,
+            sections,
+            text,
+        }))
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the kernel's text begins in it.
+    pub fn text(&self) -> u64 {
+        self.text
+    }
+
+    /// All places where functions whose names `is_wanted` takes are part of others.
+    pub fn inlined(&self, is_wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Inlined>, Error> {
+        let shared = Shared {
+            abbrev: self.section(".debug_abbrev")?,
+            str: self.section(".debug_str")?,
+            line_str: self.section(".debug_line_str")?,
+            ranges: self.section(".debug_ranges")?,
+            rnglists: self.section(".debug_rnglists")?,
+        };
+        let (begin, length) = *self.sections.get(".debug_info").unwrap_or(&(0, 0));
+        let mut found = Vec::new();
+        let mut at = 0;
+        while at < length {
+            // (the length does not count itself)
+            let first = self.read(begin + at, 4)?;
+            let rest = u32::from_le_bytes(first.try_into().unwrap_or_default());
+            if rest >= 0xffff_fff0 || at + 4 + u64::from(rest) > length {
+                return Err(self.malformed(at, "a unit of 64 bits, or none"));
+            }
+            let unit = self.read(begin + at, 4 + rest as usize)?;
+            look(&unit, &shared, is_wanted, &mut found)
+                .map_err(|error| self.malformed(at, &error.to_string()))?;
+            at += 4 + u64::from(rest);
+        }
+        Ok(found)
+    }
+
+    fn malformed(&self, at: u64, why: &str) -> Error {
+        let path = self.path.display();
+        Error::Malformed(format!("{path}: unit at {at:#x} of .debug_info: {why}"))
+    }
+
+    fn section(&self, name: &str) -> Result<Vec<u8>, Error> {
+        match self.sections.get(name) {
+            Some((offset, length)) => self.read(*offset, *length as usize),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>, Error> {
+        let failed = |error| Error::Read(self.path.clone(), error);
+        // (so that a file that lies takes no memory)
+        let size = self.file.metadata().map_err(failed)?.len();
+        if offset
+            .checked_add(length as u64)
+            .is_none_or(|end| end > size)
+        {
+            return Err(self.malformed(offset, "behind the end of the file"));
+        }
+        let mut bytes = vec![0; length];
+        self.file
+            .read_exact_at(&mut bytes, offset)
+            .map_err(failed)?;
+        Ok(bytes)
+    }
+}
+
+fn look(
+    unit: &[u8],
+    shared: &Shared,
+    is_wanted: &dyn Fn(&str) -> bool,
+    found: &mut Vec<Inlined>,
+) -> gimli::Result<()> {
+    let info = DebugInfo::new(unit, LittleEndian);
+    let Some(header) = info.units().next()? else {
+        return Ok(());
+    };
+    let (subprograms, offsets, places) = read(&header, shared)?;
+    // The function that something is made of, behind which nothing else is.
+    let origin = |offset: usize| {
+        let mut index = *offsets.get(&offset)?;
+        for _ in 0..4 {
+            match subprograms[index]
+                .origin
+                .and_then(|origin| offsets.get(&origin))
+            {
+                Some(origin) => index = *origin,
+                None => break,
+            }
+        }
+        Some(index)
+    };
+    let mut copies: HashMap<usize, Vec<u64>> = HashMap::new();
+    for (offset, index) in &offsets {
+        if let (Some(begin), Some(origin)) = (subprograms[*index].begin, origin(*offset)) {
+            copies.entry(origin).or_default().push(begin);
+        }
+    }
+    for (container, offset) in places {
+        let (Some(into), Some(function)) = (subprograms[container].begin, origin(offset)) else {
+            continue;
+        };
+        let name = subprograms[function].name.map(String::from_utf8_lossy);
+        let Some(name) = name.filter(|name| is_wanted(name)) else {
+            continue;
+        };
+        found.push(Inlined {
+            name: name.into_owned(),
+            own: copies.get(&function).cloned().unwrap_or_default(),
+            into,
+        });
+    }
+    Ok(())
+}
+
+/// Functions of a unit, with the offsets of what describes them, and what is inlined where.
+#[allow(clippy::type_complexity)]
+fn read<'a>(
+    header: &UnitHeader<Slice<'a>>,
+    shared: &'a Shared,
+) -> gimli::Result<(Vec<Subprogram<'a>>, HashMap<usize, usize>, Places)>
+where
+{
+    let abbrev = DebugAbbrev::new(&shared.abbrev, LittleEndian);
+    let abbreviations = header.abbreviations(&abbrev)?;
+    let ranges = RangeLists::new(
+        DebugRanges::new(&shared.ranges, LittleEndian),
+        DebugRngLists::new(&shared.rnglists, LittleEndian),
+    );
+    let strings = DebugStr::new(&shared.str, LittleEndian);
+    let line_strings = DebugLineStr::new(&shared.line_str, LittleEndian);
+    let addresses = DebugAddr::from(EndianSlice::new(&[], LittleEndian));
+    let (mut subprograms, mut offsets, mut places) = (Vec::new(), HashMap::new(), Vec::new());
+    // Functions that what is read lies in, each with its depth.
+    let mut around: Vec<(isize, usize)> = Vec::new();
+    let mut base = 0;
+    let mut entries = header.entries_raw(&abbreviations, None)?;
+    while !entries.is_empty() {
+        let (offset, depth) = (entries.next_offset().0, entries.next_depth());
+        let Some(abbreviation) = entries.read_abbreviation()? else {
+            continue;
+        };
+        around.truncate(around.partition_point(|(other, _)| *other < depth));
+        let tag = abbreviation.tag();
+        if ![
+            gimli::DW_TAG_compile_unit,
+            gimli::DW_TAG_subprogram,
+            gimli::DW_TAG_inlined_subroutine,
+        ]
+        .contains(&tag)
+        {
+            entries.skip_attributes(abbreviation.attributes())?;
+            continue;
+        }
+        let mut read = Subprogram::default();
+        for attribute in abbreviation.attributes() {
+            let attribute = entries.read_attribute(*attribute)?;
+            match (attribute.name(), attribute.value()) {
+                (gimli::DW_AT_name, AttributeValue::String(name)) => read.name = Some(name.slice()),
+                (gimli::DW_AT_name, AttributeValue::DebugStrRef(at)) => {
+                    read.name = Some(strings.get_str(at)?.slice());
+                }
+                (gimli::DW_AT_name, AttributeValue::DebugLineStrRef(at)) => {
+                    read.name = Some(line_strings.get_str(at)?.slice());
+                }
+                (
+                    gimli::DW_AT_abstract_origin | gimli::DW_AT_specification,
+                    AttributeValue::UnitRef(at),
+                ) => read.origin = Some(at.0),
+                (gimli::DW_AT_low_pc, AttributeValue::Addr(begin)) => read.begin = Some(begin),
+                // (what is split has its beginning first)
+                (gimli::DW_AT_ranges, AttributeValue::RangeListsRef(at))
+                    if tag == gimli::DW_TAG_subprogram =>
+                {
+                    let mut all = ranges.ranges(
+                        gimli::RangeListsOffset(at.0),
+                        header.encoding(),
+                        base,
+                        &addresses,
+                        gimli::DebugAddrBase(0),
+                    )?;
+                    read.begin = all.next()?.map(|range| range.begin);
+                }
+                _ => {}
+            }
+        }
+        match tag {
+            gimli::DW_TAG_compile_unit => base = read.begin.unwrap_or(0),
+            gimli::DW_TAG_subprogram => {
+                offsets.insert(offset, subprograms.len());
+                around.push((depth, subprograms.len()));
+                subprograms.push(read);
+            }
+            _ => {
+                if let (Some((_, container)), Some(origin)) = (around.last(), read.origin) {
+                    places.push((*container, origin));
+                }
+            }
+        }
+    }
+    Ok((subprograms, offsets, places))
+}
