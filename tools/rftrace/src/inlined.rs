@@ -102,7 +102,10 @@ pub fn containers(functions: &Functions, address: u64) -> Vec<Container> {
         .map(|(function, tokens)| (*function, tokens.len(), aligned(&own, tokens) / all))
         .collect();
     // (where a twin has more of it, the rest is no proof)
-    let best = others.iter().map(|(_, _, share)| *share).fold(0.0, f64::max);
+    let best = others
+        .iter()
+        .map(|(_, _, share)| *share)
+        .fold(0.0, f64::max);
     let mut found: Vec<Container> = others
         .into_iter()
         .filter(|(function, length, share)| is_wanted(function, *length, *share))
