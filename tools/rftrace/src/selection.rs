@@ -28,8 +28,9 @@ pub fn functions(symbols: &Symbols, word: &str) -> BTreeSet<u64> {
 
 /// Names of functions that may have been meant by `name`.
 pub fn nearest(symbols: &Symbols, name: &str) -> Vec<String> {
-    let code = symbols.all().iter().filter(|symbol| symbol.is_code);
-    function_names::nearest(name, code.map(|symbol| &*symbol.name))
+    let is_function = |symbol: &&Symbol| symbol.is_code && !symbol.is_mark();
+    let functions = symbols.all().iter().filter(is_function);
+    function_names::nearest(name, functions.map(|symbol| &*symbol.name))
 }
 
 #[cfg(test)]

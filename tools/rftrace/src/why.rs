@@ -2,15 +2,22 @@
 
 //! The reason why a function does not show up in a trace, by the kernel's symbols and text alone.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::OnceLock;
 
 use serde::Serialize;
 
+use crate::boot;
 use crate::call_graph::{CallGraph, Site};
 use crate::inlined::{containers, Container};
-use crate::kernel::{self, Kernel};
+use crate::kernel::{self, DebugInformation, Inlined, Kernel};
 use crate::reach::{Entry, Reach, Reachable};
 use crate::selection;
+
+/// A function's name as the source has it.
+fn stem(name: &str) -> &str {
+    name.split('.').next().unwrap_or(name)
+}
 
 /// Functions that every other one calls, or that stand for another one: they say nothing of who calls them.
 const COMMON: [&str; 6] = [
@@ -56,6 +63,8 @@ pub enum Answer {
         inlined_into: Vec<Part>,
         /// A function to trace in its stead.
         instead: Option<String>,
+        /// Code that ran at boot may have called it: that is gone, and the kernel's file is not there.
+        perhaps_at_boot: bool,
     },
     /// Only code that runs at boot enters it.
     AtBoot {
@@ -85,6 +94,18 @@ pub struct Why {
     /// The answer.
     #[serde(flatten)]
     pub answer: Answer,
+    /// Functions that it is a part of, by debug information; unknown without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part_of: Option<Vec<PartOf>>,
+}
+
+/// A function that another one is a part of for certain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PartOf {
+    /// Its name.
+    pub name: String,
+    /// Calls of the other that were in its place.
+    pub places: usize,
 }
 
 /// All that is known of a kernel's functions.
@@ -98,6 +119,24 @@ pub struct Functions {
     pub traceable: BTreeSet<u64>,
     /// Functions that can run at all.
     pub reachable: Reachable,
+    /// The same by the file of the kernel that runs, once that has been looked for.
+    file: OnceLock<Option<Box<Functions>>>,
+}
+
+/// The file of a kernel that runs, and by how much that was moved.
+#[derive(Clone, Copy)]
+struct File<'a> {
+    functions: &'a Functions,
+    moved: u64,
+}
+
+impl File<'_> {
+    /// The answer for a function that runs at boot only.
+    fn at_boot(&self, address: u64) -> Option<Answer> {
+        let address = address.wrapping_sub(self.moved);
+        (self.functions.reachable.reach(address)? == Reach::AtBoot)
+            .then(|| self.functions.answer(address))
+    }
 }
 
 impl Functions {
@@ -123,6 +162,7 @@ impl Functions {
             graph,
             traceable,
             reachable,
+            file: OnceLock::new(),
         })
     }
 
@@ -132,6 +172,7 @@ impl Functions {
             name: name.into(),
             address,
             answer,
+            part_of: None,
         };
         match self.kernel.symbols.places(name) {
             [] => vec![why(
@@ -145,6 +186,39 @@ impl Functions {
                 .map(|place| why(*place, self.answer(*place)))
                 .collect(),
         }
+    }
+
+    /// Adds what debug information says: into whom the functions were inlined that were asked for.
+    pub fn add_parts(
+        &self,
+        debug: &DebugInformation,
+        whys: &mut [Why],
+    ) -> Result<(), kernel::Error> {
+        let names: HashSet<&str> = whys.iter().map(|why| stem(&why.name)).collect();
+        let moved = self
+            .kernel
+            .text_begin()
+            .map_or(0, |begin| begin.wrapping_sub(debug.text()));
+        let all = debug.inlined(&|name| names.contains(name))?;
+        for why in whys.iter_mut() {
+            let place = why.address.wrapping_sub(moved);
+            let is_it = |inlined: &&Inlined| {
+                let is_own = why.address == 0 || inlined.own.contains(&place);
+                inlined.name == stem(&why.name) && is_own
+            };
+            let mut parts: BTreeMap<u64, usize> = BTreeMap::new();
+            for inlined in all.iter().filter(is_it) {
+                *parts.entry(inlined.into.wrapping_add(moved)).or_default() += 1;
+            }
+            // (a function that calls itself may be a part of itself)
+            parts.remove(&why.address);
+            let part = |(address, places)| PartOf {
+                name: self.kernel.symbols.name(address),
+                places,
+            };
+            why.part_of = Some(parts.into_iter().map(part).collect());
+        }
+        Ok(())
     }
 
     /// Functions that ftrace can trace, and that can never run.
@@ -166,6 +240,10 @@ impl Functions {
         let callers = self.names(sites);
         match self.reachable.reach(address) {
             Some(Reach::Never) => {
+                let file = self.file();
+                if let Some(answer) = file.and_then(|file| file.at_boot(address)) {
+                    return answer;
+                }
                 let part = |container: &Container| Part {
                     name: self.kernel.symbols.name(container.function),
                     share: container.share,
@@ -180,6 +258,7 @@ impl Functions {
                     callers,
                     inlined_into,
                     instead,
+                    perhaps_at_boot: self.kernel.is_running() && file.is_none(),
                 }
             }
             Some(Reach::AtBoot) => Answer::AtBoot { callers },
@@ -192,6 +271,20 @@ impl Functions {
                 is_certain: reach.is_some(),
             },
         }
+    }
+
+    /// What the file of the kernel that runs says, moved to where the kernel is.
+    fn file(&self) -> Option<File<'_>> {
+        let find = || boot::functions(&self.kernel).map(Box::new);
+        if !self.kernel.is_running() {
+            return None;
+        }
+        let functions = self.file.get_or_init(find).as_deref()?;
+        let moved = self
+            .kernel
+            .text_begin()?
+            .wrapping_sub(functions.kernel.text_begin()?);
+        Some(File { functions, moved })
     }
 
     /// The obstacle that keeps ftrace from a function.

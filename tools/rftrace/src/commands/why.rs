@@ -7,6 +7,7 @@ use std::io::Write;
 use anyhow::Result;
 
 use crate::cli;
+use crate::kernel::DebugInformation;
 use crate::why::{Answer, Functions, Why};
 
 /// Callers that are named; of the others there is only the number.
@@ -15,13 +16,20 @@ const NAMED: usize = 5;
 /// Prints what there is to say of each function.
 pub(super) fn run(arguments: &cli::Why, out: &mut dyn Write) -> Result<()> {
     let functions = Functions::new(super::kernel(&arguments.source)?)?;
-    for name in &arguments.names {
-        for why in functions.why(name) {
-            if arguments.json {
-                writeln!(out, "{}", serde_json::to_string(&why)?)?;
-            } else {
-                write_text(&why, out)?;
-            }
+    let names = arguments.names.iter();
+    let mut whys: Vec<Why> = names.flat_map(|name| functions.why(name)).collect();
+    let own = match &arguments.source.vmlinux {
+        Some(file) => DebugInformation::of_file(file)?,
+        None => None,
+    };
+    if let Some(debug) = own.or_else(|| DebugInformation::installed(&functions.kernel)) {
+        functions.add_parts(&debug, &mut whys)?;
+    }
+    for why in &whys {
+        if arguments.json {
+            writeln!(out, "{}", serde_json::to_string(why)?)?;
+        } else {
+            write_text(why, out)?;
         }
     }
     Ok(())
@@ -39,11 +47,28 @@ fn write_text(why: &Why, out: &mut dyn Write) -> Result<()> {
 }
 
 fn sentences(why: &Why) -> Vec<String> {
+    let mut said = answer(why);
+    if let Some(parts) = why.part_of.as_ref().filter(|parts| !parts.is_empty()) {
+        let places: usize = parts.iter().map(|part| part.places).sum();
+        let names: Vec<String> = parts.iter().map(|part| part.name.clone()).collect();
+        let calls = if places == 1 { "call" } else { "calls" };
+        said.push(format!(
+            "The compiler has put it in the place of {places} {calls}: into {}.",
+            some(&names)
+        ));
+    }
+    said
+}
+
+fn answer(why: &Why) -> Vec<String> {
     match &why.answer {
         Answer::Missing { nearest } => {
-            let mut said = vec![
-                "This kernel has no function of that name: it may be inlined everywhere.".into(),
-            ];
+            let no = "This kernel has no function of that name";
+            let mut said = vec![match &why.part_of {
+                Some(parts) if parts.is_empty() => format!("{no}, nor is one part of others."),
+                Some(_) => format!("{no}: it is part of others only."),
+                None => format!("{no}: it may be inlined everywhere."),
+            }];
             if !nearest.is_empty() {
                 said.push(format!("Near it: {}.", nearest.join(", ")));
             }
@@ -54,6 +79,7 @@ fn sentences(why: &Why) -> Vec<String> {
             callers,
             inlined_into,
             instead,
+            perhaps_at_boot,
         } => {
             let mut said = vec![match callers.is_empty() {
                 true => "Nothing can enter it: no code calls it, and no pointer leads to it.".into(),
@@ -62,15 +88,21 @@ fn sentences(why: &Why) -> Vec<String> {
                     some(callers)
                 ),
             }];
-            if !inlined_into.is_empty() {
-                let part = |part: &crate::why::Part| {
-                    format!("{} ({:.0} %)", part.name, part.share * 100.0)
-                };
-                let parts: Vec<String> = inlined_into.iter().map(part).collect();
-                said.push(format!(
-                    "By what they call, the compiler has put it into {}.",
-                    parts.join(", ")
-                ));
+            if *perhaps_at_boot {
+                said.push(
+                    "Code that ran at boot may have called it: that is gone, and there is no file of this kernel.".into(),
+                );
+            }
+            match &why.part_of {
+                Some(parts) if parts.is_empty() => said.push("It is part of no other function, either: nothing uses it.".into()),
+                Some(_) => {}
+                None if inlined_into.is_empty() => said.push(
+                    "It may be part of other functions, or nothing uses it: that takes the kernel's debug information to tell.".into(),
+                ),
+                None => {
+                    let parts: Vec<&str> = inlined_into.iter().map(|part| &*part.name).collect();
+                    said.push(format!("By their code, the compiler has put it into {}.", parts.join(", ")));
+                }
             }
             if let Some(instead) = instead {
                 said.push(format!("Trace {instead} instead, which it calls."));
@@ -106,7 +138,7 @@ fn sentences(why: &Why) -> Vec<String> {
                         .into(),
                 ),
             }
-            if *is_certain && *sites > 0 {
+            if *is_certain && *sites > 0 && why.part_of.is_none() {
                 said.push("Some callers may have it inlined: such calls cannot be seen.".into());
             }
             said

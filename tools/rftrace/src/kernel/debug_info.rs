@@ -16,7 +16,7 @@ use gimli::{
 use object::read::elf::{FileHeader, SectionHeader};
 use object::{elf, Endianness, ReadCache};
 
-use super::Error;
+use super::{build_id, Error, Kernel};
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
@@ -94,6 +94,31 @@ impl DebugInformation {
             sections,
             text,
         }))
+    }
+
+    /// That of `kernel`, if it is installed: where distributions put it, of the same build.
+    pub fn installed(kernel: &Kernel) -> Option<Self> {
+        let build_id = kernel.build_id()?;
+        let release = rustix::system::uname()
+            .release()
+            .to_string_lossy()
+            .into_owned();
+        let hex: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let places = [
+            format!(
+                "/usr/lib/debug/.build-id/{}/{}.debug",
+                hex.get(..2)?,
+                hex.get(2..)?
+            ),
+            format!("/usr/lib/debug/boot/vmlinux-{release}"),
+            format!("/usr/lib/debug/lib/modules/{release}/vmlinux"),
+            format!("/lib/modules/{release}/build/vmlinux"),
+        ];
+        places.iter().find_map(|place| {
+            let found = Self::of_file(Path::new(place)).ok()??;
+            let notes = found.section(".notes").ok()?;
+            (build_id::of_notes(&notes)? == build_id).then_some(found)
+        })
     }
 
     /// The file.

@@ -105,6 +105,16 @@ impl Memory {
     }
 }
 
+/// Bytes that an ELF file has up to the end of what is loaded of it; none if it is no such file.
+pub(super) fn loaded_bytes(path: &Path) -> Option<u64> {
+    let cache = ReadCache::new(File::open(path).ok()?);
+    let end = |segment: &Segment| {
+        let length = segment.addresses.end - segment.addresses.start;
+        segment.offset.checked_add(length)
+    };
+    segments(&cache).ok()?.iter().filter_map(end).max()
+}
+
 fn segments<'a>(file: impl ReadRef<'a>) -> Result<Vec<Segment>, Error> {
     let malformed = |error| Error::Malformed(format!("not an ELF file of 64 bits: {error}"));
     let header = elf::FileHeader64::<Endianness>::parse(file).map_err(malformed)?;

@@ -3,11 +3,14 @@
 //! A kernel to look at: the running one, or a file.
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 mod btf;
+mod build_id;
 mod debug_info;
 mod kallsyms;
 mod memory;
@@ -105,8 +108,15 @@ impl Kernel {
 
     /// The kernel of a file: a vmlinux, or a vmlinuz.
     pub fn of_file(path: &Path) -> Result<Self, Error> {
-        let file = std::fs::read(path).map_err(|error| Error::Read(path.to_owned(), error))?;
-        let vmlinux = unpack::vmlinuz(&file)?.unwrap_or(file);
+        let failed = |error| Error::Read(path.to_owned(), error);
+        let file = File::open(path).map_err(failed)?;
+        let mut bytes = Vec::new();
+        // (behind what is loaded a vmlinux may have hundreds of megabytes for debuggers)
+        let limit = memory::loaded_bytes(path).unwrap_or(u64::MAX);
+        file.take(limit)
+            .read_to_end(&mut bytes)
+            .map_err(failed)?;
+        let vmlinux = unpack::vmlinuz(&bytes)?.unwrap_or(bytes);
         let memory = Memory::of_vmlinux(vmlinux)?;
         let found = memory
             .parts()
@@ -155,6 +165,20 @@ impl Kernel {
             .read(address..address.checked_add(8)?)
             .ok()?;
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    /// Its build ID, if it has one.
+    pub fn build_id(&self) -> Option<Vec<u8>> {
+        let notes = match self.is_running {
+            true => std::fs::read("/sys/kernel/notes").ok()?,
+            false => self.between("__start_notes", "__stop_notes").ok()?.1,
+        };
+        build_id::of_notes(&notes)
+    }
+
+    /// Where its text begins.
+    pub fn text_begin(&self) -> Option<u64> {
+        self.symbols.place("_text")
     }
 
     /// Code at `addresses`.

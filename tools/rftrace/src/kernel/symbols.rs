@@ -32,7 +32,7 @@ impl Symbol {
     }
 
     /// Marks a place before a function, or a section, and is none of its own.
-    fn is_mark(&self) -> bool {
+    pub fn is_mark(&self) -> bool {
         self.name.starts_with("__pfx_") || self.name.starts_with("__cfi_")
     }
 }
