@@ -14,7 +14,7 @@ const PREFIX: &str = "rftrace.";
 /// An instance that this process made.
 ///
 /// While it exists a file is held whose last close, whoever ends the process and how, has the module disarm all of the
-/// instance's functions and free its buffers (`free_buffer`). An empty instance that is left over then is removed by
+/// instance's functions and free its buffers (`free_buffer`, with `options/disable_on_free`). An empty instance that is left over then is removed by
 /// the next one that is made.
 #[derive(Debug)]
 pub struct Instance {
@@ -43,6 +43,7 @@ impl Instance {
             hold: None,
             written: Vec::new(),
         };
+        instance.write("options/disable_on_free", "1")?;
         let hold = instance.file("free_buffer");
         let opened = OpenOptions::new().write(true).open(&hold);
         instance.hold = Some(opened.map_err(failed(&hold))?);
