@@ -19,6 +19,7 @@ use crate::sys::context::cycles;
 use crate::sys::fgraph::Numbers;
 use crate::sys::seq_reader::read_btf;
 use crate::sys::{symbols, tasks};
+use crate::tracer::cost;
 
 /// How far two calibrations may differ, in ns beyond their own errors, for the time stamp counter
 /// to be taken for what the `local` clock is made of.
@@ -142,6 +143,8 @@ pub(crate) struct Machine {
     #[pin]
     conversion: Mutex<Option<Calibration>>,
     addresses: Addresses,
+    /// What writing an event takes, in picoseconds; 0 until that is asked for.
+    writing_ps: AtomicU64,
     /// Hooks of calls whose instance was removed.
     #[pin]
     calls: Mutex<KVec<Calls>>,
@@ -163,6 +166,7 @@ impl Machine {
             local_is_counter: Self::look_at_clocks(),
             conversion <- new_mutex!(None),
             addresses: Addresses::look_up(),
+            writing_ps: AtomicU64::new(0),
             calls <- new_mutex!(KVec::new()),
             numbers <- new_mutex!(Numbers::new()),
             btf <- new_mutex!(None),
@@ -339,6 +343,24 @@ impl Machine {
     /// How many modules were loaded: after an event of the last one is seen, it is among them.
     pub(crate) fn modules_loaded(&self) -> u64 {
         self.modules_loaded.load(Ordering::Acquire)
+    }
+
+    /// Finds out what writing an event takes, if nobody has yet.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn find_writing_ps(&self) -> Result {
+        if self.writing_ps() == 0 {
+            let found = cost::writing_ps(&self.addresses.core_text)?;
+            self.writing_ps.store(found, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// What that was, in picoseconds; 0 if nobody has found out.
+    pub(crate) fn writing_ps(&self) -> u64 {
+        self.writing_ps.load(Ordering::Relaxed)
     }
 
     /// Hooks of calls: those of an instance that was removed, or new ones.

@@ -15,6 +15,7 @@
 pub mod account;
 pub mod beside;
 pub mod btf;
+pub mod budget;
 pub mod call_sites;
 pub mod clock;
 pub mod command;

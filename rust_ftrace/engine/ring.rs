@@ -81,12 +81,21 @@ pub unsafe trait Storage {
     /// Called by the writer, in any context.
     fn reached(&self) {}
 
+    /// A sub-buffer was opened, and has its first event; or events are dropped, at every [`DROPS`]th of them. The ring
+    /// was told of `hits` entries so far, written or not, at most `room` of them since the last time.
+    ///
+    /// Called by the writer, in any context.
+    fn counted(&self, _hits: u64, _room: u64) {}
+
     /// An event was not written because the ring is closed. Called by writers, of any CPU.
     fn missed(&self) {}
 
     /// An event of which [`Storage::missed`] was told was the return of a call. Called as that is.
     fn missed_return(&self) {}
 }
+
+/// How many events are dropped until [`Storage::counted`] is called: about as many as a sub-buffer has.
+pub const DROPS: u64 = 256;
 
 /// The call of a function, as the hook sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 //! The directories: what is in them says [`TABLE`].
 
+mod budget;
 mod control;
 mod cpumask;
 mod drain;

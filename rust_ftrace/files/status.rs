@@ -56,6 +56,7 @@ impl Small for Status {
             text.push_bytes(sys::kernel_release().to_bytes())?;
             writeln!(text, "\ntracer: {}", instance.tracer().name())?;
             writeln!(text, "tracing_on: {}", u8::from(instance.is_on()))?;
+            write_stopped(instance, text)?;
             write_clock(instance, text)?;
             for (name, count) in [("filter", filter), ("notrace", notrace)] {
                 match count {
@@ -120,6 +121,19 @@ fn write_too_deep(text: &mut Text, key: &str, count: u64) -> core::fmt::Result {
         0 => writeln!(text, "{key}: 0"),
         _ => writeln!(text, "{key}: {count} (at most: others' are among them)"),
     }
+}
+
+/// Writes why recording was switched off, if nobody did so.
+fn write_stopped(instance: &Instance, text: &mut Text) -> core::fmt::Result {
+    text.write_str("stopped: ")?;
+    match instance.stopped_by_budget() {
+        Some((excess, measured)) => {
+            text.write_str("budget: ")?;
+            excess.write(measured, text)?;
+        }
+        None => text.write_str("no")?,
+    }
+    text.write_str("\n")
 }
 
 /// Writes what events are stamped with, and what that is made of.

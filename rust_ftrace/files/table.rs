@@ -2,6 +2,7 @@
 
 //! The table of files: every file, its mode, its help line and what handles it.
 
+use super::budget::Budget;
 use super::control::{
     AvailableTracers, CurrentTracer, Errors, Readme, TimestampMode, TraceClock, TracingOn,
 };
@@ -129,6 +130,13 @@ pub(super) const TABLE: &[Spec] = &[
         WRITE,
         SmallFile<TracingOn>,
         "0 stops recording at once and leaves all else as it is, 1 goes on"
+    ),
+    spec!(
+        "budget",
+        WRITE,
+        SmallFile<Budget>,
+        "'calls N' a second, 'cpu N' percent of one CPU: who takes more is stopped as by tracing_on, and status says \
+         why; 0 for any"
     ),
     spec!(
         "current_tracer",

@@ -12,8 +12,7 @@ use crate::engine::slot::{Words, SLOT_BYTES};
 use crate::sys::cpu;
 use crate::sys::memory::{Room, SlotMemory};
 use crate::tracer::function::CpuRing;
-use crate::tracer::memory::RingMemory;
-use crate::tracer::waker::Waker;
+use crate::tracer::memory::{RingMemory, Told};
 
 /// Room for a copy of a sub-buffer.
 pub(crate) struct SubbufCopy(KVVec<Words>);
@@ -57,7 +56,7 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     /// A buffer of `size_kb` KiB in sub-buffers of `subbuf_kb` KiB for `cpu`, on its node, in the `room` for it. The
-    /// ring gets number `id`; readers are woken by `waker`.
+    /// ring gets number `id`, and tells `told`.
     ///
     /// # Errors
     ///
@@ -66,19 +65,16 @@ impl Buffer {
     pub(crate) fn new(
         cpu: CpuId,
         id: u32,
-        waker: Arc<Waker>,
+        told: Told,
         size_kb: usize,
         subbuf_kb: usize,
         discard: bool,
         room: &Room,
     ) -> Result<Arc<Self>> {
         let memory = SlotMemory::new(size_kb * 1024 / SLOT_BYTES, cpu::node_of(cpu), room)?;
-        let ring = CpuRing::new(
-            RingMemory::new(memory, waker),
-            subbuf_kb * 1024 / SLOT_BYTES,
-        )
-        .ok_or(EINVAL)?
-        .identified(id);
+        let ring = CpuRing::new(RingMemory::new(memory, told), subbuf_kb * 1024 / SLOT_BYTES)
+            .ok_or(EINVAL)?
+            .identified(id);
         ring.set_discard(discard);
         Arc::pin_init(
             try_pin_init!(Self {

@@ -17,7 +17,9 @@ use crate::engine::ring::{MAX_SLOTS, MAX_SUBBUF_SLOTS};
 use crate::engine::slot::SLOT_BYTES;
 use crate::sys::memory::Room;
 use crate::sys::{cpu, rcu};
+use crate::tracer::budget::Budget;
 use crate::tracer::function::{CpuRing, Recorder};
+use crate::tracer::memory::Told;
 use crate::tracer::waker::Waker;
 
 /// Size of each CPU's buffer unless said otherwise, in KiB; the same as tracefs's.
@@ -157,6 +159,7 @@ pub(crate) struct Buffers {
     discard: bool,
     /// Whether anything has needed buffers so far.
     made: bool,
+    budget: Arc<Budget>,
     /// By the number of the CPU.
     pub(super) cpus: KVec<PerCpuBuffers>,
 }
@@ -167,7 +170,7 @@ impl Buffers {
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    pub(crate) fn new(wakers: &Wakers) -> Result<Self> {
+    pub(crate) fn new(wakers: &Wakers, budget: &Arc<Budget>) -> Result<Self> {
         let mut cpus = KVec::with_capacity(nr_cpu_ids() as usize, GFP_KERNEL)?;
         for cpu in 0..nr_cpu_ids() {
             let none = PerCpuBuffers {
@@ -183,6 +186,7 @@ impl Buffers {
             has_said_subbuf: false,
             discard: false,
             made: false,
+            budget: budget.clone(),
             cpus,
         })
     }
@@ -242,9 +246,12 @@ impl Buffers {
     /// Makes a buffer such as `cpu` has, or is to have, in the room for it.
     pub(super) fn make_one(&self, cpu: CpuId, size_kb: usize, room: &Room) -> Result<Arc<Buffer>> {
         let buffers = self.cpus.get(cpu.as_u32() as usize).ok_or(EINVAL)?;
-        let waker = buffers.waker.clone();
+        let told = Told {
+            waker: buffers.waker.clone(),
+            budget: self.budget.clone(),
+        };
         let id = NEXT_RING.fetch_add(1, Ordering::Relaxed);
-        Buffer::new(cpu, id, waker, size_kb, self.subbuf_kb, self.discard, room)
+        Buffer::new(cpu, id, told, size_kb, self.subbuf_kb, self.discard, room)
     }
 
     /// Gives every CPU that is online a buffer, if it has none, and `recorder` its ring. None is on its way, neither

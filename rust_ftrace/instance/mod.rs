@@ -2,6 +2,7 @@
 
 //! An instance of the tracer: all of its state.
 
+mod budget;
 pub(crate) mod buffer;
 pub(crate) mod buffers;
 mod clock;
@@ -53,6 +54,7 @@ use crate::sys::text::Text;
 use crate::sys::unwind;
 use crate::sys::work::Work;
 use crate::tracer::beside::What;
+use crate::tracer::budget::Budget;
 use crate::tracer::commands::Commander;
 use crate::tracer::function::{Gate, Recorder};
 use crate::tracer::profile::Profiler;
@@ -97,6 +99,7 @@ pub(crate) struct Instance {
     commands: Hook<Commander<Server>>,
     #[pin]
     hook: Hook<Recorder>,
+    budget: Arc<Budget>,
     #[pin]
     buffers: Mutex<Buffers>,
     #[pin]
@@ -126,6 +129,7 @@ impl Instance {
     /// `ENOMEM` if there is no memory.
     pub(crate) fn new(machine: Arc<Machine>) -> Result<impl PinInit<Self, Error>> {
         let wakers = Wakers::new()?;
+        let budget = Arc::new(Budget::new(wakers.every()?)?, GFP_KERNEL)?;
         let calls = machine.reuse_calls();
         let new = try_pin_init!(Self {
             commands <- Hook::new(Commander::new()?),
@@ -144,7 +148,8 @@ impl Instance {
                 holders: 0,
             }),
             error_log <- new_mutex!(ErrorLog::new()),
-            buffers <- new_mutex!(Buffers::new(&wakers)?),
+            buffers <- new_mutex!(Buffers::new(&wakers, &budget)?),
+            budget,
             wakers <- new_mutex!(wakers),
             options: AtomicU64::new(Options::new().0),
             percent: AtomicU8::new(DEFAULT_PERCENT),
@@ -253,6 +258,7 @@ impl Instance {
 
     /// Hooks the functions that tracer, lists and commands say, and no others.
     fn rearm(&self, control: &mut Control) -> Result {
+        self.price(control);
         let is_graph = control.tracer == Tracer::FunctionGraph;
         if is_graph {
             self.arm_calls(control)?;
@@ -317,6 +323,9 @@ impl Instance {
     /// Switches recording on or off; what is hooked stays hooked. On return from switching it off,
     /// nothing is being recorded any more, and the counts agree.
     pub(crate) fn set_on(&self, on: bool) {
+        if on {
+            self.budget.restart();
+        }
         // (not with `control` held: it is to be done at once, whatever is being changed)
         self.hook.handler().set_gate(Gate::Off, !on);
         if !on {
@@ -386,6 +395,7 @@ impl Instance {
         let before = self.options();
         self.store_options(&mut control, before.with(option, on));
         self.set_graph(&control);
+        self.price(&control);
         let is_graph = control.tracer == Tracer::FunctionGraph;
         // (other hooks)
         let result = match option {
@@ -398,6 +408,7 @@ impl Instance {
         if result.is_err() {
             self.store_options(&mut control, before);
             self.set_graph(&control);
+            self.price(&control);
         }
         result
     }

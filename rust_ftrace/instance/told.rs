@@ -10,15 +10,19 @@ use kernel::prelude::*;
 use super::Instance;
 
 impl Instance {
-    /// `cpu` is going, and serves no irq_works any more: those that it was given are waited for.
-    pub(crate) fn going(&self, cpu: CpuId) {
-        self.waker(Some(cpu)).settle();
+    /// A CPU is going, and serves no irq_works any more: those that it was given are waited for.
+    pub(crate) fn going(&self, _cpu: CpuId) {
+        // (all wakers, that of this CPU too)
+        self.budget.settle();
         self.commands.handler().requests().settle();
     }
 
     /// Does what was asked for on `cpu` while it served no irq_works.
     pub(crate) fn hand_on(&self, cpu: CpuId) {
         self.waker(Some(cpu)).wake();
+        if self.budget.stopped().is_some() {
+            self.wake_readers();
+        }
         self.commands.handler().requests().hand_on();
     }
 

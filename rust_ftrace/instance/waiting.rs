@@ -52,6 +52,19 @@ impl Wakers {
         })
     }
 
+    /// Those of all CPUs.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(super) fn every(&self) -> Result<KVec<Arc<Waker>>> {
+        let mut every = KVec::with_capacity(self.cpus.len(), GFP_KERNEL)?;
+        for waker in &self.cpus {
+            every.push(waker.clone(), GFP_KERNEL)?;
+        }
+        Ok(every)
+    }
+
     /// The waker of `cpu`, or of all.
     pub(super) fn of(&self, cpu: Option<CpuId>) -> &Arc<Waker> {
         cpu.and_then(|cpu| self.cpus.get(cpu.as_u32() as usize))

@@ -6,45 +6,59 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use kernel::sync::Arc;
 
+use super::budget::Budget;
 use super::waker::Waker;
 use crate::engine::ring::{Slot, Storage};
+use crate::platform::Word;
 use crate::sys::context::{PreemptGuard, PreemptOff};
 use crate::sys::memory::SlotMemory;
 
 /// Slots, and who waits for events in them.
 pub(crate) struct RingMemory {
     slots: SlotMemory,
-    waker: Option<Arc<Waker>>,
+    told: Option<Told>,
+    /// Entries that the budget knows of.
+    counted: Word,
     /// Events that were not written because there are no slots.
     missed: AtomicU64,
     /// Those among them that were returns.
     missed_returns: AtomicU64,
 }
 
+/// Whom a ring tells of what is written to it.
+pub(crate) struct Told {
+    pub(crate) waker: Arc<Waker>,
+    pub(crate) budget: Arc<Budget>,
+}
+
 impl RingMemory {
     /// No slots.
     pub(crate) fn none() -> Self {
+        Self::alone(SlotMemory::none())
+    }
+
+    /// Slots that nobody is told of.
+    pub(crate) fn alone(slots: SlotMemory) -> Self {
         Self {
-            slots: SlotMemory::none(),
-            waker: None,
+            slots,
+            told: None,
+            counted: Word::new(0),
             missed: AtomicU64::new(0),
             missed_returns: AtomicU64::new(0),
         }
     }
 
-    /// Slots whose events `waker` tells of.
-    pub(crate) fn new(slots: SlotMemory, waker: Arc<Waker>) -> Self {
+    /// Slots whose events others are told of.
+    pub(crate) fn new(slots: SlotMemory, told: Told) -> Self {
         Self {
-            slots,
-            waker: Some(waker),
-            missed: AtomicU64::new(0),
-            missed_returns: AtomicU64::new(0),
+            told: Some(told),
+            ..Self::alone(slots)
         }
     }
 
     /// Tells those who wait for the next event that one was written.
     pub(crate) fn written(&self, token: PreemptOff<'_>) {
-        if let Some(waker) = &self.waker {
+        if let Some(Told { waker, .. }) = &self.told {
             waker.written(token);
         }
     }
@@ -67,9 +81,18 @@ unsafe impl Storage for RingMemory {
     }
 
     fn reached(&self) {
-        if let Some(waker) = &self.waker {
+        if let Some(Told { waker, .. }) = &self.told {
             // (a writer has it off already)
             waker.wake_soon(PreemptGuard::new().token());
+        }
+    }
+
+    fn counted(&self, hits: u64, room: u64) {
+        if let Some(Told { budget, .. }) = &self.told {
+            let calls = hits.saturating_sub(self.counted.load_relaxed());
+            self.counted.store_relaxed(hits);
+            // (as above)
+            budget.count(PreemptGuard::new().token(), calls, room);
         }
     }
 

@@ -3,8 +3,10 @@
 //! The tracers: what is hooked, and what is recorded.
 
 pub(crate) mod beside;
+pub(crate) mod budget;
 pub(crate) mod clock;
 pub(crate) mod commands;
+pub(crate) mod cost;
 pub(crate) mod function;
 pub(crate) mod graph;
 pub(crate) mod mark;

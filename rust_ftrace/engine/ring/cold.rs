@@ -3,7 +3,8 @@
 //! The way of events that need more than one slot, or a new sub-buffer, or were interrupted.
 
 use super::group::{Announced, Beside, Group, GROUP_ROOM};
-use super::{Call, Caller, Head, Outcome, Ring, Slot, Storage};
+use super::{Call, Caller, Head, Outcome, Ring, Slot, Storage, DROPS};
+use crate::engine::account::Counts;
 use crate::engine::beside::{StackSlots, ARGS_SLOTS};
 use crate::engine::mark::TEXT_BYTES;
 use crate::engine::slot::{ip_mask, is_text_address, Kind, Words, PARITY, TIME_BITS};
@@ -208,12 +209,12 @@ impl<S: Storage> Ring<S> {
                     Opening::Raced => continue,
                     Opening::Blocked(outcome) => {
                         match outcome {
-                            Outcome::Full => self.cold.dropped.local_add(1),
+                            Outcome::Full => self.drop_one(head),
                             _ => self.cold.overrun.local_add(1),
                         }
                         return Err(outcome);
                     }
-                    Opening::Ready(start, ours, reached) => {
+                    Opening::Ready(start, ours, reached, first_event) => {
                         let announced = Announced::new(&task, now, true, true);
                         let group = Group::new(self, start, announced, beside, event(now));
                         let won = self.take(head, start, &group);
@@ -226,6 +227,7 @@ impl<S: Storage> Ring<S> {
                             if reached {
                                 self.storage.reached();
                             }
+                            self.tell_count(first_event);
                             return Ok((at, now));
                         }
                     }
@@ -244,6 +246,38 @@ impl<S: Storage> Ring<S> {
                 return Ok((at, now));
             }
         }
+    }
+
+    /// Counts an event that is dropped as the ring is full, up to the boundary `head`.
+    fn drop_one(&self, head: Head) {
+        self.cold.dropped.local_add(1);
+        if self.cold.dropped.load_relaxed() % DROPS == 0 {
+            let last = (self.storage.slots()).get(head.slot().wrapping_sub(self.subbuf_slots()));
+            let first_event = last.map_or(0, |header| header.1.load_relaxed());
+            let written = first_event.wrapping_add(self.events_before(head));
+            self.tell_count(written);
+        }
+    }
+
+    /// Tells the storage how many entries were to be written so far, if `written` events were.
+    fn tell_count(&self, written: u64) {
+        let counts = Counts {
+            written,
+            read: 0,
+            overrun: self.overrun(),
+            dropped: self.dropped(),
+            marks: self.marks(),
+            returns: self.returns(),
+        };
+        // (those of the last sub-buffer, and what is dropped behind it)
+        let room = (self.subbuf_slots() as u64).wrapping_add(DROPS);
+        self.storage.counted(counts.hits(), room);
+    }
+
+    /// Events in the sub-buffer before the boundary `head`.
+    fn events_before(&self, head: Head) -> u64 {
+        let slots = (self.subbuf_slots() as u64).wrapping_sub(1);
+        slots.wrapping_sub(head.others())
     }
 
     /// Moves the head from `old` to behind `group`, which begins at `start`.
@@ -321,8 +355,7 @@ impl<S: Storage> Ring<S> {
                 false => Opening::Raced,
             };
         }
-        let events = (size as u64).wrapping_sub(1).wrapping_sub(head.others());
-        let first_event = last.1.load_relaxed().wrapping_add(events);
+        let first_event = last.1.load_relaxed().wrapping_add(self.events_before(head));
         let found = header.0.load_relaxed();
 
         let outer = self.cold.opening.load_relaxed();
@@ -348,7 +381,7 @@ impl<S: Storage> Ring<S> {
                 }
                 let reached = seq >= self.readers.awaited.load_relaxed();
                 let start = Head::compose(index.wrapping_add(1), 0, lap.0);
-                Opening::Ready(start, ours, reached)
+                Opening::Ready(start, ours, reached, first_event)
             }
             _ => Opening::Raced,
         };
@@ -414,9 +447,9 @@ fn has_unfinished(slots: &[Slot], parity: u64) -> bool {
 
 /// What [`Ring::open`] found.
 enum Opening {
-    /// The sub-buffer is ready; its first free slot, whether `opening` was set here, and whether
-    /// readers wait for it.
-    Ready(Head, bool, bool),
+    /// The sub-buffer is ready; its first free slot, whether `opening` was set here, whether readers wait for it, and
+    /// the index of its first event.
+    Ready(Head, bool, bool, u64),
     /// An interrupt moved the head.
     Raced,
     /// The next sub-buffer cannot be had now.

@@ -12,6 +12,7 @@ use crate::platform::preempt;
 mod account;
 mod beside;
 mod btf;
+mod budget;
 mod call_sites;
 mod call_trees;
 mod calls;

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! How many calls a second, and how much of a CPU, a tracing may take: what people write, and what is measured.
+//!
+//! Calls are counted when a sub-buffer is opened, so that it costs an event nothing. Each CPU has a [`Window`] of its
+//! own, from one opening to the first one that is [`WINDOW_NS`] later, and so an exact rate. The rate of all is the sum
+//! of the last ones. A CPU that has opened no sub-buffer since counts with no more than it can have made.
+
+use core::fmt::{self, Write};
+
+use super::filter::words;
+use super::parse::{parse_number, ParseError};
+use crate::platform::Word;
+
+/// Least length of a window, in ns: what is over sooner than that is judged by its mean over so long.
+pub const WINDOW_NS: u64 = 100_000_000;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Picoseconds in a second, a percent of which is the unit of [`Limits::cpu`].
+const SECOND_PS: u64 = 1_000_000_000_000;
+
+/// What is allowed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Calls a second, of all CPUs; 0 for any number.
+    pub calls: u64,
+    /// Time that recording takes, in percent of one CPU; 0 for any.
+    pub cpu: u64,
+}
+
+impl Limits {
+    /// Whether anything is forbidden.
+    pub const fn is_any(self) -> bool {
+        self.calls != 0 || self.cpu != 0
+    }
+
+    /// What is allowed after `text` was written: `calls N`, `cpu N`, or both, which leave what they do not name; `0`, or
+    /// nothing but white space, allows all.
+    ///
+    /// # Errors
+    ///
+    /// The byte of `text` at which a word is that means nothing here, and why.
+    pub fn edited(self, text: &[u8]) -> Result<Self, (usize, ParseError)> {
+        if text.is_empty() {
+            return Err((0, ParseError::Invalid));
+        }
+        // (where words end, and what follows it means nothing here)
+        if let Some(at) = text.iter().position(|byte| *byte == 0) {
+            return Err((at, ParseError::Invalid));
+        }
+        let mut new = self;
+        let mut rest = words(text);
+        let Some((at, first)) = rest.next() else {
+            return Ok(Self::default());
+        };
+        if first == b"0" {
+            return match rest.next() {
+                None => Ok(Self::default()),
+                Some((at, _)) => Err((at, ParseError::Invalid)),
+            };
+        }
+        let mut next = Some((at, first));
+        while let Some((at, name)) = next {
+            let limit = match name {
+                b"calls" => &mut new.calls,
+                b"cpu" => &mut new.cpu,
+                _ => return Err((at, ParseError::Invalid)),
+            };
+            let (at, number) = rest.next().ok_or((at, ParseError::Invalid))?;
+            *limit = parse_number(number).map_err(|error| (at, error))?;
+            next = rest.next();
+        }
+        Ok(new)
+    }
+
+    /// Which of them `measured` exceeds, if any.
+    pub fn exceeded(self, measured: Measured) -> Option<Excess> {
+        if self.calls != 0 && measured.calls > self.calls {
+            return Some(Excess::Calls(self.calls));
+        }
+        let is_over = self.cpu != 0 && measured.ps() > self.cpu.saturating_mul(SECOND_PS / 100);
+        is_over.then_some(Excess::Cpu(self.cpu))
+    }
+}
+
+/// What was measured, or rather estimated as for the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// Calls a second, of all CPUs.
+    pub calls: u64,
+    /// What recording one takes, in picoseconds.
+    pub cost_ps: u64,
+}
+
+impl Measured {
+    /// Picoseconds a second.
+    const fn ps(self) -> u64 {
+        self.calls.saturating_mul(self.cost_ps)
+    }
+
+    /// Percent of one CPU.
+    pub const fn percent(self) -> u64 {
+        self.ps() / (SECOND_PS / 100)
+    }
+
+    /// Writes it as `budget` shows it.
+    pub fn write(self, out: &mut impl Write) -> fmt::Result {
+        let Self { calls, cost_ps } = self;
+        let ns = cost_ps.div_ceil(1000);
+        write!(
+            out,
+            "{calls} calls/s, about {} % of a CPU at {ns} ns a call",
+            self.percent()
+        )
+    }
+}
+
+/// What is too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Excess {
+    /// Calls: so many a second are allowed.
+    Calls(u64),
+    /// Time: so many percent are allowed.
+    Cpu(u64),
+}
+
+impl Excess {
+    /// Writes why recording was stopped, as `status` shows it.
+    pub fn write(self, measured: Measured, out: &mut impl Write) -> fmt::Result {
+        match self {
+            Self::Calls(allowed) => write!(out, "{} calls/s, {allowed} allowed", measured.calls),
+            Self::Cpu(allowed) => {
+                measured.write(out)?;
+                write!(out, ", {allowed} % allowed")
+            }
+        }
+    }
+}
+
+/// The calls of one CPU. It alone counts them; its interrupts may come in between.
+pub struct Window {
+    /// Which setting of the budget it counts for. Another one begins anew.
+    session: Word,
+    /// When the window began, in ns.
+    began: Word,
+    /// Calls since then.
+    calls: Word,
+    /// When calls were counted last, in ns.
+    counted: Word,
+    /// Most calls that there can be from one count to the next.
+    room: Word,
+    /// Calls a second in the last window that has ended.
+    rate: Word,
+}
+
+impl Window {
+    /// Of no session: 0 is none.
+    pub fn new() -> Self {
+        Self {
+            session: Word::new(0),
+            began: Word::new(0),
+            calls: Word::new(0),
+            counted: Word::new(0),
+            room: Word::new(0),
+            rate: Word::new(0),
+        }
+    }
+
+    /// Counts `calls`, which were made since the last time, at `now`; there are never more than `room` of them. Returns
+    /// whether a window has ended, so that it is time to judge.
+    pub fn count(&self, session: u64, calls: u64, room: u64, now: u64) -> bool {
+        if self.session.load_relaxed() != session {
+            self.calls.store_relaxed(0);
+            self.rate.store_relaxed(0);
+            self.began.store_relaxed(now);
+            self.counted.store_relaxed(now);
+            self.room.store_relaxed(room);
+            self.session.store_release(session);
+            // (these were made before)
+            return false;
+        }
+        self.calls.local_add(calls);
+        self.counted.store_relaxed(now);
+        self.room.store_relaxed(room);
+        let began = self.began.load_relaxed();
+        // (an interrupt may have begun another one, later than `now`)
+        let elapsed = now.saturating_sub(began);
+        if elapsed < WINDOW_NS || !self.began.local_exchange(began, now) {
+            return false;
+        }
+        let calls = self.calls.load_relaxed();
+        self.calls.local_add(calls.wrapping_neg());
+        self.rate.store_relaxed(per_second(calls, elapsed));
+        true
+    }
+
+    /// Calls a second on this CPU, as far as is known at `now`, on whatever CPU.
+    pub fn rate(&self, session: u64, now: u64) -> u64 {
+        if self.session.load_acquire() != session {
+            return 0;
+        }
+        let rate = self.rate.load_relaxed();
+        match now.saturating_sub(self.counted.load_relaxed()) {
+            0 => rate,
+            since => rate.min(per_second(self.room.load_relaxed(), since)),
+        }
+    }
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Calls a second, if there were so many in `ns`, which is not 0.
+fn per_second(calls: u64, ns: u64) -> u64 {
+    match calls.checked_mul(SECOND_NS) {
+        Some(scaled) => scaled.checked_div(ns).unwrap_or(u64::MAX),
+        // (more than 2^34 calls)
+        None => calls
+            .checked_div(ns)
+            .unwrap_or(u64::MAX)
+            .saturating_mul(SECOND_NS),
+    }
+}
+
+/// Instructions that `make bench` counts for what a call costs, beyond the call itself, in hundredths.
+mod instructions {
+    /// Writing an event, as [`Recorded::cost_ps`] is given the time of.
+    pub(super) const WRITING: u64 = 8800;
+    /// `function`.
+    pub(super) const FUNCTION: u64 = 9700;
+    /// The same with arguments.
+    pub(super) const ARGS: u64 = 38910;
+    /// The same with a stack.
+    pub(super) const STACK: u64 = 177_000;
+    /// `function_graph`.
+    pub(super) const GRAPH: u64 = 75800;
+}
+
+/// Of what there is to be recorded of each call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Its return, too.
+    pub graph: bool,
+    /// Its arguments.
+    pub args: bool,
+    /// Its stack.
+    pub stack: bool,
+}
+
+impl Recorded {
+    /// What recording a call takes, in picoseconds, where writing an event takes `writing_ps`: an estimate, by the
+    /// instructions that the one and the other take.
+    pub const fn cost_ps(self, writing_ps: u64) -> u64 {
+        use instructions::{ARGS, FUNCTION, GRAPH, STACK, WRITING};
+        let mut cost = match self.graph {
+            true => GRAPH,
+            false => FUNCTION,
+        };
+        if self.args {
+            cost += ARGS - FUNCTION;
+        }
+        if self.stack {
+            cost += STACK - FUNCTION;
+        }
+        writing_ps.saturating_mul(cost) / WRITING
+    }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The budget of an instance: how it is set, and what a call costs.
+
+use kernel::prelude::*;
+
+use super::{Control, Instance};
+use crate::engine::budget::{Excess, Limits, Measured, Recorded};
+use crate::engine::options::TraceOption;
+use crate::engine::parse::ParseError;
+use crate::tracer::Tracer;
+
+impl Instance {
+    /// Changes the budget by what was written to its file, and forgets why recording was stopped.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is changed then.
+    ///
+    /// - `EINVAL` if a word is wrong, `ERANGE` if a number is too large; the error log says which.
+    /// - `ENOMEM` if there is no memory to find out what a call costs.
+    pub(crate) fn edit_budget(&self, text: &[u8]) -> Result {
+        let control = self.control.lock();
+        let limits = self.budget.limits().edited(text).map_err(|(at, error)| {
+            let reason = match error {
+                ParseError::Invalid => "Neither 'calls N' nor 'cpu N', nor 0",
+                ParseError::Range => "Too large a number",
+            };
+            self.error_log.lock().add("budget", reason, text, at);
+            Error::from(error)
+        })?;
+        if limits.is_any() {
+            self.machine.find_writing_ps()?;
+        }
+        self.price(&control);
+        // SAFETY: The recorder is this instance's, as the rings are: who writes to them does so by its hook, which goes
+        // with it, or by a file that is open.
+        unsafe { self.budget.set_limits(limits, self.hook.handler()) };
+        Ok(())
+    }
+
+    /// What is allowed, and what was found when it was looked last.
+    pub(crate) fn budget(&self) -> (Limits, Option<Measured>) {
+        (self.budget.limits(), self.budget.measured())
+    }
+
+    /// Why the budget has stopped recording, if it has.
+    pub(crate) fn stopped_by_budget(&self) -> Option<(Excess, Measured)> {
+        self.budget.stopped()
+    }
+
+    /// Says what recording a call costs, as tracer and options are, if that is known.
+    pub(super) fn price(&self, control: &Control) {
+        let options = self.options();
+        let recorded = Recorded {
+            graph: control.tracer == Tracer::FunctionGraph,
+            args: options.has(TraceOption::FuncArgs),
+            stack: options.has(TraceOption::FuncStackTrace),
+        };
+        let cost_ps = recorded.cost_ps(self.machine.writing_ps());
+        self.budget.set_cost(cost_ps);
+    }
+}

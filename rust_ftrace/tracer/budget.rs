@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A budget of calls a second and of time: who exceeds it switches recording off, from the hook.
+//!
+//! See [`engine::budget`](crate::engine::budget) for what is counted. Limits may change at any time: with each setting a
+//! *session* begins, and what was counted in another is of no interest any more. Session 0 has no limits.
+
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use kernel::alloc::AllocError;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use super::function::{Gate, Recorder};
+use super::waker::Waker;
+use crate::engine::budget::{Excess, Limits, Measured, Window};
+use crate::sys::context::PreemptOff;
+use crate::sys::percpu::PerCpu;
+use crate::sys::{clock, cpu, irq_work};
+
+/// Why recording was stopped. Values of [`Budget::stopped`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+enum Stopped {
+    /// It was not, by the budget.
+    No,
+    /// There were too many calls.
+    Calls,
+    /// They took too long.
+    Cpu,
+}
+
+/// Numbers that belong together, more or less: hooks write them, one after the other.
+struct Numbers {
+    calls: AtomicU64,
+    cost_ps: AtomicU64,
+}
+
+impl Numbers {
+    const fn new() -> Self {
+        Self {
+            calls: AtomicU64::new(0),
+            cost_ps: AtomicU64::new(0),
+        }
+    }
+
+    fn store(&self, measured: Measured) {
+        self.calls.store(measured.calls, Ordering::Relaxed);
+        self.cost_ps.store(measured.cost_ps, Ordering::Relaxed);
+    }
+
+    fn load(&self) -> Measured {
+        Measured {
+            calls: self.calls.load(Ordering::Relaxed),
+            cost_ps: self.cost_ps.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The budget of an instance.
+///
+/// # Invariants
+///
+/// `recorder` is null, or valid as long as anybody writes to the rings that tell this.
+pub(crate) struct Budget {
+    recorder: AtomicPtr<Recorder>,
+    /// Those of all CPUs.
+    wakers: KVec<Arc<Waker>>,
+    session: AtomicU64,
+    last_session: AtomicU64,
+    limits: [AtomicU64; 2],
+    /// What recording a call takes, in picoseconds.
+    cost_ps: AtomicU64,
+    windows: PerCpu<Window>,
+    /// Session that `measured` is of.
+    measured_in: AtomicU64,
+    measured: Numbers,
+    /// A [`Stopped`], stored after `excess`.
+    stopped: AtomicU64,
+    excess: Numbers,
+    allowed: AtomicU64,
+}
+
+impl Budget {
+    /// No limits. Who waits for one of `wakers` is woken when recording is stopped.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub(crate) fn new(wakers: KVec<Arc<Waker>>) -> Result<Self, AllocError> {
+        // INVARIANT: Null.
+        Ok(Self {
+            recorder: AtomicPtr::new(core::ptr::null_mut()),
+            wakers,
+            session: AtomicU64::new(0),
+            last_session: AtomicU64::new(0),
+            limits: [const { AtomicU64::new(0) }; 2],
+            cost_ps: AtomicU64::new(0),
+            windows: PerCpu::new(|_| Window::new())?,
+            measured_in: AtomicU64::new(0),
+            measured: Numbers::new(),
+            stopped: AtomicU64::new(Stopped::No as u64),
+            excess: Numbers::new(),
+            allowed: AtomicU64::new(0),
+        })
+    }
+
+    /// What is allowed.
+    pub(crate) fn limits(&self) -> Limits {
+        let [calls, cpu] = &self.limits;
+        Limits {
+            calls: calls.load(Ordering::Relaxed),
+            cpu: cpu.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Allows that much to `recorder`, from now on. Callers exclude each other.
+    ///
+    /// # Safety
+    ///
+    /// The recorder is valid as long as anybody writes to the rings that tell this.
+    pub(crate) unsafe fn set_limits(&self, limits: Limits, recorder: &Recorder) {
+        let recorder: *const Recorder = recorder;
+        // INVARIANT: The caller promises it.
+        self.recorder.store(recorder.cast_mut(), Ordering::Release);
+        let [calls, cpu] = &self.limits;
+        calls.store(limits.calls, Ordering::Relaxed);
+        cpu.store(limits.cpu, Ordering::Relaxed);
+        self.begin(limits.is_any());
+    }
+
+    /// Begins to count anew, and forgets why recording was stopped.
+    pub(crate) fn restart(&self) {
+        self.begin(self.limits().is_any());
+    }
+
+    fn begin(&self, is_any: bool) {
+        let session = match is_any {
+            true => self
+                .last_session
+                .fetch_add(1, Ordering::Relaxed)
+                .wrapping_add(1),
+            false => 0,
+        };
+        self.session.store(session, Ordering::Release);
+        self.stopped.store(Stopped::No as u64, Ordering::Release);
+    }
+
+    /// Says what recording a call takes, in picoseconds.
+    pub(crate) fn set_cost(&self, cost_ps: u64) {
+        self.cost_ps.store(cost_ps, Ordering::Relaxed);
+    }
+
+    /// What was found when it was looked last, if it was.
+    pub(crate) fn measured(&self) -> Option<Measured> {
+        let session = self.session.load(Ordering::Relaxed);
+        let is_known = session != 0 && self.measured_in.load(Ordering::Acquire) == session;
+        is_known.then(|| self.measured.load())
+    }
+
+    /// Why recording was stopped by this, if it was.
+    pub(crate) fn stopped(&self) -> Option<(Excess, Measured)> {
+        let stopped = self.stopped.load(Ordering::Acquire);
+        let allowed = self.allowed.load(Ordering::Relaxed);
+        let excess = match stopped {
+            stopped if stopped == Stopped::Calls as u64 => Excess::Calls(allowed),
+            stopped if stopped == Stopped::Cpu as u64 => Excess::Cpu(allowed),
+            _ => return None,
+        };
+        Some((excess, self.excess.load()))
+    }
+
+    /// Counts calls on this CPU, at most `room` at a time, and stops recording if there are too many. To be called by
+    /// writers, in any context.
+    pub(crate) fn count(&self, token: PreemptOff<'_>, calls: u64, room: u64) {
+        let session = self.session.load(Ordering::Acquire);
+        if session == 0 {
+            return;
+        }
+        let now = clock::local_ns();
+        if !(self.windows.this(token)).count(session, calls, room, now) {
+            return;
+        }
+        let rates = cpu::possible().map(|cpu| self.windows.get(cpu).rate(session, now));
+        let measured = Measured {
+            calls: rates.fold(0, u64::saturating_add),
+            cost_ps: self.cost_ps.load(Ordering::Relaxed),
+        };
+        self.measured.store(measured);
+        self.measured_in.store(session, Ordering::Release);
+        if let Some(excess) = self.limits().exceeded(measured) {
+            self.stop(token, excess, measured);
+        }
+    }
+
+    /// Waits until nobody is being woken who was to be woken soon.
+    pub(crate) fn settle(&self) {
+        for waker in &self.wakers {
+            waker.settle();
+        }
+    }
+
+    fn stop(&self, token: PreemptOff<'_>, excess: Excess, measured: Measured) {
+        // SAFETY: By the type's invariant, as the caller is a writer.
+        let Some(recorder) = (unsafe { self.recorder.load(Ordering::Acquire).as_ref() }) else {
+            return;
+        };
+        if !recorder.change_gate(Gate::Off, true) {
+            // Somebody else was faster.
+            return;
+        }
+        let (stopped, allowed) = match excess {
+            Excess::Calls(allowed) => (Stopped::Calls, allowed),
+            Excess::Cpu(allowed) => (Stopped::Cpu, allowed),
+        };
+        self.excess.store(measured);
+        self.allowed.store(allowed, Ordering::Relaxed);
+        self.stopped.store(stopped as u64, Ordering::Release);
+        // Nothing will come any more, and they may want to end.
+        irq_work::unless_gone(token, || {
+            for waker in &self.wakers {
+                waker.wake_soon(token);
+            }
+        });
+    }
+}
