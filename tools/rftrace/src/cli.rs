@@ -120,7 +120,7 @@ pub enum Verb {
         rftrace info open.data --json")]
     Info(tracing::Info),
     /// Wait to be let run, and become the command
-    #[command(name = "__exec", hide = true)]
+    #[command(name = crate::live::WAIT_VERB, hide = true)]
     Become {
         /// The command
         #[arg(trailing_var_arg = true)]

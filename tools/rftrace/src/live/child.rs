@@ -11,8 +11,9 @@ use rustix::process::{kill_process, waitpid, Pid, Signal, WaitOptions};
 
 use crate::exit::Exit;
 
-/// The hidden verb that has a process of ours wait, and become the command then.
-pub const WAIT_VERB: &str = "__exec";
+/// The hidden verb that has a process of ours wait, and become the command then. Its name is near no other: it is
+/// not offered to somebody who mistypes one.
+pub const WAIT_VERB: &str = "__wait-and-become";
 
 /// A command that was started and does not run yet.
 ///
