@@ -73,7 +73,7 @@ impl Cpu {
     fn step(&mut self) {
         self.now += 20 + self.random.below(200);
         let open = self.tasks[self.current].1.len();
-        let wants_more = self.random.below(100) < if open < 8 { 60 } else { 40 };
+        let wants_more = self.random.below(100) < if open < 6 { 55 } else { 40 };
         match (open, wants_more) {
             (0, _) => self.begin(IRQS_ON),
             (1..MAX_DEPTH, true) => self.begin(IRQS_ON),
@@ -98,12 +98,17 @@ impl Cpu {
     }
 
     fn begin(&mut self, context: u32) {
-        // A function calls few others.
+        // A function calls few others, and of these one above all.
+        let kind = match self.random.below(100) {
+            0..80 => 0,
+            80..95 => 1,
+            rare => rare,
+        };
         let (task, open) = &mut self.tasks[self.current];
         let parent = open.last().map_or(sample::TEXT, |open| open.edge.ip);
         let callee = (parent >> 4)
             .wrapping_mul(0x9e37_79b9)
-            .wrapping_add(self.random.below(6) * 7919);
+            .wrapping_add(kind * 7919);
         let edge = Edge {
             time: self.now,
             task: *task,

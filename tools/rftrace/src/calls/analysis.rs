@@ -185,7 +185,7 @@ impl Analysis {
     /// Gives groups to nodes that are new.
     #[cold]
     fn group_nodes(&mut self) {
-        for node in self.tree.ids().skip(self.grouped.len()) {
+        while let Some(node) = self.tree.id(self.grouped.len()) {
             let name = self.group_name(node);
             let mut above = self.tree.way(node).skip(1);
             let is_outermost = above.all(|above| self.group_name(above) != name);

@@ -190,6 +190,11 @@ impl Tree {
         self.nodes.len() <= 2
     }
 
+    /// The node at a place.
+    pub fn id(&self, index: usize) -> Option<NodeId> {
+        (index < self.nodes.len()).then_some(NodeId(index as u32))
+    }
+
     /// All nodes, parents before their children.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
         (0..self.nodes.len() as u32).map(NodeId)
