@@ -6,6 +6,7 @@
 //! [`live`] is the machine that this runs on, with the module's directory and the module.
 //! [`call_graph`] has who calls whom by that text, and [`why`] what follows from it for one function.
 
+pub mod advice;
 pub mod boot;
 pub mod call_graph;
 pub mod calls;
@@ -14,6 +15,7 @@ pub mod closure;
 pub mod commands;
 pub mod doctor;
 pub mod exit;
+pub mod filtered;
 pub mod function_names;
 pub mod inlined;
 pub mod kernel;

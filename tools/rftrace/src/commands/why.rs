@@ -5,9 +5,13 @@
 use std::io::Write;
 
 use anyhow::Result;
+use serde::Serialize;
 
 use crate::cli;
+use crate::closure::closure;
+use crate::filtered::{reasons, Settings};
 use crate::kernel::DebugInformation;
+use crate::live::Directory;
 use crate::why::{Answer, Functions, Why};
 
 /// Callers that are named; of the others there is only the number.
@@ -25,14 +29,59 @@ pub(super) fn run(arguments: &cli::Why, out: &mut dyn Write) -> Result<()> {
     if let Some(debug) = own.or_else(|| DebugInformation::installed(&functions.kernel)) {
         functions.add_parts(&debug, &mut whys)?;
     }
+    // (of a machine without the module nothing is asked)
+    let settings = match (&arguments.source.vmlinux, Directory::find()) {
+        (None, Ok(directory)) => Settings::of_all(directory.path()),
+        _ => Vec::new(),
+    };
     for why in &whys {
+        let hidden = hidden(&functions, &settings, &why.name);
         if arguments.json {
-            writeln!(out, "{}", serde_json::to_string(why)?)?;
+            let line = Line { why, hidden };
+            writeln!(out, "{}", serde_json::to_string(&line)?)?;
         } else {
             write_text(why, out)?;
+            for Hidden { instance, by } in hidden {
+                writeln!(out, "    {instance} traces it, but {}.", by.join("; "))?;
+            }
         }
     }
     Ok(())
+}
+
+/// A line of JSON.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    why: &'a Why,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hidden: Vec<Hidden>,
+}
+
+/// What hides a function in an instance that is to trace it.
+#[derive(Serialize)]
+struct Hidden {
+    instance: String,
+    by: Vec<String>,
+}
+
+fn hidden(functions: &Functions, settings: &[Settings], name: &str) -> Vec<Hidden> {
+    let leads_to = |roots: &[String]| {
+        let roots: Vec<&str> = roots.iter().map(String::as_str).collect();
+        closure(functions, &roots)
+            .functions
+            .iter()
+            .any(|word| word == name)
+    };
+    let of = |settings: &Settings| {
+        let by = reasons(settings, name, &leads_to)?;
+        let instance = match settings.instance.as_str() {
+            "" => "rust_ftrace".into(),
+            instance => format!("The instance {instance}"),
+        };
+        (!by.is_empty()).then_some(Hidden { instance, by })
+    };
+    settings.iter().filter_map(of).collect()
 }
 
 fn write_text(why: &Why, out: &mut dyn Write) -> Result<()> {
@@ -48,6 +97,9 @@ fn write_text(why: &Why, out: &mut dyn Write) -> Result<()> {
 
 fn sentences(why: &Why) -> Vec<String> {
     let mut said = answer(why);
+    if let (Answer::Entered { .. }, Some([])) = (&why.answer, why.part_of.as_deref()) {
+        said.push("It is part of no other function: all of its calls are seen.".into());
+    }
     if let Some(parts) = why.part_of.as_ref().filter(|parts| !parts.is_empty()) {
         let places: usize = parts.iter().map(|part| part.places).sum();
         let names: Vec<String> = parts.iter().map(|part| part.name.clone()).collect();

@@ -103,7 +103,8 @@ impl DebugInformation {
             .release()
             .to_string_lossy()
             .into_owned();
-        let hex: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let bytes: Vec<String> = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = bytes.concat();
         let places = [
             format!(
                 "/usr/lib/debug/.build-id/{}/{}.debug",

@@ -113,9 +113,7 @@ impl Kernel {
         let mut bytes = Vec::new();
         // (behind what is loaded a vmlinux may have hundreds of megabytes for debuggers)
         let limit = memory::loaded_bytes(path).unwrap_or(u64::MAX);
-        file.take(limit)
-            .read_to_end(&mut bytes)
-            .map_err(failed)?;
+        file.take(limit).read_to_end(&mut bytes).map_err(failed)?;
         let vmlinux = unpack::vmlinuz(&bytes)?.unwrap_or(bytes);
         let memory = Memory::of_vmlinux(vmlinux)?;
         let found = memory
