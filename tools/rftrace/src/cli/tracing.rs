@@ -61,8 +61,11 @@ pub struct Tracing {
     /// Stop when the functions are called more often than so many times a second
     #[arg(long, value_name = "N", default_value = "2M")]
     pub max_rate: Count,
+    /// Stop when recording takes more than so many percent of one CPU, by the module's estimate
+    #[arg(long, value_name = "PERCENT", default_value_t = 100)]
+    pub max_cpu: u32,
     /// Trace on, however often the functions are called
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["max_rate", "max_cpu"])]
     pub force: bool,
     /// End after this time
     #[arg(long, value_name = "TIME")]

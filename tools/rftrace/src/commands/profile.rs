@@ -24,9 +24,9 @@ use crate::units::Count;
 pub(super) fn run(arguments: &Profile, out: &mut dyn Write) -> Result<Exit> {
     let begun = begin(&arguments.tracing, None)?;
     let Begun {
+        plan,
         mut session,
         symbols,
-        ..
     } = begun;
     let symbolizer = Rc::new(RefCell::new(Symbolizer::new(symbols)));
     let analysis = Analysis::new(arguments.table.by.into(), false, Limits::default());
@@ -53,7 +53,14 @@ pub(super) fn run(arguments: &Profile, out: &mut dyn Write) -> Result<Exit> {
         summary.write_with(&rows, arguments.json, out)?;
         out.flush()?;
     }
-    finish(&end, events, &reason, &hits, &mut symbolizer.borrow_mut());
+    finish(
+        &end,
+        events,
+        &reason,
+        &plan.selection,
+        &hits,
+        &mut symbolizer.borrow_mut(),
+    );
     Ok(reason.exit())
 }
 

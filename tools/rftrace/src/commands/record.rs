@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::tracing::{begin, btf, deadline, lines_of, summary, Begun, Hits, Reason};
+use super::tracing::{begin, btf, deadline, lines_of, say_why, summary, Begun, Hits, Reason};
 use crate::cli::tracing::Record;
 use crate::exit::{Exit, OrExit};
 use crate::kernel::Symbols;
@@ -128,6 +128,9 @@ pub(super) fn run(arguments: &Record) -> Result<Exit> {
         let size = Size(writer.length());
         let summary = summary(&end, events, &reason);
         eprintln!("rftrace: {}: {size}, {summary}", path.display());
+    }
+    if events == 0 && !arguments.quiet {
+        say_why(&plan.selection);
     }
     if let Reason::Stopped(_) = &reason {
         eprintln!("rftrace: {}", advice(arguments, symbols)?);

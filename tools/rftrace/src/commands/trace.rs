@@ -56,7 +56,14 @@ pub(super) fn run(arguments: &Trace, out: &mut Output) -> Result<Exit> {
     // (before the session: its files keep the instance)
     drop(live.events);
     drop(session);
-    finish(&end, events, &reason, &hits, &mut symbolizer.borrow_mut());
+    finish(
+        &end,
+        events,
+        &reason,
+        &plan.selection,
+        &hits,
+        &mut symbolizer.borrow_mut(),
+    );
     Ok(reason.exit())
 }
 

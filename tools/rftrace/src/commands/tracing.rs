@@ -9,13 +9,14 @@ use std::time::Duration;
 use anyhow::{bail, Context, Result};
 use rustc_hash::FxHashMap;
 
+use crate::advice::advice;
 use crate::cli::tracing::Tracing;
 use crate::closure::closure;
 use crate::exit::{Exit, OrExit};
 use crate::kernel::{Kernel, Symbol, Symbols};
 use crate::live::{Directory, Plan, Session};
 use crate::recording::End;
-use crate::stream::Globs;
+use crate::stream::{Globs, Selection};
 use crate::symbolizer::Symbolizer;
 use crate::why::Functions;
 
@@ -122,7 +123,8 @@ fn plan(tracing: &Tracing) -> Plan {
         all: tracing.all,
         buffer_kb: tracing.buffer_size.0.div_ceil(1024).max(1),
         clock: "local".into(),
-        budget: (!tracing.force).then(|| format!("calls {}", tracing.max_rate.0)),
+        budget: (!tracing.force)
+            .then(|| format!("calls {} cpu {}", tracing.max_rate.0, tracing.max_cpu)),
     }
 }
 
@@ -204,12 +206,31 @@ pub(super) fn finish(
     end: &End,
     events: u64,
     reason: &Reason,
+    selection: &Selection,
     hits: &Hits,
     symbolizer: &mut Symbolizer,
 ) {
     eprintln!("rftrace: {}", summary(end, events, reason));
     if let Reason::Stopped(_) = reason {
         eprintln!("rftrace: {}", hits.advice(symbolizer));
+    }
+    if events == 0 {
+        say_why(selection);
+    }
+}
+
+/// Says why nothing came of the functions that were named, if that can be told.
+pub(super) fn say_why(selection: &Selection) {
+    let words: Vec<&str> = (selection.functions.iter())
+        .chain(selection.roots.iter())
+        .collect();
+    // (a kernel that does not show its text has nothing to say of it)
+    let functions = Kernel::running().and_then(Functions::new);
+    let Some(functions) = functions.ok().filter(|_| !words.is_empty()) else {
+        return;
+    };
+    for line in advice(&functions, &words) {
+        eprintln!("rftrace: {line}");
     }
 }
 
