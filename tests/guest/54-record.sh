@@ -14,8 +14,12 @@ without_instance() {
 	is 'instances left over' "$(instance)" ''
 }
 
+# (a debug kernel takes its time to hook all functions)
+BELOW="-l *mount* -l *sb*"
+[ "$SLOWER" -ne 1 ] || BELOW=
+
 a_mount() {
-	rftrace trace -g path_mount mount -t tmpfs none /mnt >/tmp/out 2>/tmp/said
+	rftrace trace -g path_mount $BELOW mount -t tmpfs none /mnt >/tmp/out 2>/tmp/said
 	umount /mnt
 	cat /tmp/said
 	head -n 20 /tmp/out
@@ -28,7 +32,7 @@ a_mount() {
 
 # Of what the module's own trace shows nothing is missing in a recording.
 recorded() {
-	rftrace record -o $F -g path_mount mount -t tmpfs none /mnt 2>/tmp/said
+	rftrace record -o $F -g path_mount $BELOW mount -t tmpfs none /mnt 2>/tmp/said
 	umount /mnt
 	cat /tmp/said
 	without_instance
@@ -39,7 +43,7 @@ recorded() {
 	grep -v '^#' /tmp/out | cut -d'|' -f2- >/tmp/calls
 	is 'ends' "$(grep -c '^ *}$' /tmp/calls)" "$(grep -c '{$' /tmp/calls)"
 	is 'last' "$(tail -n 1 /tmp/calls)" '  }'
-	[ "$(grep -c ';$' /tmp/calls)" -gt 50 ]
+	[ "$(grep -c ';$' /tmp/calls)" -gt 5 ]
 	rftrace info $F >/tmp/info
 	cat /tmp/info
 	grep -q '^tracer  *function_graph$' /tmp/info

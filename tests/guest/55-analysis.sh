@@ -1,0 +1,109 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# The command rftrace: profile, report, graph, and what it says when there is too much or too little.
+. /tests/ktap.sh
+
+reload
+F=/tmp/recorded
+# (a debug kernel takes its time to hook all functions; and has no /proc/kcore, which a closure is found in)
+if [ -e /proc/kcore ]; then BELOW=--closure; else BELOW='-l *mount* -l *sb*'; fi
+
+# json FILE KEY: the values of KEY, a line each.
+json() {
+	sed -n 's/.*"'"$2"'":"\{0,1\}\([^",}]*\)[",}].*/\1/p' "$1"
+}
+
+# A table in which all that path_mount took is somewhere.
+reported() {
+	rftrace record -q -o $F -g path_mount $BELOW mount -t tmpfs none /mnt
+	umount /mnt
+	rftrace report $F >/tmp/out
+	head -n 12 /tmp/out
+	rftrace report --json $F >/tmp/json
+	grep '"function":"path_mount"' /tmp/json >/tmp/root
+	is 'calls' "$(json /tmp/root calls)" 1
+	is 'percentile' "$(json /tmp/root p99_ns)" "$(json /tmp/root max_ns)"
+	# (interrupts have roots of their own: without one, all times are parts of the one call's)
+	if ! rftrace replay --json $F | grep -q -v '"depth":\([1-9]\|0,"dur\)'; then
+		total=$(json /tmp/root total_ns)
+		sum=$(json /tmp/json self_ns | awk '{ sum += $1 } END { printf "%d", sum }')
+		is 'all times together' "$sum" "$total"
+	fi
+	is 'of one function' "$(rftrace report $F -l path_mount --json | grep -c '"function"')" 1
+}
+
+graphed() {
+	rftrace record -q -o $F -g path_mount $BELOW mount -t tmpfs none /mnt
+	umount /mnt
+	rftrace graph security_sb_mount $F >/tmp/out
+	cat /tmp/out
+	grep -q path_mount /tmp/out
+	grep -q apparmor_sb_mount /tmp/out || grep -q hook_sb_mount /tmp/out
+	is 'end' "$(rftrace graph path_muont $F 2>/tmp/said; echo $?)" 1
+	grep -q 'near it: path_mount' /tmp/said
+}
+
+profiled() {
+	rftrace profile --json -l vfs_write -l vfs_read dd if=/dev/zero of=/dev/null bs=1 count=1000 >/tmp/out 2>/tmp/said
+	cat /tmp/out /tmp/said
+	grep '"function":"vfs_write"' /tmp/out >/tmp/row
+	# (and what it says at its end)
+	[ "$(json /tmp/row calls)" -ge 1000 ]
+	[ "$(json /tmp/row calls)" -lt 1020 ]
+	[ "$(json /tmp/row p50_ns)" -le "$(json /tmp/row p99_ns)" ]
+	[ "$(json /tmp/row p99_ns)" -le "$(json /tmp/row max_ns)" ]
+	rftrace profile -s calls --by comm -l 'vfs_*' sh -c 'cat /proc/uptime' >/tmp/out
+	cat /tmp/out
+	grep -q ' cat$' /tmp/out
+}
+
+# All that is hooked is what the root can reach.
+closed() {
+	rftrace trace --closure -g path_mount mount -t tmpfs none /mnt >/tmp/closed 2>/tmp/said
+	umount /mnt
+	cat /tmp/said
+	grep -q '^rftrace: hooks the [0-9]* functions that path_mount can reach; not what' /tmp/said
+	rftrace trace -g path_mount mount -t tmpfs none /mnt >/tmp/all
+	umount /mnt
+	for file in closed all; do
+		grep -v '^#' /tmp/$file | sed -n 's/.*|  *\([a-zA-Z0-9_.]*\)() *[{;].*/\1/p' | sort -u >/tmp/$file.names
+	done
+	# What it lacks was called through pointers, or by what was.
+	[ "$(grep -c . /tmp/closed.names)" -gt 30 ]
+	grep -vxF -f /tmp/all.names /tmp/closed.names | head -n 20
+	is 'hooked' "$(($(sed -n 's/^rftrace: hooks the \([0-9]*\) .*/\1/p' /tmp/said) < 20000))" 1
+	grep -q '^security_sb_mount$' /tmp/closed.names
+}
+
+runaway() {
+	code=0
+	rftrace record -o $F -a -l 'vfs_*' --max-rate 1k --duration 60s sh -c \
+		'dd if=/dev/zero of=/dev/null bs=1 count=500000; true' 2>/tmp/said || code=$?
+	cat /tmp/said
+	is 'end' $code 1
+	grep -q 'the module has stopped it: budget: .* calls/s, 1000 allowed' /tmp/said
+	grep -q 'most calls were of vfs_\(read\|write\) ([0-9]* %)' /tmp/said
+	grep -q 'try: -n vfs_' /tmp/said
+	# Others go on.
+	rftrace record -o $F -l 'vfs_*' --force dd if=/dev/zero of=/dev/null bs=1 count=50000 2>/tmp/said
+	cat /tmp/said
+	grep -q ' events, none lost' /tmp/said
+}
+
+nothing() {
+	rftrace trace -l do_mount -l path_umount true >/tmp/out 2>/tmp/said
+	cat /tmp/said
+	grep -q '^rftrace: 0 events' /tmp/said
+	grep -q '^rftrace: do_mount: .*path_mount' /tmp/said
+	is 'of path_umount' "$(grep -c path_umount /tmp/said)" 0
+}
+
+t 'a report of a recording' reported
+t 'a graph of a recording' graphed
+t 'a profile with percentiles, and by task' profiled
+if [ -e /proc/kcore ]; then
+	t 'only what a root can reach is hooked' closed
+	t 'why nothing came' nothing
+fi
+t 'too many calls end it, and are named' runaway
+finish
