@@ -10,6 +10,7 @@ use clap::{
 };
 
 pub mod complete;
+pub mod exporting;
 mod graph;
 mod help;
 pub mod report;
@@ -119,6 +120,23 @@ pub enum Verb {
         rftrace info\n  \
         rftrace info open.data --json")]
     Info(tracing::Info),
+    /// Write a recording in the format of another program: Perfetto, trace-cmd, flame graphs, pprof
+    #[command(after_help = "\
+        perfetto   calls on tracks of threads, for https://ui.perfetto.dev\n\
+        trace.dat  events, for trace-cmd report and KernelShark\n\
+        folded     stacks with weights, for flamegraph.pl, inferno, speedscope\n\
+        pprof      a profile, for go tool pprof and Pyroscope\n\n\
+        Examples:\n  \
+        rftrace export open.data --to perfetto -o open.pftrace\n  \
+        rftrace export --to trace.dat -o trace.dat\n  \
+        rftrace export --to folded --by calls -g vfs_read -o read.folded\n  \
+        rftrace export --to pprof -n @noise -o profile.pb.gz")]
+    Export(exporting::Export),
+    /// Draw where the time of a recording went, as an SVG to be opened in a browser
+    #[command(after_help = "Examples:\n  \
+        rftrace flamegraph -o open.svg\n  \
+        rftrace flamegraph open.data -g vfs_read --by calls -o read.svg")]
+    Flamegraph(exporting::FlameGraph),
     /// Wait to be let run, and become the command
     #[command(name = crate::live::WAIT_VERB, hide = true)]
     Become {

@@ -15,6 +15,7 @@ pub mod closure;
 pub mod commands;
 pub mod doctor;
 pub mod exit;
+pub mod export;
 pub mod filtered;
 pub mod function_names;
 pub mod inlined;

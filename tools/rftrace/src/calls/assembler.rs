@@ -20,6 +20,8 @@ const DEEP: usize = u8::MAX as usize;
 const MAX_OPEN: usize = 1 << 10;
 /// Functions whose numbers are at hand. (a power of two)
 const AT_HAND: usize = 1 << 11;
+/// Most ns by which an entry's time and that which follows from its return may differ, as clocks are converted.
+const CLOCKS_DIFFER: u64 = 1_000;
 /// Items between two reports of progress.
 const STEP: u64 = 1 << 16;
 
@@ -382,8 +384,13 @@ impl<V: Visitor> Stack<'_, V> {
         }
         self.end_from(depth + 1);
         if self.open.len() == depth + 1 {
+            // (another call of the function may have begun meanwhile, where its entry was lost)
+            let began = event.time.saturating_sub(event.duration);
+            let is_another = |call: &Open<V::Frame>| {
+                began > call.begin.saturating_add(CLOCKS_DIFFER) && self.losses.any_since(call.item)
+            };
             match self.open.pop() {
-                Some(mut call) if is_it(&call) => {
+                Some(mut call) if is_it(&call) && !is_another(&call) => {
                     call.duration = event.duration;
                     let end = End::Returned;
                     return leave(self.visitor, self.counts, self.losses, self.open, call, end);

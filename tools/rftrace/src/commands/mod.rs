@@ -12,6 +12,8 @@ use crate::terminal::Output;
 
 mod doctor;
 mod exec;
+mod export;
+mod flamegraph;
 mod follow;
 mod graph;
 mod graph_recording;
@@ -41,6 +43,8 @@ pub fn run(cli: &Cli) -> Result<Exit> {
         Verb::Profile(profile) => profile::run(profile, &mut out)?,
         Verb::Replay(replay) => replay::run(replay, &mut out).map(|()| Exit::SUCCESS)?,
         Verb::Info(info) => info::run(info, &mut out).map(|()| Exit::SUCCESS)?,
+        Verb::Export(export) => export::run(export).map(|()| Exit::SUCCESS)?,
+        Verb::Flamegraph(graph) => flamegraph::run(graph).map(|()| Exit::SUCCESS)?,
         Verb::Become { command } => live::become_command(command),
     };
     out.finish()?;
@@ -61,6 +65,8 @@ fn is_paged(verb: &Verb) -> bool {
         | Verb::Record(_)
         | Verb::Profile(_)
         | Verb::Info(_)
+        | Verb::Export(_)
+        | Verb::Flamegraph(_)
         | Verb::Become { .. } => false,
     }
 }

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! `rftrace export`.
+
+use std::io::BufWriter;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use clap::error::ErrorKind;
+use rftrace_engine::engine::btf::Btf;
+
+use super::recorded::{say_end, Recorded};
+use crate::cli::exporting::{By, Export, Format};
+use crate::cli::selection::SelectionArgs;
+use crate::export::output::Output;
+use crate::export::stacks::{Stacks, Tops, Weight};
+use crate::export::{folded, perfetto, pprof, trace_dat, About};
+use crate::recording::Recording;
+use crate::stream::{self, Beside, Events, Item};
+use crate::terminal::Progress;
+use crate::units::Count;
+
+/// Events between two looks at the clock.
+const STEP: u64 = 1 << 16;
+
+/// Writes a recording in the format of another program.
+pub(super) fn run(arguments: &Export) -> Result<()> {
+    if arguments.by.is_some() && arguments.to != Format::Folded {
+        let conflict = "--by is for --to folded: the other formats have both times and calls";
+        let error = clap::Command::new("rftrace").error(ErrorKind::ArgumentConflict, conflict);
+        return Err(error.into());
+    }
+    let source = Source::open(&arguments.file)?;
+    let output = Output::new(&arguments.output, &arguments.file)?;
+    let selection = &arguments.selection;
+    let about = source.about();
+    output.fill(|output| match arguments.to {
+        Format::Perfetto => {
+            let mut events = source.events(selection)?;
+            perfetto::write(BufWriter::new(output.file()), &about, &mut events)
+        }
+        Format::TraceDat => {
+            let mut events = source.events(selection)?;
+            let folder = output.folder().to_owned();
+            trace_dat::write(output.file(), &folder, &about, &mut events)
+        }
+        Format::Folded => {
+            let stacks = source.stacks(selection, Tops::Comms)?;
+            let weight = weight(arguments.by.unwrap_or_default());
+            folded::write(BufWriter::new(output.file()), &about, &stacks, weight)
+        }
+        Format::Pprof => {
+            let stacks = source.stacks(selection, Tops::Threads)?;
+            pprof::write(BufWriter::new(output.file()), &about, &stacks)
+        }
+    })?;
+    say_end(source.recording(), &arguments.file);
+    Ok(())
+}
+
+/// The weight that is asked for.
+pub(super) fn weight(by: By) -> Weight {
+    match by {
+        By::Time => Weight::Time,
+        By::Calls => Weight::Calls,
+    }
+}
+
+/// A recording, with what its events are understood by.
+pub(super) struct Source<'a> {
+    recorded: Recorded<'a>,
+    btf: Option<Btf<Vec<u8>>>,
+}
+
+impl<'a> Source<'a> {
+    /// Opens the recording at `path`.
+    pub(super) fn open(path: &'a Path) -> Result<Self> {
+        let recorded = Recorded::open(path)?;
+        let btf = recorded.recording.btf();
+        let btf = btf.with_context(|| format!("cannot read {}", path.display()))?;
+        // (types that are not understood are none)
+        let btf = btf.and_then(|bytes| Btf::new(bytes).ok().flatten());
+        Ok(Self { recorded, btf })
+    }
+
+    /// The recording.
+    pub(super) fn recording(&self) -> &Recording {
+        &self.recorded.recording
+    }
+
+    /// All that is known of it beside its events.
+    pub(super) fn about(&self) -> About<'_> {
+        About {
+            settings: self.recording().settings(),
+            end: self.recording().end(),
+            symbolizer: &self.recorded.symbolizer,
+            btf: self.btf.as_ref(),
+        }
+    }
+
+    fn events(&self, selection: &SelectionArgs) -> Result<impl Events> {
+        let events = self.recorded.events(selection.selection())?;
+        Ok(Shown::new(events, self.recording().events_count()))
+    }
+
+    /// Its calls, by the ways that led to them.
+    pub(super) fn stacks(&self, selection: &SelectionArgs, tops: Tops) -> Result<Stacks> {
+        let mut events = self.events(selection)?;
+        Stacks::of(&mut events, tops, &self.recorded.symbolizer)
+    }
+}
+
+/// Events with a line on the terminal that says how many there were.
+struct Shown<E> {
+    events: E,
+    progress: Progress,
+    count: u64,
+    /// Those of the recording, selected or not.
+    total: u64,
+}
+
+impl<E> Shown<E> {
+    fn new(events: E, total: u64) -> Self {
+        Self {
+            events,
+            progress: Progress::new(false),
+            count: 0,
+            total,
+        }
+    }
+}
+
+impl<E: Events> Events for Shown<E> {
+    fn next(&mut self) -> Result<Option<Item>, stream::Error> {
+        self.count += 1;
+        if self.count % STEP == 0 {
+            let (count, total) = (Count(self.count), Count(self.total));
+            self.progress
+                .update(format_args!("{count} of {total} events"));
+        }
+        self.events.next()
+    }
+
+    fn beside(&self) -> &Beside {
+        self.events.beside()
+    }
+
+    fn is_losing(&self) -> bool {
+        self.events.is_losing()
+    }
+}

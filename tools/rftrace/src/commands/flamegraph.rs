@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! `rftrace flamegraph`.
+
+use std::io::BufWriter;
+
+use anyhow::Result;
+
+use super::export::{weight, Source};
+use super::recorded::say_end;
+use crate::cli::exporting::FlameGraph;
+use crate::export::flamegraph;
+use crate::export::output::Output;
+use crate::export::stacks::Tops;
+
+/// Draws where the time went.
+pub(super) fn run(arguments: &FlameGraph) -> Result<()> {
+    let source = Source::open(&arguments.file)?;
+    let output = Output::new(&arguments.output, &arguments.file)?;
+    let about = source.about();
+    output.fill(|output| {
+        let stacks = source.stacks(&arguments.selection, Tops::Comms)?;
+        let out = BufWriter::new(output.file());
+        flamegraph::write(out, &about, &stacks, weight(arguments.by))
+    })?;
+    say_end(source.recording(), &arguments.file);
+    Ok(())
+}
