@@ -1,7 +1,9 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
-# What "make demo" shows: the main job, in a guest.
+# What "make demo" shows: the main job, in a guest. With PICTURE, the flame graph comes in lines "# picture: BASE64", gzipped.
 R=/sys/kernel/debug/rftrace
+# (no pager, and no progress that overwrites itself: this is read in a log)
+export TERM=dumb
 
 note() {
 	echo
@@ -50,7 +52,28 @@ run "grep -E '^(armed functions|hits)' $R/status"
 note "The compiler copied do_mount into its only caller, so nothing ever enters it:" \
 	"hits: 0 says so. Trace a function that it calls, like path_mount, instead."
 
-note "Unloading leaves nothing behind:"
 run umount /mnt
+
+note "The command rftrace does all that in one line, in an instance of its own, and leaves nothing" \
+	"behind. Calls below path_mount, three levels deep, with how long they take:"
+run rftrace trace --closure -g path_mount -D 3 mount -t tmpfs demo /mnt
+run umount /mnt
+
+note "Why was do_mount never hit?"
+run rftrace why do_mount
+
+note "Which functions take how long, with percentiles:"
+run "rftrace profile -l 'vfs_*' -s total --limit 5 sh -c 'ls -lR /sys/bus >/dev/null'"
+
+note "Recorded once, looked at in many ways:"
+run rftrace record --closure -g path_mount mount -t tmpfs demo /mnt
+run umount /mnt
+run rftrace report --limit 5
+run rftrace graph security_sb_mount
+run rftrace flamegraph rftrace.data -o /tmp/mount.svg
+# (for who started the guest)
+[ -z "$PICTURE" ] || gzip -c /tmp/mount.svg | base64 | sed 's/^/# picture: /'
+
+note "Unloading leaves nothing behind:"
 run rmmod rust_ftrace
 run "ls -d $R || true"
