@@ -5,18 +5,28 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use rftrace_engine::engine::decode::Event;
+use rftrace_engine::engine::decode::{Event, What};
 use rftrace_engine::engine::merge::{Merge, Source};
 
 use super::cpu::{Blocks, CpuEvents};
 use super::{Beside, Error, Events, Item};
 
+/// Losses before events that are still to come.
+#[derive(Debug, Default)]
+struct Ahead {
+    /// CPUs whose next event comes after a loss.
+    cpus: Cell<usize>,
+    /// The time since when there were any.
+    since: Cell<u64>,
+}
+
 /// A CPU's events; an error ends them, and is kept for all.
 struct Fallible<B> {
     events: CpuEvents<B>,
     error: Rc<RefCell<Option<Error>>>,
-    /// CPUs whose next event comes after a loss.
-    losing: Rc<Cell<usize>>,
+    ahead: Rc<Ahead>,
+    /// Time of the CPU's last event.
+    last: u64,
 }
 
 impl<B: Blocks> Source for Fallible<B> {
@@ -27,8 +37,8 @@ impl<B: Blocks> Source for Fallible<B> {
     fn next(&mut self) -> Option<Event> {
         match self.events.next() {
             Ok(event) => {
-                if event.is_some_and(|event| event.lost != 0) {
-                    self.losing.set(self.losing.get() + 1);
+                if let Some(event) = &event {
+                    self.look(event);
                 }
                 event
             }
@@ -40,11 +50,34 @@ impl<B: Blocks> Source for Fallible<B> {
     }
 }
 
+impl<B> Fallible<B> {
+    /// Looks at an event that was had before its time.
+    #[inline]
+    fn look(&mut self, event: &Event) {
+        let ahead = &self.ahead;
+        if event.lost != 0 {
+            let cpus = ahead.cpus.get();
+            let since = match cpus {
+                0 => self.last,
+                _ => self.last.min(ahead.since.get()),
+            };
+            ahead.since.set(since);
+            ahead.cpus.set(cpus + 1);
+        }
+        self.last = match event.what {
+            What::Call => event.time.saturating_add(event.duration),
+            _ => event.time,
+        };
+    }
+}
+
 /// Merges the events of CPUs.
 pub struct Merged<B> {
     merge: Merge<Fallible<B>>,
     error: Rc<RefCell<Option<Error>>>,
-    losing: Rc<Cell<usize>>,
+    ahead: Rc<Ahead>,
+    /// The last event came after a loss.
+    has_lost: bool,
     beside: Beside,
 }
 
@@ -58,16 +91,18 @@ impl<B: Blocks> Merged<B> {
         let mut merged = Self {
             merge: Merge::new(),
             error: Rc::default(),
-            losing: Rc::default(),
+            ahead: Rc::default(),
+            has_lost: false,
             beside: Beside::default(),
         };
         for events in cpus {
             let error = merged.error.clone();
-            let losing = merged.losing.clone();
+            let ahead = merged.ahead.clone();
             let source = Fallible {
                 events,
                 error,
-                losing,
+                ahead,
+                last: 0,
             };
             merged.merge.add(source).map_err(|_| Error::NoMemory)?;
         }
@@ -84,8 +119,10 @@ impl<B: Blocks> Events for Merged<B> {
             return Err(error);
         }
         Ok(next.map(|(source, event)| {
-            if event.lost != 0 {
-                self.losing.set(self.losing.get().saturating_sub(1));
+            self.has_lost = event.lost != 0;
+            if self.has_lost {
+                let cpus = self.ahead.cpus.get();
+                self.ahead.cpus.set(cpus.saturating_sub(1));
             }
             if event.has_extras {
                 self.beside.clone_from(source.events.beside());
@@ -101,7 +138,8 @@ impl<B: Blocks> Events for Merged<B> {
         &self.beside
     }
 
-    fn is_losing(&self) -> bool {
-        self.losing.get() != 0
+    fn lost_since(&self) -> Option<u64> {
+        let is_lossy = self.has_lost || self.ahead.cpus.get() != 0;
+        is_lossy.then(|| self.ahead.since.get())
     }
 }
