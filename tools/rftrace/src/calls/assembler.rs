@@ -20,8 +20,8 @@ const DEEP: usize = u8::MAX as usize;
 const MAX_OPEN: usize = 1 << 10;
 /// Functions whose numbers are at hand. (a power of two)
 const AT_HAND: usize = 1 << 11;
-/// Most ns by which an entry's time and that which follows from its return may differ, as clocks are converted.
-const CLOCKS_DIFFER: u64 = 1_000;
+/// Times of one call may differ by so many ns, by the conversion of its clock.
+const SLACK: u64 = 16;
 /// Items between two reports of progress.
 const STEP: u64 = 1 << 16;
 
@@ -279,6 +279,14 @@ impl<V: Visitor> Stack<'_, V> {
         }
     }
 
+    /// Ends whole calls that are over: what is deeper is in another call, which was lost, or is not recorded yet.
+    #[inline]
+    fn end_over(&mut self, time: u64) {
+        while self.open.last().is_some_and(|call| call.is_over(time)) {
+            self.end_from(self.open.len() - 1);
+        }
+    }
+
     /// Comes to the depth at which a call begins.
     #[inline]
     fn come_to(&mut self, cpu: u32, event: &Event) {
@@ -386,20 +394,23 @@ impl<V: Visitor> Stack<'_, V> {
     #[inline]
     fn returned(&mut self, cpu: u32, event: &Event, function: FunctionId) {
         let mut depth = usize::from(event.depth);
-        let is_it = |call: &Open<V::Frame>| call.function == Some(function) && !call.is_whole;
+        // (where something was lost, another call of the function may have returned)
+        let begin = event.time.saturating_sub(event.duration);
+        let losses = self.losses;
+        let is_it = |call: &Open<V::Frame>| {
+            call.function == Some(function)
+                && !call.is_whole
+                && (!losses.any_since(call.item) || begin <= call.begin.saturating_add(SLACK))
+        };
         if depth >= DEEP {
             let deep = self.open.get(DEEP..).unwrap_or_default();
             depth += deep.iter().rposition(is_it).unwrap_or(0);
         }
         self.end_from(depth + 1);
+        self.end_over(event.time);
         if self.open.len() == depth + 1 {
-            // (another call of the function may have begun meanwhile, where its entry was lost)
-            let began = event.time.saturating_sub(event.duration);
-            let is_another = |call: &Open<V::Frame>| {
-                began > call.begin.saturating_add(CLOCKS_DIFFER) && self.losses.any_since(call.item)
-            };
             match self.open.pop() {
-                Some(mut call) if is_it(&call) && !is_another(&call) => {
+                Some(mut call) if is_it(&call) => {
                     call.duration = event.duration;
                     call.until = event.time;
                     let end = End::Returned;

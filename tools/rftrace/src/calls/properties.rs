@@ -17,7 +17,7 @@ use crate::symbolizer::Symbolizer;
 /// Many machines, and no files of those that failed: a failure is mended, or made a test of its own.
 pub(crate) fn config() -> ProptestConfig {
     ProptestConfig {
-        cases: 1500,
+        cases: ProptestConfig::default().cases.max(1500),
         failure_persistence: None,
         ..ProptestConfig::default()
     }

@@ -161,7 +161,7 @@ impl Machine {
         };
         Self {
             // (near the end of an epoch)
-            now: (7 << 32) - 500,
+            now: (7 << 32) - 5000,
             is_recording,
             cpus: (0..cpus).map(cpu).collect(),
             tasks: (0..=i32::from(cpus)).map(task).collect(),
@@ -177,9 +177,9 @@ impl Machine {
         self.is_recording = true;
     }
 
-    /// Does a step, so many ns after the last.
+    /// Does a step, so many ns after the last, and some more: nothing takes no time.
     pub fn step(&mut self, step: Step, after: u16) {
-        self.now += 1 + u64::from(after);
+        self.now += 20 + u64::from(after);
         let count = self.cpus.len();
         let of = |cpu: u8| usize::from(cpu) % count;
         match step {
@@ -287,9 +287,9 @@ impl Machine {
             return;
         }
         self.begin_at(cpu, function, HARDIRQ, 1);
-        self.now += 3;
+        self.now += 30;
         self.end_at(cpu, 1);
-        self.now += 2;
+        self.now += 20;
         self.begin_at(cpu, function.wrapping_add(1), 0, 0);
     }
 
@@ -332,7 +332,7 @@ impl Machine {
         for cpu in 0..self.cpus.len() {
             self.cpus[cpu].losing = 0;
             if self.cpus[cpu].has_lost {
-                self.now += 1;
+                self.now += 20;
                 let depth = self.tasks[self.cpus[cpu].task].1.len();
                 match depth {
                     0 => self.begin_at(cpu, 0, 0, 0),

@@ -2,7 +2,7 @@
 
 //! The events of all CPUs, in the order of time.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use rftrace_engine::engine::decode::{Event, What};
@@ -11,14 +11,8 @@ use rftrace_engine::engine::merge::{Merge, Source};
 use super::cpu::{Blocks, CpuEvents};
 use super::{Beside, Error, Events, Item};
 
-/// Losses before events that are still to come.
-#[derive(Debug, Default)]
-struct Ahead {
-    /// CPUs whose next event comes after a loss.
-    cpus: Cell<usize>,
-    /// The time since when there were any.
-    since: Cell<u64>,
-}
+/// CPUs whose next event comes after a loss, and since when.
+type Ahead = RefCell<Vec<(u32, u64)>>;
 
 /// A CPU's events; an error ends them, and is kept for all.
 struct Fallible<B> {
@@ -50,19 +44,13 @@ impl<B: Blocks> Source for Fallible<B> {
     }
 }
 
-impl<B> Fallible<B> {
+impl<B: Blocks> Fallible<B> {
     /// Looks at an event that was had before its time.
     #[inline]
     fn look(&mut self, event: &Event) {
-        let ahead = &self.ahead;
         if event.lost != 0 {
-            let cpus = ahead.cpus.get();
-            let since = match cpus {
-                0 => self.last,
-                _ => self.last.min(ahead.since.get()),
-            };
-            ahead.since.set(since);
-            ahead.cpus.set(cpus + 1);
+            let cpu = self.events.cpu();
+            self.ahead.borrow_mut().push((cpu, self.last));
         }
         self.last = match event.what {
             What::Call => event.time.saturating_add(event.duration),
@@ -76,8 +64,7 @@ pub struct Merged<B> {
     merge: Merge<Fallible<B>>,
     error: Rc<RefCell<Option<Error>>>,
     ahead: Rc<Ahead>,
-    /// The last event came after a loss.
-    has_lost: bool,
+    lost_since: Option<u64>,
     beside: Beside,
 }
 
@@ -92,7 +79,7 @@ impl<B: Blocks> Merged<B> {
             merge: Merge::new(),
             error: Rc::default(),
             ahead: Rc::default(),
-            has_lost: false,
+            lost_since: None,
             beside: Beside::default(),
         };
         for events in cpus {
@@ -119,11 +106,12 @@ impl<B: Blocks> Events for Merged<B> {
             return Err(error);
         }
         Ok(next.map(|(source, event)| {
-            self.has_lost = event.lost != 0;
-            if self.has_lost {
-                let cpus = self.ahead.cpus.get();
-                self.ahead.cpus.set(cpus.saturating_sub(1));
+            let mut ahead = self.ahead.borrow_mut();
+            self.lost_since = ahead.iter().map(|(_, since)| *since).min();
+            if event.lost != 0 {
+                ahead.retain(|(cpu, _)| *cpu != source.events.cpu());
             }
+            drop(ahead);
             if event.has_extras {
                 self.beside.clone_from(source.events.beside());
             }
@@ -139,7 +127,6 @@ impl<B: Blocks> Events for Merged<B> {
     }
 
     fn lost_since(&self) -> Option<u64> {
-        let is_lossy = self.has_lost || self.ahead.cpus.get() != 0;
-        is_lossy.then(|| self.ahead.since.get())
+        self.lost_since
     }
 }

@@ -8,6 +8,8 @@
 
 mod cpu;
 mod merged;
+#[cfg(test)]
+mod properties;
 mod record;
 mod select;
 

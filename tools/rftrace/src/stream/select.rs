@@ -206,7 +206,7 @@ pub struct Selected<E> {
     /// Entries so far.
     entries: u64,
     /// By CPU: what was lost before events that were left out.
-    lost: FxHashMap<u32, u64>,
+    pub(super) lost: FxHashMap<u32, u64>,
     /// The time since when something was lost that was not told yet.
     lost_since: Option<u64>,
 }
