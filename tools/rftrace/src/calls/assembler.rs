@@ -20,8 +20,8 @@ const DEEP: usize = u8::MAX as usize;
 const MAX_OPEN: usize = 1 << 10;
 /// Functions whose numbers are at hand. (a power of two)
 const AT_HAND: usize = 1 << 11;
-/// Most ns by which an entry's time and that which follows from its return may differ, as clocks are converted.
-const CLOCKS_DIFFER: u64 = 1_000;
+/// Times of one call may differ by so many ns, by the conversion of its clock.
+const SLACK: u64 = 16;
 /// Items between two reports of progress.
 const STEP: u64 = 1 << 16;
 
@@ -37,12 +37,21 @@ struct Open<F> {
     /// A call in it was over at an unknown time.
     is_unclear: bool,
     begin: u64,
-    /// Of one that is whole.
+    /// Of one that is whole, or has returned.
     duration: u64,
+    /// When it was over, as far as is known.
+    until: u64,
     /// The part of its time that others had: what it called, and what interrupted it.
     others: u64,
     /// Number of the item that it began with.
     item: u64,
+}
+
+impl<F> Open<F> {
+    /// It is whole, and has ended by then.
+    fn is_over(&self, time: u64) -> bool {
+        self.is_whole && self.until <= time
+    }
 }
 
 /// What there was beside calls that have returned.
@@ -114,7 +123,7 @@ impl<V: Visitor> Assembler<V> {
     ) -> Result<(), Error> {
         while let Some(item) = events.next()? {
             let extras = item.event.has_extras.then(|| events.beside().extras.since);
-            self.add(&item, extras.flatten(), events.is_losing());
+            self.add(&item, extras.flatten(), events.lost_since());
             if self.counts.events % STEP == 0 {
                 progress(self.counts.events);
             }
@@ -122,19 +131,26 @@ impl<V: Visitor> Assembler<V> {
         Ok(())
     }
 
-    /// Follows one event. `since` is when its call began, if that was before; [`Events::is_losing`] is asked
-    /// after it was had.
+    /// Follows one event. `since` is when its call began, if that was before; `lost_since` is what [`Events::lost_since`] says
+    /// when it was had.
     #[inline]
-    pub fn add(&mut self, item: &Item, since: Option<u64>, is_losing: bool) {
+    pub fn add(&mut self, item: &Item, since: Option<u64>, lost_since: Option<u64>) {
         let event = &item.event;
         if self.counts.events == 0 {
             self.counts.first = event.time;
         }
         self.counts.events += 1;
-        if is_losing || event.lost != 0 {
-            self.lose(event.lost, is_losing);
+        if lost_since.is_some() || event.lost != 0 {
+            // (where nothing says since when, it is since the event before, at most)
+            self.losses
+                .add(lost_since.unwrap_or(self.counts.last), self.counts.events);
+            self.counts.lost = self.counts.lost.saturating_add(event.lost);
         }
-        self.counts.last = event.time;
+        let end = match event.what {
+            What::Call => event.time.saturating_add(event.duration),
+            _ => event.time,
+        };
+        self.counts.last = self.counts.last.max(end);
         match event.what {
             What::Entry | What::Call => self.begin(item.cpu, event, since),
             What::Return => self.end(item.cpu, event),
@@ -155,16 +171,6 @@ impl<V: Visitor> Assembler<V> {
         }
         self.forget();
         (self.visitor, self.counts)
-    }
-
-    #[cold]
-    fn lose(&mut self, lost: u64, is_losing: bool) {
-        self.counts.lost += lost;
-        let item = self.counts.events;
-        // (what was lost before this event came after the one before it, which was of the same CPU if it is the first
-        // that is told of a loss; and those that begin with it did not lose anything yet, unless others go on losing)
-        let last = if is_losing { item } else { item - 1 };
-        self.losses.add(self.counts.last, last);
     }
 
     #[inline]
@@ -273,6 +279,14 @@ impl<V: Visitor> Stack<'_, V> {
         }
     }
 
+    /// Ends whole calls that are over: what is deeper is in another call, which was lost, or is not recorded yet.
+    #[inline]
+    fn end_over(&mut self, time: u64) {
+        while self.open.last().is_some_and(|call| call.is_over(time)) {
+            self.end_from(self.open.len() - 1);
+        }
+    }
+
     /// Comes to the depth at which a call begins.
     #[inline]
     fn come_to(&mut self, cpu: u32, event: &Event) {
@@ -281,14 +295,12 @@ impl<V: Visitor> Stack<'_, V> {
             return self.come_deep(cpu, event);
         }
         self.end_from(depth);
-        // After a loss a whole call that lies around, and is over, was around something else.
-        while let Some(call) = self.open.last() {
-            let is_over = call.is_whole
-                && self.losses.any_since(call.item)
-                && call.begin + call.duration <= event.time;
-            if !is_over {
-                break;
-            }
+        // (a whole call that is over may have been around something else that was lost, or is not recorded yet)
+        while self
+            .open
+            .last()
+            .is_some_and(|call| call.is_over(event.time))
+        {
             self.end_from(self.open.len() - 1);
         }
         if self.open.len() < depth {
@@ -302,13 +314,12 @@ impl<V: Visitor> Stack<'_, V> {
         if self.open.len() >= MAX_OPEN {
             self.end_from(DEEP);
         }
-        while self.open.len() > DEEP {
-            match self.open.last() {
-                Some(call) if call.is_whole && call.begin + call.duration <= event.time => {
-                    self.end_from(self.open.len() - 1);
-                }
-                _ => break,
-            }
+        while self
+            .open
+            .last()
+            .is_some_and(|call| call.is_over(event.time))
+        {
+            self.end_from(self.open.len() - 1);
         }
         self.fill(cpu, event, DEEP);
     }
@@ -329,11 +340,17 @@ impl<V: Visitor> Stack<'_, V> {
             None => Level::Task,
         };
         let frame = self.enter(cpu, event, function, level);
+        let is_whole = event.what == What::Call && function.is_some();
+        let until = match is_whole {
+            true => event.time.saturating_add(event.duration),
+            false => u64::MAX,
+        };
         self.open.push(Open {
             frame,
             function,
             level,
-            is_whole: event.what == What::Call && function.is_some(),
+            is_whole,
+            until,
             is_unclear: function.is_none(),
             begin,
             duration: event.duration,
@@ -377,21 +394,25 @@ impl<V: Visitor> Stack<'_, V> {
     #[inline]
     fn returned(&mut self, cpu: u32, event: &Event, function: FunctionId) {
         let mut depth = usize::from(event.depth);
-        let is_it = |call: &Open<V::Frame>| call.function == Some(function) && !call.is_whole;
+        // (where something was lost, another call of the function may have returned)
+        let begin = event.time.saturating_sub(event.duration);
+        let losses = self.losses;
+        let is_it = |call: &Open<V::Frame>| {
+            call.function == Some(function)
+                && !call.is_whole
+                && (!losses.any_since(call.item) || begin <= call.begin.saturating_add(SLACK))
+        };
         if depth >= DEEP {
             let deep = self.open.get(DEEP..).unwrap_or_default();
             depth += deep.iter().rposition(is_it).unwrap_or(0);
         }
         self.end_from(depth + 1);
+        self.end_over(event.time);
         if self.open.len() == depth + 1 {
-            // (another call of the function may have begun meanwhile, where its entry was lost)
-            let began = event.time.saturating_sub(event.duration);
-            let is_another = |call: &Open<V::Frame>| {
-                began > call.begin.saturating_add(CLOCKS_DIFFER) && self.losses.any_since(call.item)
-            };
             match self.open.pop() {
-                Some(mut call) if is_it(&call) && !is_another(&call) => {
+                Some(mut call) if is_it(&call) => {
                     call.duration = event.duration;
+                    call.until = event.time;
                     let end = End::Returned;
                     return leave(self.visitor, self.counts, self.losses, self.open, call, end);
                 }
@@ -424,6 +445,7 @@ impl<V: Visitor> Stack<'_, V> {
             is_unclear: true,
             begin: event.time.saturating_sub(event.duration),
             duration: event.duration,
+            until: event.time,
             others: 0,
             item: self.counts.events,
         };
@@ -453,7 +475,7 @@ fn leave<V: Visitor>(
         // It stands for one that is around, or for an entry that counts for the depth before it is recorded; then what
         // interrupted that has interrupted the one around it.
         if let Some(around) = around {
-            around.others += call.others;
+            around.others = around.others.saturating_add(call.others);
         }
         return;
     }
@@ -466,11 +488,8 @@ fn leave<V: Visitor>(
         End::Open => counts.last.saturating_sub(call.begin),
         End::Missed => 0,
     };
-    let until = match call.is_whole {
-        true => call.begin.saturating_add(call.duration),
-        false => u64::MAX,
-    };
-    let is_unclear = call.is_unclear || end == End::Missed || losses.any_between(call.item, until);
+    let is_unclear =
+        call.is_unclear || end == End::Missed || losses.any_between(call.item, call.until);
     match end {
         End::Returned => {
             counts.returned += 1;

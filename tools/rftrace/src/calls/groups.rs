@@ -69,14 +69,13 @@ impl Statistics {
     #[inline]
     fn record(&mut self, duration: u64) {
         match &mut self.durations {
-            Some(durations) => durations.saturating_record(duration),
+            Some(durations) => record(durations, duration),
             None if self.calls == 0 => self.min = duration,
             None => {
                 // (it takes kilobytes, and many functions are called once)
                 if let Ok(mut durations) = Histogram::new(DIGITS) {
-                    durations.auto(true);
-                    durations.saturating_record(self.min);
-                    durations.saturating_record(duration);
+                    record(&mut durations, self.min);
+                    record(&mut durations, duration);
                     self.durations = Some(Box::new(durations));
                 }
             }
@@ -113,6 +112,14 @@ impl Statistics {
         let durations = self.durations.as_ref();
         let counters = durations.map_or(0, |durations| durations.distinct_values());
         size_of::<Self>() + counters * size_of::<u64>()
+    }
+}
+
+/// Adds a duration; the histogram grows for it.
+#[inline]
+fn record(durations: &mut Histogram<u64>, duration: u64) {
+    if durations.record(duration).is_err() {
+        durations.saturating_record(duration);
     }
 }
 

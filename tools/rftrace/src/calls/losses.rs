@@ -12,7 +12,7 @@ const MAX_LOSSES: usize = 4096;
 struct Loss {
     /// When it began.
     begin: u64,
-    /// Number of the last item before its end.
+    /// Number of the last item that came in it, or ended it.
     last: u64,
 }
 
@@ -21,20 +21,20 @@ struct Loss {
 pub(super) struct Losses {
     /// In order.
     losses: VecDeque<Loss>,
-    /// Number of the last item in a loss.
+    /// That of the last loss.
     last: u64,
 }
 
 impl Losses {
-    /// Events were lost from `begin` on up to item number `last`.
+    /// Events were lost from `begin` on up to item number `last`; one that goes on has the same begin, or an earlier one
+    /// if it was told of another loss meanwhile.
     #[cold]
     pub(super) fn add(&mut self, begin: u64, last: u64) {
-        match self.losses.back_mut() {
-            // (one goes on, or is told of once more)
-            Some(back) if back.last + 1 >= last => back.last = back.last.max(last),
-            _ => self.losses.push_back(Loss { begin, last }),
+        while self.losses.back().is_some_and(|back| back.begin >= begin) {
+            self.losses.pop_back();
         }
-        self.last = self.last.max(last);
+        self.losses.push_back(Loss { begin, last });
+        self.last = last;
         if self.losses.len() > MAX_LOSSES {
             let oldest = self.losses.pop_front();
             if let (Some(oldest), Some(next)) = (oldest, self.losses.front_mut()) {
@@ -43,13 +43,13 @@ impl Losses {
         }
     }
 
-    /// Anything was lost since item number `item`.
+    /// Anything was lost after item number `item`.
     #[inline]
     pub(super) fn any_since(&self, item: u64) -> bool {
-        item <= self.last
+        item < self.last
     }
 
-    /// Anything was lost from item number `item` up to the time `end`.
+    /// Anything was lost after item number `item` and before the time `end`.
     #[inline]
     pub(super) fn any_between(&self, item: u64, end: u64) -> bool {
         self.any_since(item) && self.begins_before(item, end)
@@ -57,7 +57,7 @@ impl Losses {
 
     #[cold]
     fn begins_before(&self, item: u64, end: u64) -> bool {
-        let first = self.losses.partition_point(|loss| loss.last < item);
+        let first = self.losses.partition_point(|loss| loss.last <= item);
         self.losses.get(first).is_some_and(|loss| loss.begin < end)
     }
 }
@@ -73,10 +73,10 @@ mod tests {
         losses.add(100, 4);
         losses.add(100, 5);
         losses.add(300, 9);
-        assert!(losses.any_since(5) && losses.any_since(9) && !losses.any_since(10));
+        assert!(losses.any_since(5) && losses.any_since(8) && !losses.any_since(9));
         assert!(losses.any_between(3, 101) && !losses.any_between(3, 100));
-        assert!(losses.any_between(6, 301) && !losses.any_between(6, 300));
-        assert!(!losses.any_between(10, u64::MAX));
+        assert!(losses.any_between(5, 301) && !losses.any_between(5, 300));
+        assert!(!losses.any_between(9, u64::MAX));
     }
 
     #[test]

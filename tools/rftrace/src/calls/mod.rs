@@ -10,6 +10,8 @@ mod analysis;
 mod assembler;
 mod groups;
 mod losses;
+#[cfg(test)]
+pub(crate) mod properties;
 mod tasks;
 mod tree;
 

@@ -43,10 +43,10 @@ impl Events for Chosen {
         }
     }
 
-    fn is_losing(&self) -> bool {
+    fn lost_since(&self) -> Option<u64> {
         match self {
-            Self::All(events) => events.is_losing(),
-            Self::Some(events) => events.is_losing(),
+            Self::All(events) => events.lost_since(),
+            Self::Some(events) => events.lost_since(),
         }
     }
 }

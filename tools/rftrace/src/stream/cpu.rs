@@ -173,7 +173,7 @@ impl<B: Blocks> CpuEvents<B> {
         self.slots.extend(record.slots_of(rest));
         self.decoded = 0;
         self.at += record.bytes();
-        self.lost += record.lost;
+        self.lost = self.lost.saturating_add(record.lost);
         self.group = Group::default();
         // Epoch and task are zero where the first slots announce them.
         self.decoder = record.decoder;

@@ -2,21 +2,25 @@
 
 //! The events of all CPUs, in the order of time.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
-use rftrace_engine::engine::decode::Event;
+use rftrace_engine::engine::decode::{Event, What};
 use rftrace_engine::engine::merge::{Merge, Source};
 
 use super::cpu::{Blocks, CpuEvents};
 use super::{Beside, Error, Events, Item};
 
+/// CPUs whose next event comes after a loss, and since when.
+type Ahead = RefCell<Vec<(u32, u64)>>;
+
 /// A CPU's events; an error ends them, and is kept for all.
 struct Fallible<B> {
     events: CpuEvents<B>,
     error: Rc<RefCell<Option<Error>>>,
-    /// CPUs whose next event comes after a loss.
-    losing: Rc<Cell<usize>>,
+    ahead: Rc<Ahead>,
+    /// Time of the CPU's last event.
+    last: u64,
 }
 
 impl<B: Blocks> Source for Fallible<B> {
@@ -27,8 +31,8 @@ impl<B: Blocks> Source for Fallible<B> {
     fn next(&mut self) -> Option<Event> {
         match self.events.next() {
             Ok(event) => {
-                if event.is_some_and(|event| event.lost != 0) {
-                    self.losing.set(self.losing.get() + 1);
+                if let Some(event) = &event {
+                    self.look(event);
                 }
                 event
             }
@@ -40,11 +44,27 @@ impl<B: Blocks> Source for Fallible<B> {
     }
 }
 
+impl<B: Blocks> Fallible<B> {
+    /// Looks at an event that was had before its time.
+    #[inline]
+    fn look(&mut self, event: &Event) {
+        if event.lost != 0 {
+            let cpu = self.events.cpu();
+            self.ahead.borrow_mut().push((cpu, self.last));
+        }
+        self.last = match event.what {
+            What::Call => event.time.saturating_add(event.duration),
+            _ => event.time,
+        };
+    }
+}
+
 /// Merges the events of CPUs.
 pub struct Merged<B> {
     merge: Merge<Fallible<B>>,
     error: Rc<RefCell<Option<Error>>>,
-    losing: Rc<Cell<usize>>,
+    ahead: Rc<Ahead>,
+    lost_since: Option<u64>,
     beside: Beside,
 }
 
@@ -58,16 +78,18 @@ impl<B: Blocks> Merged<B> {
         let mut merged = Self {
             merge: Merge::new(),
             error: Rc::default(),
-            losing: Rc::default(),
+            ahead: Rc::default(),
+            lost_since: None,
             beside: Beside::default(),
         };
         for events in cpus {
             let error = merged.error.clone();
-            let losing = merged.losing.clone();
+            let ahead = merged.ahead.clone();
             let source = Fallible {
                 events,
                 error,
-                losing,
+                ahead,
+                last: 0,
             };
             merged.merge.add(source).map_err(|_| Error::NoMemory)?;
         }
@@ -84,9 +106,12 @@ impl<B: Blocks> Events for Merged<B> {
             return Err(error);
         }
         Ok(next.map(|(source, event)| {
+            let mut ahead = self.ahead.borrow_mut();
+            self.lost_since = ahead.iter().map(|(_, since)| *since).min();
             if event.lost != 0 {
-                self.losing.set(self.losing.get().saturating_sub(1));
+                ahead.retain(|(cpu, _)| *cpu != source.events.cpu());
             }
+            drop(ahead);
             if event.has_extras {
                 self.beside.clone_from(source.events.beside());
             }
@@ -101,7 +126,7 @@ impl<B: Blocks> Events for Merged<B> {
         &self.beside
     }
 
-    fn is_losing(&self) -> bool {
-        self.losing.get() != 0
+    fn lost_since(&self) -> Option<u64> {
+        self.lost_since
     }
 }

@@ -8,6 +8,8 @@
 
 mod cpu;
 mod merged;
+#[cfg(test)]
+mod properties;
 mod record;
 mod select;
 
@@ -71,10 +73,10 @@ pub trait Events {
     /// Data beside the last event; there is none unless it has [extras](Event::has_extras).
     fn beside(&self) -> &Beside;
 
-    /// Events were lost, on some CPU, of which none that comes later was given yet: whatever a task does until then may
-    /// have been there.
-    fn is_losing(&self) -> bool {
-        false
+    /// The time from which on events were lost, if some were, on any CPU, right before the last event or before one that is
+    /// still to come: whatever a task did since may have been there. `None` if only [`Event::lost`] tells.
+    fn lost_since(&self) -> Option<u64> {
+        None
     }
 }
 
@@ -87,8 +89,8 @@ impl<E: Events + ?Sized> Events for &mut E {
         (**self).beside()
     }
 
-    fn is_losing(&self) -> bool {
-        (**self).is_losing()
+    fn lost_since(&self) -> Option<u64> {
+        (**self).lost_since()
     }
 }
 
@@ -101,7 +103,7 @@ impl<E: Events + ?Sized> Events for Box<E> {
         (**self).beside()
     }
 
-    fn is_losing(&self) -> bool {
-        (**self).is_losing()
+    fn lost_since(&self) -> Option<u64> {
+        (**self).lost_since()
     }
 }

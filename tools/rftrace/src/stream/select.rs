@@ -206,9 +206,9 @@ pub struct Selected<E> {
     /// Entries so far.
     entries: u64,
     /// By CPU: what was lost before events that were left out.
-    lost: FxHashMap<u32, u64>,
-    /// CPUs of which something was.
-    losing: usize,
+    pub(super) lost: FxHashMap<u32, u64>,
+    /// The time since when something was lost that was not told yet.
+    lost_since: Option<u64>,
 }
 
 impl<E: Events> Selected<E> {
@@ -228,21 +228,22 @@ impl<E: Events> Selected<E> {
             tasks: FxHashMap::default(),
             entries: 0,
             lost: FxHashMap::default(),
-            losing: 0,
+            lost_since: None,
         }
     }
 
     /// Keeps what was lost before an event that is left out, for the next one of its CPU.
     #[cold]
-    fn lose(&mut self, item: &mut Item, selects: bool) {
+    fn lose(&mut self, item: &mut Item, selects: bool, since: Option<u64>) {
+        let since = since.unwrap_or(0);
+        self.lost_since = Some(self.lost_since.map_or(since, |before| before.min(since)));
         let before = self.lost.remove(&item.cpu).unwrap_or(0);
-        let lost = before + item.event.lost;
+        let lost = before.saturating_add(item.event.lost);
         if selects {
             item.event.lost = lost;
         } else if lost != 0 {
             self.lost.insert(item.cpu, lost);
         }
-        self.losing = self.lost.len();
     }
 
     fn verdict(&mut self, ip: u64) -> Verdict {
@@ -327,10 +328,14 @@ impl<E: Events> Selected<E> {
 
 impl<E: Events> Events for Selected<E> {
     fn next(&mut self) -> Result<Option<Item>, Error> {
+        if self.lost.is_empty() {
+            self.lost_since = None;
+        }
         while let Some(mut item) = self.events.next()? {
             let selects = self.selects(item.cpu, &mut item.event);
-            if item.event.lost != 0 || self.losing != 0 {
-                self.lose(&mut item, selects);
+            let since = self.events.lost_since();
+            if item.event.lost != 0 || since.is_some() || !self.lost.is_empty() {
+                self.lose(&mut item, selects, since);
             }
             if selects {
                 return Ok(Some(item));
@@ -343,7 +348,7 @@ impl<E: Events> Events for Selected<E> {
         self.events.beside()
     }
 
-    fn is_losing(&self) -> bool {
-        self.losing != 0 || self.events.is_losing()
+    fn lost_since(&self) -> Option<u64> {
+        self.lost_since
     }
 }

@@ -2,6 +2,8 @@
 
 //! Records as the module would write them, for tests and benchmarks: of calls that never were.
 
+pub mod machine;
+
 use rftrace_engine::engine::consumer::Chunk;
 use rftrace_engine::engine::decode::Decoder;
 use rftrace_engine::engine::raw::{fill_header, TimeFormat, HEADER_BYTES};
