@@ -22,7 +22,7 @@ inlined() {
 	rftrace why do_mount >/tmp/why
 	cat /tmp/why
 	grep -q 'Nothing can enter it' /tmp/why
-	grep -q 'has put it into .*__x64_sys_mount (100 %)' /tmp/why
+	grep -q 'has put it into .*__x64_sys_mount' /tmp/why
 	grep -q 'Trace path_mount instead' /tmp/why
 	rftrace why --json do_mount | grep -q '"answer":"never-entered".*"instead":"path_mount"'
 }
@@ -32,6 +32,62 @@ not_traceable() {
 	cat /tmp/why
 	grep -q 'ftrace cannot trace it: it is noinstr' /tmp/why
 	grep -q 'ftrace cannot trace it: it is data' /tmp/why
+}
+
+# By the kernel's text: the same as what a trace shows, and more.
+static_graph() {
+	rftrace graph --static path_mount >/tmp/why
+	head -n 40 /tmp/why
+	grep -q ' +-__x64_sys_mount  \[by pointers, too\]' /tmp/why
+	grep -q ' +-security_sb_mount' /tmp/why
+	grep -q '^# Not followed: [0-9]* calls through pointers, in ' /tmp/why
+	rftrace graph --static --json -D 6 path_mount | grep '"direction":"callees"' |
+		sed 's/.*"function":"\([^"]*\)".*/\1/' >/tmp/callees
+	# What a mount calls is said to be called. (Functions that are not traced may be in between.)
+	echo path_mount >$R/graph_function
+	echo 2 >$R/max_depth
+	echo function_graph >$R/current_tracer
+	mount -t tmpfs none /mnt
+	umount /mnt
+	echo 0 >$R/tracing_on
+	# (at two blanks is path_mount, at four what it calls)
+	sed -n 's/^.*|    \([a-z_][a-z0-9_.]*\)().*/\1/p' $R/trace | sort -u >/tmp/called
+	cat /tmp/called
+	[ "$(grep -c . /tmp/called)" -gt 3 ]
+	is 'not said' "$(grep -vxF -f /tmp/callees /tmp/called)" ''
+	is 'end' "$(rftrace graph --static path_muont 2>/tmp/why; echo $?)" 1
+	grep -q 'no function path_muont; near it: path_mount' /tmp/why
+}
+
+prototypes() {
+	rftrace list --proto 'path_mount' >/tmp/why
+	cat /tmp/why
+	grep -q '^int path_mount(const char \*dev_name, .*, void \*data_page)$' /tmp/why
+	rftrace list --proto '*.constprop.0' >/tmp/why
+	grep -q '\[no prototype in BTF\]$' /tmp/why
+}
+
+# A function that is traced, and of which nothing is recorded.
+filtered() {
+	echo path_mount >$R/filter
+	rftrace why path_mount >/tmp/why
+	cat /tmp/why
+	is 'hidden' "$(grep -c 'traces it, but' /tmp/why)" 0
+	echo 1 >$R/pid
+	rftrace why path_mount | grep -q 'rust_ftrace traces it, but pid: only calls of these tasks: 1\.'
+	echo >$R/pid
+	echo 0 >$R/tracing_on
+	rftrace why path_mount | grep -q 'traces it, but tracing_on is 0'
+	echo 1 >$R/tracing_on
+	mkdir $R/instances/mine
+	echo vfs_read >$R/instances/mine/graph_function
+	echo 1 >$R/instances/mine/max_depth
+	echo function_graph >$R/instances/mine/current_tracer
+	rftrace why --json path_mount >/tmp/why
+	rmdir $R/instances/mine
+	cat /tmp/why
+	grep -q '"instance":"The instance mine","by":\["graph_function: only calls below vfs_read' /tmp/why
+	grep -q 'max_depth is 1' /tmp/why
 }
 
 # Functions that nothing reaches are armed, and much is done that one may do on a machine.
@@ -116,9 +172,16 @@ if [ -e /proc/kcore ]; then
 	t 'a function that is inlined everywhere' inlined
 	t 'functions that ftrace cannot trace' not_traceable
 	t 'what rftrace calls unreachable is never hit' never_hit
+	t 'who could call a function, and what it could call' static_graph
+	t 'which setting hides a function' filtered
 else
 	t 'a kernel that does not show its memory' without_kcore
 fi
 t 'list' lists
+if [ -e /sys/kernel/btf/vmlinux ]; then
+	t 'prototypes' prototypes
+else
+	skip 'prototypes' 'no BTF'
+fi
 t 'doctor' doctor
 finish

@@ -2,27 +2,23 @@
 
 //! The file of the kernel that runs: it has the code that ran at boot, which is gone from memory.
 
-use std::path::Path;
-
 use crate::kernel::Kernel;
 use crate::why::Functions;
 
+/// Where distributions put it.
+const PLACES: [&str; 4] = [
+    "/boot/vmlinuz-RELEASE",
+    "/lib/modules/RELEASE/vmlinuz",
+    "/usr/lib/debug/boot/vmlinux-RELEASE",
+    "/usr/lib/debug/lib/modules/RELEASE/vmlinux",
+];
+
 /// All that is known of the kernel that runs by its file; none if that is not there, or is of another build.
 pub fn functions(running: &Kernel) -> Option<Functions> {
-    let build_id = running.build_id()?;
-    let release = rustix::system::uname()
-        .release()
-        .to_string_lossy()
-        .into_owned();
-    let places = [
-        format!("/boot/vmlinuz-{release}"),
-        format!("/lib/modules/{release}/vmlinuz"),
-        format!("/usr/lib/debug/boot/vmlinux-{release}"),
-        format!("/usr/lib/debug/lib/modules/{release}/vmlinux"),
-    ];
-    let kernel = places.iter().find_map(|place| {
-        let kernel = Kernel::of_file(Path::new(place)).ok()?;
-        (kernel.build_id()? == build_id).then_some(kernel)
+    let kernel = running.find_file(&PLACES, |place| {
+        let kernel = Kernel::of_file(place).ok()?;
+        let build_id = kernel.build_id()?;
+        Some((kernel, build_id))
     })?;
     Functions::new(kernel).ok()
 }

@@ -26,17 +26,25 @@ const AROUND: usize = 300;
 /// Furthest that one can be, in bytes: source files have less code.
 const FURTHEST: u64 = 64 << 10;
 
-/// Least share of a function's code that has to be found.
-const LEAST_SHARE: f64 = 0.9;
+/// What has to be found of a function in another one.
+struct Least {
+    /// Share of its code.
+    share: f64,
+    /// Weight of its code: what every other function has, too, says nothing.
+    weight: f64,
+}
 
-/// The same in a system call's entry that calls all that the function calls: it is no twin.
-const LEAST_SHARE_OF_SYSCALL: f64 = 0.5;
+/// In a function like any other.
+const LEAST: Least = Least {
+    share: 0.9,
+    weight: 15.0,
+};
 
-/// Least weight of a function's code: what every other function has, too, says nothing.
-const LEAST_WEIGHT: f64 = 15.0;
-
-/// Least weight where the other is a system call's entry.
-const LEAST_WEIGHT_OF_SYSCALL: f64 = 10.0;
+/// In a system call's entry that calls all that the function calls: it is no twin.
+const LEAST_IN_SYSCALL: Least = Least {
+    share: 0.5,
+    weight: 10.0,
+};
 
 /// How many times as long as the function the other has to be, so that it is no twin.
 const LEAST_RATIO: usize = 2;
@@ -85,16 +93,14 @@ pub fn containers(functions: &Functions, address: u64) -> Vec<Container> {
     let is_wanted = |function: &u64, length: usize, share: f64| {
         let is_near = function.abs_diff(address) < FURTHEST;
         let is_entered = functions.reachable.reach(*function) == Some(Reach::Always);
-        let is_certain = match is_syscall(functions, *function) {
-            true => {
-                all >= LEAST_WEIGHT_OF_SYSCALL
-                    && share >= LEAST_SHARE_OF_SYSCALL
-                    && calls_as_much(functions, *function, address)
-            }
-            false => {
-                all >= LEAST_WEIGHT && share >= LEAST_SHARE && length >= LEAST_RATIO * own.len()
-            }
+        let (least, is_no_twin) = match is_syscall(functions, *function) {
+            true => (
+                LEAST_IN_SYSCALL,
+                calls_as_much(functions, *function, address),
+            ),
+            false => (LEAST, length >= LEAST_RATIO * own.len()),
         };
+        let is_certain = is_no_twin && share >= least.share && all >= least.weight;
         is_near && is_entered && is_certain
     };
     let others = around.iter().filter(|(function, _)| is_other(function));

@@ -98,27 +98,16 @@ impl DebugInformation {
 
     /// That of `kernel`, if it is installed: where distributions put it, of the same build.
     pub fn installed(kernel: &Kernel) -> Option<Self> {
-        let build_id = kernel.build_id()?;
-        let release = rustix::system::uname()
-            .release()
-            .to_string_lossy()
-            .into_owned();
-        let bytes: Vec<String> = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
-        let hex = bytes.concat();
         let places = [
-            format!(
-                "/usr/lib/debug/.build-id/{}/{}.debug",
-                hex.get(..2)?,
-                hex.get(2..)?
-            ),
-            format!("/usr/lib/debug/boot/vmlinux-{release}"),
-            format!("/usr/lib/debug/lib/modules/{release}/vmlinux"),
-            format!("/lib/modules/{release}/build/vmlinux"),
+            "/usr/lib/debug/.build-id/ID.debug",
+            "/usr/lib/debug/boot/vmlinux-RELEASE",
+            "/usr/lib/debug/lib/modules/RELEASE/vmlinux",
+            "/lib/modules/RELEASE/build/vmlinux",
         ];
-        places.iter().find_map(|place| {
-            let found = Self::of_file(Path::new(place)).ok()??;
+        kernel.find_file(&places, |place| {
+            let found = Self::of_file(place).ok()??;
             let notes = found.section(".notes").ok()?;
-            (build_id::of_notes(&notes)? == build_id).then_some(found)
+            Some((found, build_id::of_notes(&notes)?))
         })
     }
 

@@ -174,6 +174,25 @@ impl Kernel {
         build_id::of_notes(&notes)
     }
 
+    /// The first of `places` that `open` takes and that is of the same build; `RELEASE` in them is that of the kernel
+    /// that runs, and `ID` the build ID in hex, as in `.build-id/12/34.debug`.
+    pub(crate) fn find_file<T>(
+        &self,
+        places: &[&str],
+        open: impl Fn(&Path) -> Option<(T, Vec<u8>)>,
+    ) -> Option<T> {
+        let own = self.build_id()?;
+        let uname = rustix::system::uname();
+        let release = uname.release().to_string_lossy();
+        let bytes: Vec<String> = own.iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = format!("{}/{}", bytes.first()?, bytes[1..].concat());
+        places.iter().find_map(|place| {
+            let place = place.replace("RELEASE", &release).replace("ID", &id);
+            let (found, build_id) = open(Path::new(&place))?;
+            (build_id == own).then_some(found)
+        })
+    }
+
     /// Where its text begins.
     pub fn text_begin(&self) -> Option<u64> {
         self.symbols.place("_text")
