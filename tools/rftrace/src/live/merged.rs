@@ -5,7 +5,7 @@
 use std::io;
 use std::mem;
 
-use rftrace_engine::engine::decode::Event;
+use rftrace_engine::engine::decode::{Event, What};
 
 use super::drain::RawFile;
 use super::{Error, Instance};
@@ -33,6 +33,15 @@ struct Cpu {
     events: CpuEvents<Taken>,
     /// Its next event, if there is one.
     next: Option<Event>,
+    /// When the last event that was given out ended.
+    last: u64,
+}
+
+impl Cpu {
+    /// Events were lost right before its next one.
+    fn is_losing(&self) -> bool {
+        self.next.is_some_and(|event| event.lost != 0)
+    }
 }
 
 /// Events of all CPUs.
@@ -46,6 +55,7 @@ pub struct LiveEvents {
     /// Events up to this time are given out.
     until: u64,
     beside: Beside,
+    lost_since: Option<u64>,
     events: u64,
     lost: u64,
 }
@@ -65,6 +75,7 @@ impl LiveEvents {
             Ok(Cpu {
                 events: CpuEvents::new(cpu, taken),
                 next: None,
+                last: 0,
             })
         };
         let cpus = instance.cpus()?.into_iter().map(open);
@@ -73,6 +84,7 @@ impl LiveEvents {
             newest: 0,
             until: 0,
             beside: Beside::default(),
+            lost_since: None,
             events: 0,
             lost: 0,
         })
@@ -142,9 +154,15 @@ impl Events for LiveEvents {
         let Some(index) = self.first()? else {
             return Ok(None);
         };
+        let losing = self.cpus.iter().filter(|cpu| cpu.is_losing());
+        self.lost_since = losing.map(|cpu| cpu.last).min();
         let cpu = &mut self.cpus[index];
         let Some(event) = cpu.next.take() else {
             return Ok(None);
+        };
+        cpu.last = match event.what {
+            What::Call => event.time.saturating_add(event.duration),
+            _ => event.time,
         };
         if event.has_extras {
             self.beside.clone_from(cpu.events.beside());
@@ -157,5 +175,9 @@ impl Events for LiveEvents {
 
     fn beside(&self) -> &Beside {
         &self.beside
+    }
+
+    fn lost_since(&self) -> Option<u64> {
+        self.lost_since
     }
 }
