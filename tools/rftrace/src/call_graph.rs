@@ -60,7 +60,7 @@ struct Code<'a> {
 type Fixed<'a> = dyn Fn(u64, u64) -> Option<u64> + 'a;
 
 /// `endbr64`, behind which a direct call may go in.
-const ENDBR: u64 = 4;
+pub(crate) const ENDBR: u64 = 4;
 
 /// Beginning of the names of retpolines: a call of one is a call through a pointer.
 const THUNKS: &str = "__x86_indirect_";

@@ -16,6 +16,7 @@ use std::hash::{Hash, Hasher};
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
+use crate::call_graph::ENDBR;
 use crate::reach::Reach;
 use crate::static_graph::is_plumbing;
 use crate::why::Functions;
@@ -218,10 +219,21 @@ fn hash(of: impl Hash) -> u64 {
     hasher.finish()
 }
 
+/// A function begins there, or its `endbr64` ends there.
+fn is_begin(functions: &Functions, target: u64) -> bool {
+    let begin = functions.kernel.symbols.function_at(target);
+    begin.is_some_and(|begin| [0, ENDBR].contains(&(target - begin)))
+}
+
 /// A call, or a jump: the function, or only that it is one within.
 fn branch(functions: &Functions, begin: u64, instruction: &Instruction) -> Option<u64> {
     let symbols = &functions.kernel.symbols;
     let target = instruction.near_branch_target();
+    let is_call = instruction.flow_control() == FlowControl::Call;
+    if is_call && !is_begin(functions, target) {
+        // (a function that is traced begins with a call of ftrace's trampoline)
+        return None;
+    }
     match functions.graph.function_at(symbols, target) {
         Some(callee) if callee == begin => {
             let mnemonic = instruction.mnemonic();

@@ -49,7 +49,7 @@ impl Label {
     fn code(self) -> u64 {
         match self {
             Self::Function(function) => u64::from(function.0),
-            Self::Comm(comm) => 1 << 32 | u64::from(comm),
+            Self::Comm(comm) => (1 << 32) | u64::from(comm),
             Self::Root => 2 << 32,
             Self::Unknown => 3 << 32,
             Self::Other => 4 << 32,

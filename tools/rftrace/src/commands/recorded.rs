@@ -24,7 +24,7 @@ pub(super) struct Recorded<'a> {
 
 /// Events of a recording.
 pub(super) enum Chosen {
-    All(Merged<FileBlocks>),
+    All(Box<Merged<FileBlocks>>),
     Some(Box<Selected<Merged<FileBlocks>>>),
 }
 
@@ -68,7 +68,7 @@ impl<'a> Recorded<'a> {
     pub(super) fn events(&self, selection: Selection) -> Result<Chosen, Error> {
         let events = self.recording.events()?;
         if selection.is_all() {
-            return Ok(Chosen::All(events));
+            return Ok(Chosen::All(Box::new(events)));
         }
         let long = match selection.threshold {
             Some(threshold) => LongCalls::find(&mut self.recording.events()?, threshold)?,

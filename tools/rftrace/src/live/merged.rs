@@ -134,7 +134,7 @@ impl LiveEvents {
         let mut first: Option<(u64, usize)> = None;
         for (index, cpu) in self.cpus.iter_mut().enumerate() {
             if cpu.next.is_none() {
-                cpu.next = cpu.events.next()?;
+                cpu.next = cpu.events.next_event()?;
             }
             let Some(event) = &cpu.next else {
                 continue;

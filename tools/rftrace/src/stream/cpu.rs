@@ -89,7 +89,7 @@ impl<B: Blocks> CpuEvents<B> {
     /// # Errors
     ///
     /// [`Error`] if what comes next is not to be understood.
-    pub fn next(&mut self) -> Result<Option<Event>, Error> {
+    pub fn next_event(&mut self) -> Result<Option<Event>, Error> {
         loop {
             while let Some(words) = self.slots.get(self.decoded) {
                 self.decoded += 1;

@@ -29,7 +29,7 @@ impl<B: Blocks> Source for Fallible<B> {
     }
 
     fn next(&mut self) -> Option<Event> {
-        match self.events.next() {
+        match self.events.next_event() {
             Ok(event) => {
                 if let Some(event) = &event {
                     self.look(event);
