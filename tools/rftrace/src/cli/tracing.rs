@@ -52,6 +52,9 @@ pub struct Tracing {
     /// With -g: hook only the functions that ROOT can reach, by the kernel's text, instead of all
     #[arg(long, requires = "roots", conflicts_with = "functions")]
     pub closure: bool,
+    /// Leave out what hardware interrupts do; --closure does so, too
+    #[arg(long)]
+    pub no_irqs: bool,
     /// Trace all tasks, not only the command's
     #[arg(short = 'a', long)]
     pub all: bool,

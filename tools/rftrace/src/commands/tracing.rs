@@ -118,6 +118,8 @@ fn plan(tracing: &Tracing) -> Plan {
         selection: tracing.selection.selection(),
         args: tracing.args,
         ret: tracing.ret,
+        // (what an interrupt does is none of what a root can reach, though it calls some of that)
+        no_irqs: tracing.no_irqs || tracing.closure,
         hooked: None,
         command: tracing.command.clone(),
         all: tracing.all,

@@ -32,6 +32,8 @@ pub struct Plan {
     pub args: bool,
     /// What they return is.
     pub ret: bool,
+    /// Calls in hardware interrupts are not recorded.
+    pub no_irqs: bool,
     /// Functions to hook, where they are fewer than those that `selection` says.
     pub hooked: Option<Vec<String>>,
     /// A command to run.
@@ -84,6 +86,9 @@ impl Session {
         ];
         for (_, option) in options.iter().filter(|(is_on, _)| *is_on) {
             instance.write(&format!("options/{option}"), "1")?;
+        }
+        if plan.no_irqs {
+            instance.write("options/funcgraph-irqs", "0")?;
         }
         let child = match &*plan.command {
             [] => None,
