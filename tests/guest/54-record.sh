@@ -64,7 +64,7 @@ exits() {
 	without_instance
 	is 'with a wrong name' "$(rftrace record -o $F -l no_such_function true 2>/tmp/said; echo $?)" 125
 	cat /tmp/said
-	grep -q 'cannot write "no_such_function\\n" to filter' /tmp/said
+	grep -q 'filter does not take no_such_function: ' /tmp/said
 	[ ! -e $F.no ]
 	without_instance
 	is 'with a wrong option' "$(rftrace record -Z 2>/tmp/said; echo $?)" 2

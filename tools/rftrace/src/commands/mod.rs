@@ -15,6 +15,8 @@ mod exec;
 mod export;
 mod flamegraph;
 mod follow;
+#[cfg(test)]
+mod golden;
 mod graph;
 mod graph_recording;
 mod info;

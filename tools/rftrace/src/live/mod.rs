@@ -55,7 +55,7 @@ pub enum Error {
     #[error("cannot load {path}{reason}", path = .0.display(), reason = module::reason(.1))]
     Load(PathBuf, #[source] io::Error),
     /// The module does not take what was written to one of its files.
-    #[error("cannot write {text:?} to {file}{said}")]
+    #[error("{file} does not take {text}{said}", text = .text.trim_end())]
     Write {
         /// Its name.
         file: String,
