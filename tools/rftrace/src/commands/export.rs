@@ -145,7 +145,7 @@ impl<E: Events> Events for Shown<E> {
         self.events.beside()
     }
 
-    fn is_losing(&self) -> bool {
-        self.events.is_losing()
+    fn lost_since(&self) -> Option<u64> {
+        self.events.lost_since()
     }
 }

@@ -85,7 +85,7 @@ impl Follower for Counting {
                 .has_extras
                 .then(|| self.events.beside().extras.since);
             self.calls
-                .add(&item, extras.flatten(), self.events.is_losing());
+                .add(&item, extras.flatten(), self.events.lost_since());
         }
         let (events, lost) = self.events.counts();
         self.progress.update(format_args!(

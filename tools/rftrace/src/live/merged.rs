@@ -9,7 +9,7 @@ use rftrace_engine::engine::decode::Event;
 
 use super::drain::RawFile;
 use super::{Error, Instance};
-use crate::stream::{self, Beside, Blocks, CpuEvents, Events, Item};
+use crate::stream::{self, end_of, Beside, Blocks, CpuEvents, Events, Item};
 
 /// Least bytes that a pass takes out of a CPU's buffer before others have their turn.
 const PASS_BYTES: usize = 4 << 20;
@@ -33,6 +33,8 @@ struct Cpu {
     events: CpuEvents<Taken>,
     /// Its next event, if there is one.
     next: Option<Event>,
+    /// When the one before it was over.
+    last: u64,
 }
 
 /// Events of all CPUs.
@@ -46,6 +48,7 @@ pub struct LiveEvents {
     /// Events up to this time are given out.
     until: u64,
     beside: Beside,
+    lost_since: Option<u64>,
     events: u64,
     lost: u64,
 }
@@ -65,6 +68,7 @@ impl LiveEvents {
             Ok(Cpu {
                 events: CpuEvents::new(cpu, taken),
                 next: None,
+                last: 0,
             })
         };
         let cpus = instance.cpus()?.into_iter().map(open);
@@ -73,6 +77,7 @@ impl LiveEvents {
             newest: 0,
             until: 0,
             beside: Beside::default(),
+            lost_since: None,
             events: 0,
             lost: 0,
         })
@@ -120,6 +125,7 @@ impl LiveEvents {
     /// The index of the CPU whose event comes next.
     fn first(&mut self) -> Result<Option<usize>, stream::Error> {
         let mut first: Option<(u64, usize)> = None;
+        self.lost_since = None;
         for (index, cpu) in self.cpus.iter_mut().enumerate() {
             if cpu.next.is_none() {
                 cpu.next = cpu.events.next()?;
@@ -127,6 +133,10 @@ impl LiveEvents {
             let Some(event) = &cpu.next else {
                 continue;
             };
+            if event.lost != 0 {
+                let since = self.lost_since.unwrap_or(u64::MAX);
+                self.lost_since = Some(since.min(cpu.last));
+            }
             if first.is_none_or(|(time, _)| event.time < time) {
                 first = Some((event.time, index));
             }
@@ -146,6 +156,7 @@ impl Events for LiveEvents {
         let Some(event) = cpu.next.take() else {
             return Ok(None);
         };
+        cpu.last = end_of(&event);
         if event.has_extras {
             self.beside.clone_from(cpu.events.beside());
         }
@@ -157,5 +168,9 @@ impl Events for LiveEvents {
 
     fn beside(&self) -> &Beside {
         &self.beside
+    }
+
+    fn lost_since(&self) -> Option<u64> {
+        self.lost_since
     }
 }

@@ -3,7 +3,6 @@
 //! What is selected of the events of machines that do anything, against what they did.
 
 use proptest::prelude::*;
-
 use rftrace_engine::engine::decode::What;
 
 use super::*;
@@ -58,7 +57,9 @@ fn is_shown(machine: &Machine, selection: &Selection, call: &TrueCall, around: u
         && (selection.functions.is_empty() || selection.functions.matches(&name))
         && !selection.not_functions.matches(&name)
         && selection.threshold.is_none_or(|least| duration >= least)
-        && selection.depth.is_none_or(|most| around < usize::from(most))
+        && selection
+            .depth
+            .is_none_or(|most| around < usize::from(most))
         && (pids.is_empty() || pids.contains(&call.task.pid()) || pids.contains(&call.task.tgid()))
 }
 
@@ -75,7 +76,10 @@ fn expected(machine: &Machine, selection: &Selection) -> Vec<End> {
         shown.push((is_shown, around));
         if is_shown {
             ends.push((call.begin, call.ip, around as u8, None));
-            ends.extend(call.end.map(|end| (end, call.ip, around as u8, call.duration())));
+            ends.extend(
+                call.end
+                    .map(|end| (end, call.ip, around as u8, call.duration())),
+            );
         }
     }
     ends.sort_unstable();

@@ -10,8 +10,7 @@ use rustc_hash::FxHashMap;
 use rftrace_engine::engine::decode::{Event, What};
 use rftrace_engine::engine::glob;
 
-use super::Item;
-use super::{Beside, Error, Events};
+use super::{end_of, Beside, Error, Events, Item};
 use crate::symbolizer::Symbolizer;
 
 /// Functions that are called everywhere and say little: `@noise`.
@@ -125,7 +124,7 @@ impl LongCalls {
         let (mut count, mut last) = (0_u64, 0);
         while let Some(item) = events.next()? {
             let event = &item.event;
-            last = event.time;
+            last = end_of(event).max(last);
             let depth = usize::from(event.depth);
             if matches!(event.what, What::Function | What::Mark | What::RawMark) {
                 continue;
