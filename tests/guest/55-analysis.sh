@@ -43,6 +43,24 @@ graphed() {
 	grep -q 'near it: path_mount' /tmp/said
 }
 
+# What other programs read has the same times.
+exported() {
+	rftrace record -q -o $F -g path_mount $BELOW mount -t tmpfs none /mnt
+	umount /mnt
+	for format in perfetto trace.dat folded pprof; do
+		rftrace export $F --to $format -o /tmp/$format
+		[ -s /tmp/$format ]
+	done
+	rftrace report --json $F >/tmp/json
+	is 'times of stacks' "$(awk '{ sum += $NF } END { printf "%d", sum }' /tmp/folded)" \
+		"$(json /tmp/json self_ns | awk '{ sum += $1 } END { printf "%d", sum }')"
+	rftrace flamegraph $F -o /tmp/x.svg
+	grep -q '<title>path_mount ' /tmp/x.svg
+	is 'end' "$(rftrace export $F --to folded -o $F 2>/tmp/said; echo $?)" 1
+	cat /tmp/said
+	rftrace info $F | grep -q '^tracer'
+}
+
 profiled() {
 	rftrace profile --json -l vfs_write -l vfs_read dd if=/dev/zero of=/dev/null bs=1 count=1000 >/tmp/out 2>/tmp/said
 	cat /tmp/out /tmp/said
@@ -100,6 +118,7 @@ nothing() {
 
 t 'a report of a recording' reported
 t 'a graph of a recording' graphed
+t 'formats of other programs' exported
 t 'a profile with percentiles, and by task' profiled
 if [ -e /proc/kcore ]; then
 	t 'only what a root can reach is hooked' closed

@@ -11,7 +11,7 @@ use rftrace_engine::engine::decode::{Event, What};
 use super::losses::Losses;
 use super::tasks::Tasks;
 use super::{Call, End, Finished, Visitor};
-use crate::stream::{task_key, Error, Events, Item};
+use crate::stream::{end_of, task_key, Error, Events, Item};
 use crate::symbolizer::{FunctionId, Symbolizer};
 
 /// The depth from which on events do not say it: it is that of all deeper calls.
@@ -146,11 +146,7 @@ impl<V: Visitor> Assembler<V> {
                 .add(lost_since.unwrap_or(self.counts.last), self.counts.events);
             self.counts.lost = self.counts.lost.saturating_add(event.lost);
         }
-        let end = match event.what {
-            What::Call => event.time.saturating_add(event.duration),
-            _ => event.time,
-        };
-        self.counts.last = self.counts.last.max(end);
+        self.counts.last = self.counts.last.max(end_of(event));
         match event.what {
             What::Entry | What::Call => self.begin(item.cpu, event, since),
             What::Return => self.end(item.cpu, event),

@@ -5,11 +5,11 @@
 use std::io;
 use std::mem;
 
-use rftrace_engine::engine::decode::{Event, What};
+use rftrace_engine::engine::decode::Event;
 
 use super::drain::RawFile;
 use super::{Error, Instance};
-use crate::stream::{self, Beside, Blocks, CpuEvents, Events, Item};
+use crate::stream::{self, end_of, Beside, Blocks, CpuEvents, Events, Item};
 
 /// Least bytes that a pass takes out of a CPU's buffer before others have their turn.
 const PASS_BYTES: usize = 4 << 20;
@@ -33,15 +33,8 @@ struct Cpu {
     events: CpuEvents<Taken>,
     /// Its next event, if there is one.
     next: Option<Event>,
-    /// When the last event that was given out ended.
+    /// When the one before it was over.
     last: u64,
-}
-
-impl Cpu {
-    /// Events were lost right before its next one.
-    fn is_losing(&self) -> bool {
-        self.next.is_some_and(|event| event.lost != 0)
-    }
 }
 
 /// Events of all CPUs.
@@ -132,6 +125,7 @@ impl LiveEvents {
     /// The index of the CPU whose event comes next.
     fn first(&mut self) -> Result<Option<usize>, stream::Error> {
         let mut first: Option<(u64, usize)> = None;
+        self.lost_since = None;
         for (index, cpu) in self.cpus.iter_mut().enumerate() {
             if cpu.next.is_none() {
                 cpu.next = cpu.events.next_event()?;
@@ -139,6 +133,10 @@ impl LiveEvents {
             let Some(event) = &cpu.next else {
                 continue;
             };
+            if event.lost != 0 {
+                let since = self.lost_since.unwrap_or(u64::MAX);
+                self.lost_since = Some(since.min(cpu.last));
+            }
             if first.is_none_or(|(time, _)| event.time < time) {
                 first = Some((event.time, index));
             }
@@ -154,16 +152,11 @@ impl Events for LiveEvents {
         let Some(index) = self.first()? else {
             return Ok(None);
         };
-        let losing = self.cpus.iter().filter(|cpu| cpu.is_losing());
-        self.lost_since = losing.map(|cpu| cpu.last).min();
         let cpu = &mut self.cpus[index];
         let Some(event) = cpu.next.take() else {
             return Ok(None);
         };
-        cpu.last = match event.what {
-            What::Call => event.time.saturating_add(event.duration),
-            _ => event.time,
-        };
+        cpu.last = end_of(&event);
         if event.has_extras {
             self.beside.clone_from(cpu.events.beside());
         }

@@ -8,6 +8,8 @@
 mod format;
 mod read;
 mod settings;
+#[cfg(test)]
+mod tests;
 mod write;
 
 pub use format::{

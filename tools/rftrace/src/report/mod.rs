@@ -2,6 +2,8 @@
 
 //! Tables of what an analysis has counted: as text for people, and as lines of JSON.
 
+#[cfg(test)]
+mod golden;
 mod graph;
 mod summary;
 

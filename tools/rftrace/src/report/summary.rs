@@ -12,6 +12,14 @@ use crate::report::{label_name, Rows};
 use crate::symbolizer::Symbolizer;
 use crate::units::Time;
 
+/// So many of these.
+fn counted(count: u64, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
+}
+
 /// What there is to say of events as a whole.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Summary {
@@ -81,44 +89,51 @@ impl Summary {
     /// What writing gives.
     pub fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut lines = Vec::new();
-        if self.lost != 0 {
-            lines.push(format!(
-                "{} events were lost: their calls are missing",
-                self.lost
-            ));
-        }
-        if self.self_unknown != 0 {
-            let why = match self.lost {
-                0 => "they began before the first event",
-                _ => "events were lost",
-            };
-            lines.push(format!(
-                "self time unknown for {} calls: {why}",
-                self.self_unknown
-            ));
-        }
-        if self.open != 0 {
-            let longest = match &self.open_longest {
-                Some(name) => format!(
-                    "; the longest: {name}, {} so far",
-                    Time(self.open_longest_ns)
-                ),
-                None => String::new(),
-            };
-            lines.push(format!(
-                "{} calls still open at the end{longest}",
-                self.open
-            ));
-        }
-        if self.missed != 0 {
-            lines.push(format!("{} calls whose return was not seen", self.missed));
-        }
-        if self.without_room != 0 {
-            lines.push(format!(
-                "{} calls in [other]: more ways led to functions than there is room for",
-                self.without_room
-            ));
-        }
+        let mut line = |count: u64, text: String| {
+            if count != 0 {
+                lines.push(text);
+            }
+        };
+        let calls = |count| counted(count, "call");
+        let are_lost = match self.lost {
+            1 => "was lost: its call is missing",
+            _ => "were lost: their calls are missing",
+        };
+        line(
+            self.lost,
+            format!("{} {are_lost}", counted(self.lost, "event")),
+        );
+        let why = match self.lost {
+            0 => "began before the first event",
+            _ => "events were lost",
+        };
+        let unknown = self.self_unknown;
+        line(
+            unknown,
+            format!("self time unknown for {}: {why}", calls(unknown)),
+        );
+        let longest = match &self.open_longest {
+            Some(name) => format!(
+                "; the longest: {name}, {} so far",
+                Time(self.open_longest_ns)
+            ),
+            None => String::new(),
+        };
+        line(
+            self.open,
+            format!("{} still open at the end{longest}", calls(self.open)),
+        );
+        line(
+            self.missed,
+            format!("{} of which the return was not seen", calls(self.missed)),
+        );
+        line(
+            self.without_room,
+            format!(
+                "{} in [other]: more ways led to functions than there is room for",
+                calls(self.without_room)
+            ),
+        );
         if let Some(offset) = self.cut_at {
             lines.push(format!("the file is cut off at byte {offset}"));
         } else if self.is_broken_off {

@@ -5,11 +5,11 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use rftrace_engine::engine::decode::{Event, What};
+use rftrace_engine::engine::decode::Event;
 use rftrace_engine::engine::merge::{Merge, Source};
 
 use super::cpu::{Blocks, CpuEvents};
-use super::{Beside, Error, Events, Item};
+use super::{end_of, Beside, Error, Events, Item};
 
 /// CPUs whose next event comes after a loss, and since when.
 type Ahead = RefCell<Vec<(u32, u64)>>;
@@ -52,10 +52,7 @@ impl<B: Blocks> Fallible<B> {
             let cpu = self.events.cpu();
             self.ahead.borrow_mut().push((cpu, self.last));
         }
-        self.last = match event.what {
-            What::Call => event.time.saturating_add(event.duration),
-            _ => event.time,
-        };
+        self.last = end_of(event);
     }
 }
 

@@ -13,7 +13,7 @@ mod properties;
 mod record;
 mod select;
 
-use rftrace_engine::engine::decode::{Event, Extras};
+use rftrace_engine::engine::decode::{Event, Extras, What};
 
 pub use cpu::{Blocks, CpuEvents};
 pub use merged::Merged;
@@ -48,6 +48,15 @@ pub struct Item {
     pub cpu: u32,
     /// The event; its `time` and `duration` in ns.
     pub event: Event,
+}
+
+/// The time at which an event was over: that of its return, for a whole call.
+#[inline]
+pub fn end_of(event: &Event) -> u64 {
+    match event.what {
+        What::Call => event.time.saturating_add(event.duration),
+        _ => event.time,
+    }
 }
 
 /// Data that only some events have.

@@ -3,7 +3,6 @@
 //! What is selected of the events of machines that do anything, against what they did.
 
 use proptest::prelude::*;
-
 use rftrace_engine::engine::decode::What;
 
 use super::*;
@@ -122,6 +121,26 @@ proptest! {
         }
         told.sort_unstable();
         prop_assert_eq!(told, expected(&machine, &selection));
+    }
+
+    /// Calls whose entries were not seen are taken for what their returns say.
+    #[test]
+    fn returns_alone_pass_no_filter_that_they_should_not(
+        cpus in 1..4_u8, hidden in 0..60_usize, steps in steps(false), selection in selections(),
+    ) {
+        let machine = machine(cpus, hidden, &steps);
+        let long = LongCalls::find(&mut machine.events().unwrap(), selection.threshold.unwrap_or(0));
+        let mut events =
+            Selected::new(machine.events().unwrap(), selection.clone(), long.unwrap(), symbolizer());
+        while let Some(Item { event, .. }) = events.next().unwrap() {
+            let number = (0..6).find(|number| ip(*number) == event.ip);
+            let name = format!("f{}", number.unwrap());
+            prop_assert!(selection.functions.is_empty() || selection.functions.matches(&name));
+            prop_assert!(!selection.not_functions.matches(&name));
+            prop_assert!(selection.depth.is_none_or(|most| u16::from(event.depth) < most));
+            let least = selection.threshold.unwrap_or(0);
+            prop_assert!(event.what == What::Entry || event.duration >= least);
+        }
     }
 
     /// Those that are left out leave their losses to others.

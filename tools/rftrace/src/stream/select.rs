@@ -10,8 +10,7 @@ use rustc_hash::FxHashMap;
 use rftrace_engine::engine::decode::{Event, What};
 use rftrace_engine::engine::glob;
 
-use super::Item;
-use super::{Beside, Error, Events};
+use super::{end_of, Beside, Error, Events, Item};
 use crate::symbolizer::Symbolizer;
 
 /// Functions that are called everywhere and say little: `@noise`.
@@ -125,7 +124,7 @@ impl LongCalls {
         let (mut count, mut last) = (0_u64, 0);
         while let Some(item) = events.next()? {
             let event = &item.event;
-            last = event.time;
+            last = end_of(event).max(last);
             let depth = usize::from(event.depth);
             if matches!(event.what, What::Function | What::Mark | What::RawMark) {
                 continue;
@@ -183,6 +182,8 @@ struct Verdict {
 #[derive(Clone, Copy)]
 struct Open {
     is_shown: bool,
+    /// Its entry was seen.
+    is_known: bool,
     in_root: bool,
     /// The depth at which it is shown, or would be.
     depth: u16,
@@ -281,25 +282,36 @@ impl<E: Events> Selected<E> {
         let selection = &self.selection;
         let outermost = Open {
             is_shown: false,
+            is_known: false,
             in_root: selection.roots.is_empty(),
             depth: 0,
         };
         let open = self.tasks.entry(task_key(cpu, event)).or_default();
         let depth = usize::from(event.depth);
         open.truncate(depth + usize::from(event.what == What::Return));
+        let is_within = |depth: u16| selection.depth.is_none_or(|most| depth < most);
         while open.len() < depth {
-            // (a call whose entry was not recorded is there all the same)
+            // (a call whose entry was not recorded is there all the same; what it is of, its return will tell)
             let around = open.last().copied().unwrap_or(outermost);
+            let below = around.below();
             open.push(Open {
-                is_shown: around.in_root,
-                depth: around.below(),
+                is_shown: around.in_root && selection.functions.is_empty() && is_within(below),
+                is_known: false,
+                depth: below,
                 ..around
             });
         }
         if let (What::Return, Some(call)) = (event.what, open.get(depth).copied()) {
             open.truncate(depth);
             event.depth = call.depth.min(u16::from(u8::MAX)) as u8;
-            return call.is_shown;
+            if call.is_known {
+                return call.is_shown;
+            }
+            let is_long = selection
+                .threshold
+                .is_none_or(|least| event.duration >= least);
+            let in_root = call.in_root || verdict.is_root;
+            return in_root && verdict.is_shown && is_long && is_within(call.depth);
         }
         let around = open.last().copied().unwrap_or(outermost);
         let below = around.below();
@@ -311,10 +323,8 @@ impl<E: Events> Selected<E> {
                 _ => event.duration >= threshold,
             });
         let call = Open {
-            is_shown: in_root
-                && verdict.is_shown
-                && is_long
-                && selection.depth.is_none_or(|depth| below < depth),
+            is_shown: in_root && verdict.is_shown && is_long && is_within(below),
+            is_known: true,
             in_root,
             depth: below,
         };
