@@ -2,23 +2,14 @@
 # Do shells complete what is typed for rftrace, as it is installed?
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
-passed=0 failed=0 skipped=0
+. "$top/tests/host/verdict.sh"
+skipped=0
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 DESTDIR=$folder PREFIX=/usr "$top/scripts/install-tool"
 installed=$folder/usr
 export PATH=$installed/bin:$PATH
-
-verdict() {
-	if [[ $2 == "$3" ]]; then
-		echo "ok: $1"
-		passed=$((passed + 1))
-	else
-		printf '%s\n' "not ok: $1: '${2:0:300}', not '$3'"
-		failed=$((failed + 1))
-	fi
-}
 
 # typed KEYS: the words of the line that bash has made of the keys, each in <>. On a terminal, as it completes
 # nowhere else; they are there before it asks for them.

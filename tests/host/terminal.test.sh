@@ -2,22 +2,12 @@
 # Does rftrace behave on a terminal, in a pipe, and when it is used wrongly?
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
-passed=0 failed=0
+. "$top/tests/host/verdict.sh"
 cd "$top"
 scripts/tool
 kernel=$(scripts/kernel vmlinuz)
 unset NO_COLOR PAGER RFTRACE_PAGER LESS
 export TERM=xterm
-
-verdict() {
-	if [[ $2 == "$3" ]]; then
-		echo "ok: $1"
-		passed=$((passed + 1))
-	else
-		printf '%s\n' "not ok: $1: '${2:0:300}', not '$3'"
-		failed=$((failed + 1))
-	fi
-}
 
 # ends COMMAND-LINE: all that it says, and its exit code.
 ends() {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use anyhow::Result;
 
 use super::follow::{follow, Follower};
-use super::tracing::{begin, finish, Begun, Hits};
+use super::tracing::{begin, Begun, Ended, Hits};
 use crate::calls::{Analysis, Assembler, Limits};
 use crate::cli::tracing::Profile;
 use crate::exit::Exit;
@@ -39,9 +39,7 @@ pub(super) fn run(arguments: &Profile, out: &mut dyn Write) -> Result<Exit> {
     let reason = follow(&arguments.tracing, &mut session, &mut counting)?;
     counting.progress.finish();
 
-    let end = session.end()?;
-    let (events, _) = counting.events.counts();
-    let hits = counting.hits;
+    let ended = Ended::new(&session, &counting.events, reason, counting.hits)?;
     // (before the session: its files keep the instance)
     drop(counting.events);
     drop(session);
@@ -53,15 +51,7 @@ pub(super) fn run(arguments: &Profile, out: &mut dyn Write) -> Result<Exit> {
         summary.write_with(&rows, arguments.json, out)?;
         out.flush()?;
     }
-    finish(
-        &end,
-        events,
-        &reason,
-        &plan.selection,
-        &hits,
-        &mut symbolizer.borrow_mut(),
-    );
-    Ok(reason.exit())
+    Ok(ended.say(&plan, &symbolizer))
 }
 
 struct Counting {

@@ -10,7 +10,7 @@ use anyhow::Result;
 
 use super::follow::{follow, Follower};
 use super::replay::{options, time_column};
-use super::tracing::{begin, btf, finish, Begun, Hits};
+use super::tracing::{begin, btf, Begun, Ended, Hits};
 use crate::cli::tracing::Trace;
 use crate::exit::Exit;
 use crate::live::LiveEvents;
@@ -50,21 +50,11 @@ pub(super) fn run(arguments: &Trace, out: &mut Output) -> Result<Exit> {
     live.events.flush();
     live.give_out()?;
 
-    let end = session.end()?;
-    let (events, _) = live.events.events().counts();
-    let hits = live.hits;
+    let ended = Ended::new(&session, live.events.events(), reason, live.hits)?;
     // (before the session: its files keep the instance)
     drop(live.events);
     drop(session);
-    finish(
-        &end,
-        events,
-        &reason,
-        &plan.selection,
-        &hits,
-        &mut symbolizer.borrow_mut(),
-    );
-    Ok(reason.exit())
+    Ok(ended.say(&plan, &symbolizer))
 }
 
 struct Live<'o> {

@@ -2,6 +2,7 @@
 
 //! Parts that the verbs that trace have in common: how they begin, and what they say at the end.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::fs;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::cli::tracing::Tracing;
 use crate::closure::closure;
 use crate::exit::{Exit, OrExit};
 use crate::kernel::{Kernel, Symbol, Symbols};
-use crate::live::{Directory, Plan, Session};
+use crate::live::{Directory, LiveEvents, Plan, Session};
 use crate::recording::End;
 use crate::stream::{Globs, Selection};
 use crate::symbolizer::Symbolizer;
@@ -203,21 +204,42 @@ impl Hits {
     }
 }
 
-/// Says at the end what came of it, and of too many calls which functions made them.
-pub(super) fn finish(
-    end: &End,
+/// A tracing whose events were looked at as they came, and that has ended.
+pub(super) struct Ended {
+    end: End,
     events: u64,
-    reason: &Reason,
-    selection: &Selection,
-    hits: &Hits,
-    symbolizer: &mut Symbolizer,
-) {
-    eprintln!("rftrace: {}", summary(end, events, reason));
-    if let Reason::Stopped(_) = reason {
-        eprintln!("rftrace: {}", hits.advice(symbolizer));
+    reason: Reason,
+    hits: Hits,
+}
+
+impl Ended {
+    /// The end of `session`, whose events were `events`, for that reason.
+    pub(super) fn new(
+        session: &Session,
+        events: &LiveEvents,
+        reason: Reason,
+        hits: Hits,
+    ) -> Result<Self> {
+        Ok(Self {
+            end: session.end()?,
+            events: events.counts().0,
+            reason,
+            hits,
+        })
     }
-    if events == 0 {
-        say_why(selection);
+
+    /// Says what came of it, and of too many calls which functions made them; the code to end with.
+    pub(super) fn say(self, plan: &Plan, symbolizer: &RefCell<Symbolizer>) -> Exit {
+        let summary = summary(&self.end, self.events, &self.reason);
+        eprintln!("rftrace: {summary}");
+        if let Reason::Stopped(_) = self.reason {
+            let advice = self.hits.advice(&mut symbolizer.borrow_mut());
+            eprintln!("rftrace: {advice}");
+        }
+        if self.events == 0 {
+            say_why(&plan.selection);
+        }
+        self.reason.exit()
     }
 }
 
