@@ -26,7 +26,8 @@ struct Output {
     file: File,
     /// Bytes of whole chunks, and the header.
     length: u64,
-    has_failed: bool,
+    /// A chunk could not be written: the reason, as far as it is a number.
+    failed: Option<Option<i32>>,
 }
 
 impl Writer {
@@ -41,7 +42,7 @@ impl Writer {
             file: Mutex::new(Output {
                 file,
                 length: FILE_HEADER.len() as u64,
-                has_failed: false,
+                failed: None,
             }),
         };
         writer.json(Kind::Settings, settings)?;
@@ -154,14 +155,16 @@ impl Writer {
 
 impl Output {
     fn append(&mut self, chunk: &[u8]) -> io::Result<()> {
-        if self.has_failed {
-            return Err(io::Error::other("an earlier chunk could not be written"));
+        match self.failed {
+            None => {}
+            Some(Some(errno)) => return Err(io::Error::from_raw_os_error(errno)),
+            Some(None) => return Err(io::Error::other("an earlier chunk could not be written")),
         }
         let result = self.file.write_all(chunk);
         match &result {
             Ok(()) => self.length += chunk.len() as u64,
-            Err(_) => {
-                self.has_failed = true;
+            Err(error) => {
+                self.failed = Some(error.raw_os_error());
                 // (if that fails, too, readers find a chunk that is cut off)
                 let _ = self.file.set_len(self.length);
             }
