@@ -16,7 +16,7 @@ use crate::closure::closure;
 use crate::exit::{Exit, OrExit};
 use crate::kernel::{Kernel, Symbol, Symbols};
 use crate::live::{Directory, LiveEvents, Plan, Session};
-use crate::recording::End;
+use crate::recording::{CpuTotals, End};
 use crate::stream::{Globs, Selection};
 use crate::symbolizer::Symbolizer;
 use crate::why::Functions;
@@ -262,14 +262,17 @@ pub(super) fn say_why(selection: &Selection) {
 pub(super) fn summary(end: &End, events: u64, reason: &Reason) -> String {
     let mut text = format!("{events} events, ");
     let mut lost: Vec<(String, u64)> = Vec::new();
-    let sum = |count: fn(&crate::recording::CpuTotals) -> u64| end.cpus.iter().map(count).sum();
+    let sum = |count: fn(&CpuTotals) -> u64| -> u64 { end.cpus.iter().map(count).sum() };
     lost.push(("overwritten".into(), sum(|cpu| cpu.overwritten)));
     lost.push(("commit overruns".into(), sum(|cpu| cpu.commit_overrun)));
     lost.push(("to full buffers".into(), sum(|cpu| cpu.dropped)));
+    // (what was taken out, or is still there, and did not come to where it should)
+    let kept = sum(|cpu| cpu.written.saturating_sub(cpu.overwritten));
+    lost.push(("not written".into(), kept.saturating_sub(events)));
     lost.extend(end.lost.iter().cloned());
     lost.retain(|(_, count)| *count != 0);
-    match end.lost() {
-        0 => text.push_str("none lost"),
+    match lost.iter().map(|(_, count)| count).sum() {
+        0_u64 => text.push_str("none lost"),
         all => {
             let part = |(name, count): &(String, u64)| format!("{count} {name}");
             let parts: Vec<String> = lost.iter().map(part).collect();
@@ -293,4 +296,38 @@ pub(super) fn summary(end: &End, events: u64, reason: &Reason) -> String {
         Reason::Ended(_) | Reason::Asked | Reason::Time | Reason::Size => {}
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_written_is_counted() {
+        let cpu = |written, overwritten, dropped| CpuTotals {
+            written,
+            overwritten,
+            dropped,
+            ..CpuTotals::default()
+        };
+        let end = End {
+            cpus: vec![cpu(100, 10, 3), cpu(50, 0, 0)],
+            lost: vec![("missed returns".into(), 2)],
+            ..End::default()
+        };
+        let said = |events| summary(&end, events, &Reason::Asked);
+        assert!(said(140).starts_with(
+            "140 events, 15 lost (10 overwritten, 3 to full buffers, 2 missed returns); "
+        ));
+        assert!(said(133).starts_with(
+            "133 events, 22 lost (10 overwritten, 3 to full buffers, 7 not written, 2 missed"
+        ));
+        let end = End {
+            cpus: vec![cpu(100, 0, 0)],
+            ..End::default()
+        };
+        let said = summary(&end, 100, &Reason::Failed("x".into()));
+        assert!(said.starts_with("100 events, none lost; "), "{said}");
+        assert!(said.ends_with("\nrftrace: it was broken off: x"), "{said}");
+    }
 }
