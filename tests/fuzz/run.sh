@@ -85,7 +85,7 @@ break_engine() {
 	rm -rf "$dir"
 	mkdir -p "$dir/tests/host" "$dir/tools"
 	cp -r "$top/rust_ftrace" "$dir/"
-	cp -r "$top/tools/engine" "$dir/tools/"
+	cp -r "$top"/tools/{Cargo.*,engine,rftrace,xtask} "$dir/tools/"
 	cp -r "$top/tests/fuzz" "$dir/tests/"
 	cp -r "$top/tests/host/src" "$dir/tests/host/"
 	# (what is built from it must not pass for what is built from the whole)

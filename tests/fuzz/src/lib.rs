@@ -14,6 +14,8 @@ mod support;
 mod input;
 mod memory;
 mod parsers;
+mod recordings;
 
 pub use memory::{memory, raw};
 pub use parsers::{lists, patterns, pids, values, words};
+pub use recordings::recordings;

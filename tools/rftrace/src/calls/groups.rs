@@ -9,6 +9,9 @@ use super::{End, Finished};
 /// Digits of durations that percentiles are right to.
 const DIGITS: u8 = 2;
 
+/// Most durations of a group that wait to be counted.
+const WAITING: usize = 8;
+
 /// All calls of a group.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
@@ -32,7 +35,11 @@ pub struct Statistics {
     pub missed: u64,
     /// Sum of all durations, in ns.
     sum: u64,
-    /// Durations; none before the second call.
+    /// Durations that are to be counted: several at a time, as the histogram is seldom at hand.
+    waiting: [u64; WAITING],
+    /// Number of these.
+    waiting_count: usize,
+    /// Durations that were counted; none before the first ones.
     durations: Option<Box<Histogram<u64>>>,
 }
 
@@ -68,20 +75,31 @@ impl Statistics {
     /// Counts a duration, `calls` of which came before.
     #[inline]
     fn record(&mut self, duration: u64) {
-        match &mut self.durations {
-            Some(durations) => record(durations, duration),
-            None if self.calls == 0 => self.min = duration,
-            None => {
-                // (it takes kilobytes, and many functions are called once)
-                if let Ok(mut durations) = Histogram::new(DIGITS) {
-                    record(&mut durations, self.min);
-                    record(&mut durations, duration);
-                    self.durations = Some(Box::new(durations));
-                }
-            }
+        if self.calls == 0 {
+            self.min = duration;
         }
         self.min = self.min.min(duration);
         self.max = self.max.max(duration);
+        self.waiting[self.waiting_count % WAITING] = duration;
+        self.waiting_count += 1;
+        if self.waiting_count == WAITING {
+            self.count();
+        }
+    }
+
+    /// Counts what waits.
+    #[inline(never)]
+    fn count(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting_count);
+        if self.durations.is_none() {
+            // (it takes kilobytes, and many functions are called a few times only)
+            self.durations = Histogram::new(DIGITS).ok().map(Box::new);
+        }
+        if let Some(durations) = &mut self.durations {
+            for duration in self.waiting.iter().take(waiting) {
+                record(durations, *duration);
+            }
+        }
     }
 
     /// Mean duration, in ns.
@@ -89,12 +107,14 @@ impl Statistics {
         self.sum.checked_div(self.calls).unwrap_or(0)
     }
 
-    /// The duration, in ns, that this part of all calls does not exceed; right to within 1 percent.
-    pub fn quantile(&self, part: f64) -> u64 {
-        match &self.durations {
+    /// The durations, in ns, that these parts of all calls do not exceed; right to within 1 percent.
+    pub fn quantiles<const N: usize>(&self, parts: [f64; N]) -> [u64; N] {
+        let mut all = self.clone();
+        all.count();
+        parts.map(|part| match &all.durations {
             Some(durations) => durations.value_at_quantile(part).clamp(self.min, self.max),
             None => self.max,
-        }
+        })
     }
 
     /// A function was entered.

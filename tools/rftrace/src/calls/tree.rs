@@ -58,14 +58,17 @@ impl Label {
 }
 
 /// All calls that came by one way.
+///
+/// Calls are counted all over the tree, so all that is looked at for each is in one line of the cache.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
 pub struct Node {
     /// What they are calls of.
     pub label: Label,
+    /// The child that was asked for last.
+    recent: NodeId,
     /// What called them; of the root itself.
     pub parent: NodeId,
-    /// The function is on the way only here: its time is in no other node of the same function on the way.
-    pub is_outermost: bool,
     /// Calls that have returned, or entries of functions if these are all that is known.
     pub calls: u64,
     /// Their time, in ns.
@@ -85,8 +88,8 @@ pub struct Node {
     first_child: NodeId,
     last_child: NodeId,
     next_sibling: NodeId,
-    /// The child that was asked for last.
-    recent: NodeId,
+    /// The function is on the way only here: its time is in no other node of the same function on the way.
+    pub is_outermost: bool,
 }
 
 impl Node {

@@ -61,6 +61,7 @@ pub struct Row {
 
 impl Row {
     fn new(statistics: &Statistics) -> Self {
+        let [p50_ns, p90_ns, p99_ns] = statistics.quantiles([0.5, 0.9, 0.99]);
         Self {
             function: None,
             caller: None,
@@ -71,9 +72,9 @@ impl Row {
             self_unknown: statistics.self_unknown,
             avg_ns: statistics.mean(),
             min_ns: statistics.min,
-            p50_ns: statistics.quantile(0.5),
-            p90_ns: statistics.quantile(0.9),
-            p99_ns: statistics.quantile(0.99),
+            p50_ns,
+            p90_ns,
+            p99_ns,
             max_ns: statistics.max,
             open: statistics.open,
             open_longest_ns: statistics.open_longest,

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Recordings: what `rftrace` reads of files that come from anywhere.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::Write;
+use std::rc::Rc;
+
+use rftrace_cli::calls::{Analysis, Assembler, By, Limits};
+use rftrace_cli::kernel::Symbols;
+use rftrace_cli::recording::{Recording, Settings, Writer};
+use rftrace_cli::stream::{Events, Globs, LongCalls, Selected, Selection};
+use rftrace_cli::symbolizer::Symbolizer;
+
+use crate::engine::consumer::Chunk;
+use crate::engine::decode::Decoder;
+use crate::engine::raw::{fill_header, TimeFormat, HEADER_BYTES};
+use crate::engine::slot::SLOT_BYTES;
+
+/// A file that is gone with its last user.
+fn file(bytes: &[u8]) -> Option<File> {
+    let mut file = tempfile::tempfile().ok()?;
+    file.write_all(bytes).ok()?;
+    Some(file)
+}
+
+/// A whole file, and the contents of chunks that are right.
+pub fn recordings(data: &[u8]) {
+    let Some((kind, data)) = data.split_first() else {
+        return;
+    };
+    let recording = match kind % 4 {
+        0 => file(data).map(Recording::new),
+        kind => file(&[]).map(|file| {
+            if let Ok(writer) = Writer::new(file.try_clone().expect("a file"), &Settings::default())
+            {
+                let _ = match kind {
+                    1 => writer.events(0, data, 1),
+                    2 => writer.symbols(&String::from_utf8_lossy(data)),
+                    _ => writer.events(0, &record(data), 1),
+                };
+            }
+            Recording::new(file)
+        }),
+    };
+    let Some(Ok(recording)) = recording else {
+        return;
+    };
+    let _ = recording.btf();
+    let symbols = || recording.symbols().unwrap_or_default();
+    if let Ok(events) = recording.events() {
+        analyse(events, symbols());
+    }
+    let selection = Selection {
+        roots: Globs::new(["*1*"]),
+        not_functions: Globs::new(["@noise"]),
+        depth: Some(3),
+        threshold: Some(100),
+        ..Selection::default()
+    };
+    let long = recording
+        .events()
+        .and_then(|mut events| LongCalls::find(&mut events, 100));
+    if let (Ok(events), Ok(long)) = (recording.events(), long) {
+        let symbolizer = Rc::new(RefCell::new(Symbolizer::new(symbols())));
+        analyse(Selected::new(events, selection, long, symbolizer), symbols());
+    }
+}
+
+/// A record whose slots are these.
+fn record(slots: &[u8]) -> Vec<u8> {
+    let count = slots.len() / SLOT_BYTES;
+    let chunk = Chunk {
+        slots: 0..count,
+        seq: 1,
+        first_event: 0,
+        events: count as u64,
+        lost: u64::from(slots.first().is_some_and(|first| first % 7 == 0)),
+        decoder: Decoder::default(),
+    };
+    let time = TimeFormat {
+        clock: 0,
+        is_ns: true,
+        mult: 1,
+        shift: 0,
+        offset: 0,
+    };
+    let mut bytes = [0; HEADER_BYTES];
+    fill_header(&mut bytes, &chunk, 0, &time);
+    [&bytes[..], &slots[..count * SLOT_BYTES]].concat()
+}
+
+/// Counts what there is: no call is counted twice, whatever comes.
+fn analyse(mut events: impl Events, symbols: Symbols) {
+    let symbolizer = Rc::new(RefCell::new(Symbolizer::new(symbols)));
+    let limits = Limits {
+        nodes: 10,
+        groups: 20,
+        comms: 5,
+    };
+    let analysis = Analysis::new(By::Function, true, limits);
+    let mut assembler = Assembler::new(analysis, symbolizer);
+    let _ = assembler.run(&mut events, |_| {});
+    let (analysis, counts) = assembler.finish();
+    let tree = analysis.tree();
+    assert!(tree.len() <= limits.nodes);
+    let ended: u64 = tree
+        .ids()
+        .map(|id| tree.node(id))
+        .map(|node| node.open + node.missed)
+        .sum();
+    assert_eq!(ended, counts.open + counts.missed);
+    assert!(counts.self_unknown <= counts.returned);
+}
