@@ -45,17 +45,20 @@ pub enum Label {
 }
 
 impl Label {
-    /// A number for it: no other label has the same.
-    fn code(self) -> u64 {
+    /// A number for it: no other label has the same. (there are fewer functions and names than addresses in 2 GiB of text)
+    fn code(self) -> u32 {
         match self {
-            Self::Function(function) => u64::from(function.0),
-            Self::Comm(comm) => (1 << 32) | u64::from(comm),
-            Self::Root => 2 << 32,
-            Self::Unknown => 3 << 32,
-            Self::Other => 4 << 32,
+            Self::Function(function) => function.0 << 1,
+            Self::Comm(comm) => (comm << 3) | 1,
+            Self::Root => 3,
+            Self::Unknown => 5,
+            Self::Other => 7,
         }
     }
 }
+
+/// Children of a node that are at hand.
+const AT_HAND: usize = 4;
 
 /// All calls that came by one way.
 ///
@@ -65,10 +68,8 @@ impl Label {
 pub struct Node {
     /// What they are calls of.
     pub label: Label,
-    /// The child that was asked for last.
-    recent: NodeId,
-    /// What called them; of the root itself.
-    pub parent: NodeId,
+    /// Children that were asked for last, with the codes of their labels.
+    at_hand: [(u32, NodeId); AT_HAND],
     /// Calls that have returned, or entries of functions if these are all that is known.
     pub calls: u64,
     /// Their time, in ns.
@@ -85,6 +86,8 @@ pub struct Node {
     pub open_self: u64,
     /// Calls whose return was missed.
     pub missed: u64,
+    /// What called them; of the root itself.
+    pub parent: NodeId,
     first_child: NodeId,
     last_child: NodeId,
     next_sibling: NodeId,
@@ -109,7 +112,7 @@ impl Node {
             first_child: NodeId::NONE,
             last_child: NodeId::NONE,
             next_sibling: NodeId::NONE,
-            recent: NodeId::NONE,
+            at_hand: [(0, NodeId::NONE); AT_HAND],
         }
     }
 }
@@ -118,7 +121,7 @@ impl Node {
 #[derive(Clone, Debug)]
 pub struct Tree {
     nodes: Vec<Node>,
-    children: FxHashMap<(NodeId, u64), NodeId>,
+    children: FxHashMap<(NodeId, u32), NodeId>,
     limit: usize,
 }
 
@@ -137,10 +140,14 @@ impl Tree {
     /// The child of a node that has this label. If there is no room for a new one, it is [`NodeId::OTHER`].
     #[inline]
     pub fn child(&mut self, parent: NodeId, label: Label) -> NodeId {
-        let recent = self.nodes[parent.index()].recent;
-        match self.nodes.get(recent.index()) {
-            Some(node) if node.label == label => recent,
-            _ => self.look_up(parent, label),
+        let code = label.code();
+        let at_hand = &self.nodes[parent.index()].at_hand;
+        let found = at_hand
+            .iter()
+            .find(|(other, child)| *other == code && *child != NodeId::NONE);
+        match found {
+            Some((_, child)) => *child,
+            None => self.look_up(parent, label),
         }
     }
 
@@ -154,7 +161,9 @@ impl Tree {
             None => self.append(parent, label),
         };
         if self.label(node) == label {
-            self.nodes[parent.index()].recent = node;
+            let at_hand = &mut self.nodes[parent.index()].at_hand;
+            at_hand.copy_within(..AT_HAND - 1, 1);
+            at_hand[0] = (label.code(), node);
         }
         node
     }
