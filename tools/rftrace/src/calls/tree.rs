@@ -231,16 +231,18 @@ impl Tree {
         match call.end {
             End::Returned => {
                 node.calls += 1;
-                node.total += call.duration;
+                // (times of a recording that is spoilt may be anything)
+                node.total = node.total.saturating_add(call.duration);
                 match call.self_time {
-                    Some(self_time) => node.self_time += self_time,
+                    Some(own) => node.self_time = node.self_time.saturating_add(own),
                     None => node.self_unknown += 1,
                 }
             }
             End::Open => {
                 node.open += 1;
-                node.open_total += call.duration;
-                node.open_self += call.self_time.unwrap_or(0);
+                node.open_total = node.open_total.saturating_add(call.duration);
+                let own = call.self_time.unwrap_or(0);
+                node.open_self = node.open_self.saturating_add(own);
             }
             End::Missed => node.missed += 1,
         }

@@ -137,8 +137,8 @@ impl Graph {
                 .all(|above| !is_one(tree.node(above).label));
             let total = if is_outermost { node.total } else { 0 };
             function.calls += node.calls;
-            function.total_ns += total;
-            function.self_ns += node.self_time;
+            function.total_ns = function.total_ns.saturating_add(total);
+            function.self_ns = function.self_ns.saturating_add(node.self_time);
             function.self_unknown += node.self_unknown;
             function.open += node.open;
             let mut place = 0;
@@ -146,7 +146,7 @@ impl Graph {
                 place = up.next(place, tree.node(above).label);
                 let made = &mut up.places[place];
                 made.calls += node.calls;
-                made.total += total;
+                made.total = made.total.saturating_add(total);
                 made.open += node.open;
             }
             if is_outermost {
@@ -195,8 +195,8 @@ fn add_below(tree: &Tree, top: NodeId, ways: &mut Ways) {
             let next = ways.next(place, node.label);
             let made = &mut ways.places[next];
             made.calls += node.calls;
-            made.total += node.total;
-            made.self_time += node.self_time;
+            made.total = made.total.saturating_add(node.total);
+            made.self_time = made.self_time.saturating_add(node.self_time);
             made.self_unknown += node.self_unknown;
             made.open += node.open;
             todo.push((child, next));
