@@ -55,10 +55,10 @@ fn recording(folder: &Path) -> PathBuf {
         irq_text: (0, 0),
     };
     let writer = Writer::new(std::fs::File::create(&path).unwrap(), &settings).unwrap();
-    let lines: String = (FUNCTIONS.iter().enumerate())
-        .map(|(index, name)| format!("{:x} t {name}\n", TEXT + 64 * index as u64))
-        .collect();
-    writer.symbols(&lines).unwrap();
+    let lines = (FUNCTIONS.iter().enumerate())
+        .map(|(index, name)| format!("{:x} t {name}", TEXT + 64 * index as u64));
+    let lines: Vec<String> = lines.collect();
+    writer.symbols(&lines.join("\n")).unwrap();
 
     let mut number = 0;
     let mut cpus = [CpuSample::new(0), CpuSample::new(1)];
