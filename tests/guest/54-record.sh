@@ -192,14 +192,14 @@ children() {
 	is 'others' "$(grep -v '^#' /tmp/out | grep -v -c -E '^ *(sh|cat|exe|rftrace)-')" 0
 }
 
-t 'calls of a command, as they are made' a_mount
+texts 'calls of a command, as they are made' a_mount
 t 'a recording has the calls, and says how it was made' recorded
-t 'exit codes, and what is said of wrong words' exits
+texts 'exit codes, and what is said of wrong words' exits
 t 'a recorder that is killed leaves nothing armed' killed
 t 'a recorder that is interrupted ends well' interrupted
-t 'a disk that is full' full_disk
-t 'ends by time and by size' limits
+texts 'a disk that is full' full_disk
+texts 'ends by time and by size' limits
 t 'the newest events only' newest
 t 'a control file' controlled
-t 'a command and its children' children
+texts 'a command and its children' children
 finish

@@ -117,12 +117,12 @@ nothing() {
 }
 
 t 'a report of a recording' reported
-t 'a graph of a recording' graphed
-t 'formats of other programs' exported
-t 'a profile with percentiles, and by task' profiled
+texts 'a graph of a recording' graphed
+texts 'formats of other programs' exported
+texts 'a profile with percentiles, and by task' profiled
 if [ -e /proc/kcore ]; then
-	t 'only what a root can reach is hooked' closed
-	t 'why nothing came' nothing
+	texts 'only what a root can reach is hooked' closed
+	texts 'why nothing came' nothing
 fi
 t 'too many calls end it, and are named' runaway
 finish
