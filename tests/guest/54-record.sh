@@ -14,12 +14,8 @@ without_instance() {
 	is 'instances left over' "$(instance)" ''
 }
 
-# (a debug kernel takes its time to hook all functions)
-BELOW="-l *mount* -l *sb*"
-[ "$SLOWER" -ne 1 ] || BELOW=
-
 a_mount() {
-	rftrace trace -g path_mount $BELOW mount -t tmpfs none /mnt >/tmp/out 2>/tmp/said
+	rftrace trace -g path_mount mount -t tmpfs none /mnt >/tmp/out 2>/tmp/said
 	umount /mnt
 	cat /tmp/said
 	head -n 20 /tmp/out
@@ -32,7 +28,7 @@ a_mount() {
 
 # Of what the module's own trace shows nothing is missing in a recording.
 recorded() {
-	rftrace record -o $F -g path_mount $BELOW mount -t tmpfs none /mnt 2>/tmp/said
+	rftrace record -o $F -g path_mount -l '*mount*' -l '*sb*' mount -t tmpfs none /mnt 2>/tmp/said
 	umount /mnt
 	cat /tmp/said
 	without_instance

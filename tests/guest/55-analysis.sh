@@ -13,52 +13,54 @@ json() {
 	sed -n 's/.*"'"$2"'":"\{0,1\}\([^",}]*\)[",}].*/\1/p' "$1"
 }
 
+# What all look at: it is recorded once.
+recording() {
+	[ ! -e $F.mount ] || return 0
+	rftrace record -q -o $F.mount -g path_mount $BELOW mount -t tmpfs none /mnt
+	umount /mnt
+}
+
 # A table in which all that path_mount took is somewhere.
 reported() {
-	rftrace record -q -o $F -g path_mount $BELOW mount -t tmpfs none /mnt
-	umount /mnt
-	rftrace report $F >/tmp/out
+	recording
+	rftrace report $F.mount >/tmp/out
 	head -n 12 /tmp/out
-	rftrace report --json $F >/tmp/json
+	rftrace report --json $F.mount >/tmp/json
 	grep '"function":"path_mount"' /tmp/json >/tmp/root
 	is 'calls' "$(json /tmp/root calls)" 1
 	is 'percentile' "$(json /tmp/root p99_ns)" "$(json /tmp/root max_ns)"
-	# (interrupts have roots of their own: without one, all times are parts of the one call's)
-	if ! rftrace replay --json $F | grep -q -v '"depth":\([1-9]\|0,"dur\)'; then
-		total=$(json /tmp/root total_ns)
-		sum=$(json /tmp/json self_ns | awk '{ sum += $1 } END { printf "%d", sum }')
-		is 'all times together' "$sum" "$total"
-	fi
-	is 'of one function' "$(rftrace report $F -l path_mount --json | grep -c '"function"')" 1
+	# Nothing else has a root, so all times are parts of the one call's.
+	is 'roots' "$(rftrace report --by caller --json $F.mount | grep -c '"caller":"\[none\]"')" 1
+	is 'all times together' "$(json /tmp/json self_ns | awk '{ sum += $1 } END { printf "%d", sum }')" \
+		"$(json /tmp/root total_ns)"
+	is 'of one function' "$(rftrace report $F.mount -l path_mount --json | grep -c '"function"')" 1
 }
 
 graphed() {
-	rftrace record -q -o $F -g path_mount $BELOW mount -t tmpfs none /mnt
-	umount /mnt
-	rftrace graph security_sb_mount $F >/tmp/out
+	recording
+	rftrace graph security_sb_mount $F.mount >/tmp/out
 	cat /tmp/out
 	grep -q path_mount /tmp/out
 	grep -q apparmor_sb_mount /tmp/out || grep -q hook_sb_mount /tmp/out
-	is 'end' "$(rftrace graph path_muont $F 2>/tmp/said; echo $?)" 1
+	is 'end' "$(rftrace graph path_muont $F.mount 2>/tmp/said; echo $?)" 1
 	grep -q 'near it: path_mount' /tmp/said
 }
 
 # What other programs read has the same times.
 exported() {
-	rftrace record -q -o $F -g path_mount $BELOW mount -t tmpfs none /mnt
-	umount /mnt
+	recording
 	for format in perfetto trace.dat folded pprof; do
-		rftrace export $F --to $format -o /tmp/$format
+		rftrace export $F.mount --to $format -o /tmp/$format
 		[ -s /tmp/$format ]
 	done
-	rftrace report --json $F >/tmp/json
+	rftrace report --json $F.mount >/tmp/json
 	is 'times of stacks' "$(awk '{ sum += $NF } END { printf "%d", sum }' /tmp/folded)" \
 		"$(json /tmp/json self_ns | awk '{ sum += $1 } END { printf "%d", sum }')"
-	rftrace flamegraph $F -o /tmp/x.svg
+	rftrace flamegraph $F.mount -o /tmp/x.svg
 	grep -q '<title>path_mount ' /tmp/x.svg
-	is 'end' "$(rftrace export $F --to folded -o $F 2>/tmp/said; echo $?)" 1
+	is 'end' "$(rftrace export $F.mount --to folded -o $F.mount 2>/tmp/said; echo $?)" 1
 	cat /tmp/said
-	rftrace info $F | grep -q '^tracer'
+	rftrace info $F.mount | grep -q '^tracer'
 }
 
 profiled() {
