@@ -48,6 +48,6 @@ help:				## this list
 	@sed -n 's/^\([a-z-]*\):[[:space:]]*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F '\t' '{ printf "  %-15s %s\n", $$1, $$2 }'
 	@echo 'Of make test: T=pattern (only guest tests so named), HOST=0, GUEST=0 or BENCH=0, TIMEOUT=seconds.'
-	@echo 'Of make bench: JSON=file, SMP=0 (nothing on several CPUs), ACCEL=kvm (ns, not instructions).'
+	@echo 'Of make bench: JSON=file, TOOL=0 or 1 (nothing of the command, or only that), SMP=0 (nothing on several CPUs), ACCEL=kvm (ns).'
 
 .PHONY: module tool man install-tool demo test check bench shell print-release print-vmlinuz print-tree clean clean-cache help

@@ -1,15 +1,7 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
 # Usage: bench.sh [short|full]
-# What tracing costs, ours against the kernel's own tracers, all in this one boot. Run by scripts/bench,
-# whose bench-report reads the lines that this prints, with tabs between the fields:
-#
-#	row NAME OURS UNIT PEER PEER'S-NAME	what costs how much; a PEER of - is none
-#	missing NAME WHY			what could not be measured
-#	kernel RELEASE
-#	# TEXT					what is going on
-#
-# UNIT is "cost" (instructions or ns, which only the host knows) or "bytes".
+# What tracing costs, ours against the kernel's own tracers, all in this one boot. Run by scripts/bench.
 R=/sys/kernel/debug/rftrace
 T=/sys/kernel/tracing
 F=__do_sys_getppid
@@ -20,27 +12,7 @@ text_kb=512 drain_kb=4096 rest_kb=8192 turns=60000
 # Runs are short, so that most have no timer interrupt in them.
 calls=400 runs=50
 
-now() { echo "# $*"; }
-fail() {
-	echo "# $*"
-	exit 1
-}
-
-# decimal HUNDREDTHS
-decimal() {
-	local sign= value=$1
-	if [ "$value" -lt 0 ]; then sign=- value=$((-value)); fi
-	printf '%s%d.%02d' "$sign" $((value / 100)) $((value % 100))
-}
-# row NAME OURS UNIT PEER PEER'S-NAME: both in hundredths.
-row() {
-	local peer=$4
-	[ "$peer" = - ] || peer=$(decimal "$peer")
-	printf 'row\t%s\t%s\t%s\t%s\t%s\n' "$1" "$(decimal "$2")" "$3" "$peer" "$5" >>/tmp/rows
-}
-missing() {
-	printf 'missing\t%s\t%s\n' "$1" "$2" >>/tmp/rows
-}
+. /tests/bench-lib.sh
 
 cost() { bench calls $calls $runs; }
 # What a call costs more than without any tracer.
@@ -60,17 +32,6 @@ settle() {
 		if close "$before" "$base"; then steady=$((steady + 1)); else steady=0; fi
 		left=$((left - 1))
 		[ $left -gt 0 ] || fail "a call without a tracer never costs the same"
-	done
-}
-
-# until_true SECONDS COMMAND...
-until_true() {
-	local left=$(($1 * 10))
-	shift
-	until "$@"; do
-		left=$((left - 1))
-		[ $left -gt 0 ] || return 1
-		usleep 100000
 	done
 }
 
@@ -376,5 +337,4 @@ until measure "$1"; close "$start" "$end"; do
 	attempt=$((attempt + 1))
 	[ $attempt -le 3 ] || fail "the baseline differs by more than 1 % in each of 3 runs: no figures"
 done
-printf 'kernel\t%s\n' "$(uname -r)"
-cat /tmp/rows
+show_rows

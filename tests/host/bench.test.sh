@@ -26,6 +26,11 @@ good() {
 	printf '%s\t' row bytes_per_event 16.10 bytes 28.10; echo 'ftrace function'
 	printf '%s\t' row bytes_switching 18.00 bytes 28.10; echo 'ftrace function'
 	printf '%s\t' row function_all 800.00 cost 4000.00; echo 'ftrace function'
+	printf '%s\t' row record_cpu 500.00 cost 500.00; echo 'trace-cmd record'
+	printf '%s\t' row record_lost 0.00 % 0.00; echo 'trace-cmd record'
+	printf '%s\t' row record_bytes 17.00 bytes 8.00; echo 'trace-cmd record'
+	printf '%s\t' row replay_call 1000.00 cost 5000.00; echo 'trace-cmd report'
+	printf '%s\t' row report_call 1000.00 cost 5000.00; echo 'uftrace report'
 	printf '%s\t' row baseline 350.00 cost 350.00; echo 'afterwards'
 	printf 'kernel\t7.2.12-test\n'
 }
@@ -50,7 +55,7 @@ becomes() {
 	fi
 }
 
-expect pass "all promises kept" '' "20 passed, 0 failed, 0 skipped"
+expect pass "all promises kept" '' "25 passed, 0 failed, 0 skipped"
 becomes function_one 2 100.01 "instructions is 100.01"
 becomes function_one 4 500.00 "ratio is 0.2,"
 becomes function_all 2 801.00 "ratio is 0.20025"
@@ -71,18 +76,36 @@ becomes drain_event 4 39.00 "ratio"
 becomes drain_pages 2 281.00 "ratio"
 becomes bytes_per_event 2 16.11 "bytes is 16.11"
 becomes bytes_switching 2 18.01 "bytes is 18.01"
+becomes record_cpu 2 500.01 "ratio is 1.00002"
+becomes record_lost 2 0.01 "has no ratio"
+becomes record_bytes 2 17.01 "bytes is 17.01"
+becomes replay_call 2 1000.10 "ratio is 0.20002"
+becomes report_call 2 1000.10 "ratio is 0.20002"
 expect fail "a row is not there" '/function_one/d' "FAIL: function_one: was not measured"
 expect fail "a peer is not there" 's/^(row\ttext_line.*cost\t)[^\t]*/\1-/' "FAIL: text_line: has no ratio"
 expect fail "the guest did not come to its end" '/^kernel/d' "did not come to its end"
 expect fail "not a number" 's/60\.00\tcost\t200/cost\t200/' "not a number"
 expect pass "what the guest does not have is skipped" \
-	's/^row\tdrain_event.*/missing\tdrain_event\tno file/' "19 passed, 0 failed, 1 skipped"
+	's/^row\tdrain_event.*/missing\tdrain_event\tno file/' "24 passed, 0 failed, 1 skipped"
 expect pass "instructions are not judged where ns are counted" \
-	's/^(row\tpid_out\t)[^\t]*/\1999.00/' "16 passed, 0 failed" ns
+	's/^(row\tpid_out\t)[^\t]*/\1999.00/' "21 passed, 0 failed" ns
 expect fail "ratios are" 's/^(row\tfunction_all\t)[^\t]*/\1999.00/' "FAIL: function_all: ratio" ns
+of_tool='^row	(record|replay|report)_'
+# alone PART GREP...: with --only PART, the rows that GREP leaves are enough.
+alone() {
+	if good | grep "${@:2}" | "$report" --check --only "$1" instructions >"$dir/only"; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "FAIL: only the rows of the $1:"
+		cat "$dir/only"
+	fi
+}
+alone module -vE "$of_tool"
+alone tool -E "$of_tool|^kernel"
 
 good | "$report" --json "$dir/json" instructions >"$dir/table"
-if [[ $(grep -c '{"name": ' "$dir/json") == 20 ]] &&
+if [[ $(grep -c '{"name": ' "$dir/json") == 25 ]] &&
 	grep -qF '{"name": "function_one", "ours": 100, "peer": 600, "peer_name": "ftrace function", "unit": "instructions", "ratio": 0.167}' "$dir/json" &&
 	grep -qF '{"name": "idle", "ours": 0, "peer": null, "peer_name": null, "unit": "instructions", "ratio": null}' "$dir/json" &&
 	head -n 1 "$dir/json" | grep -qF '{"kernel": "7.2.12-test", '; then

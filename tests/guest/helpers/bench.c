@@ -8,15 +8,19 @@
  *	bench read PATH SIZE		reads all that is there, SIZE bytes at a time: prints the time that
  *					all read() calls took, the number of bytes, and of lines
  *	bench turns TURNS CALLS		two processes on one CPU take turns, with so many getppid calls in each
+ *	bench spent FILE COMMAND...	runs it, with SIGINT passed on, and writes the CPU time (user and system) of it and
+ *					of all children that it waited for to FILE
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -161,6 +165,43 @@ static void turns(long turns)
 	waitpid(pid, NULL, 0);
 }
 
+static pid_t command;
+
+static void pass_on(int signal)
+{
+	kill(command, signal);
+}
+
+static int spent(const char *path, char **argv)
+{
+	struct sigaction action = { .sa_handler = pass_on, .sa_flags = SA_RESTART };
+	struct rusage usage;
+	FILE *file;
+	int status;
+
+	/* (a shell has it ignored by what runs in the background) */
+	signal(SIGINT, SIG_DFL);
+	command = fork();
+	if (command < 0)
+		fail("fork");
+	if (!command) {
+		execvp(argv[0], argv);
+		perror(argv[0]);
+		_exit(127);
+	}
+	sigaction(SIGINT, &action, NULL);
+	if (wait4(command, &status, 0, &usage) != command)
+		fail("wait4");
+	file = fopen(path, "w");
+	if (!file)
+		fail(path);
+	fprintf(file, "%lld\n", ((usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000ll +
+				usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 100000);
+	if (fclose(file))
+		fail(path);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
@@ -178,6 +219,8 @@ int main(int argc, char **argv)
 	} else if (!strcmp(mode, "turns") && argc == 4) {
 		calls = atol(argv[3]);
 		turns(atol(argv[2]));
+	} else if (!strcmp(mode, "spent") && argc > 3) {
+		return spent(argv[2], argv + 3);
 	} else {
 		return 2;
 	}

@@ -1,0 +1,40 @@
+#!/bin/bash
+# Are recordings looked at in bounded memory? Millions of events, in less memory than they have bytes.
+set -euo pipefail
+top=$(cd "$(dirname "$0")/../.." && pwd)
+. "$top/scripts/lib.sh"
+. "$top/tests/host/verdict.sh"
+
+"$top/scripts/tool"
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target/$(hash_of <<<"$top")}
+triple=x86_64-unknown-linux-gnu
+(cd "$top/tools" && RUSTFLAGS="${RUSTFLAGS:-} -Ctarget-feature=+crt-static" "$top/scripts/toolchain" cargo build --locked \
+	--release --quiet --target $triple --package rftrace-cli --features samples --example make_recording)
+make=$CARGO_TARGET_DIR/$triple/release/examples/make_recording
+
+# (on a disk: where it is in memory, a limit says little)
+dir=$(mktemp -d "$cache/memory.XXXXXX")
+trap 'rm -rf "$dir"' EXIT
+events=5000000
+"$make" "$dir/long" $events
+
+# within MIB COMMAND...: what it says that goes wrong in so much address space.
+within() {
+	local limit=$1
+	shift
+	{ prlimit --as=$((limit << 20)) "$top/rftrace" "$@" >/dev/null; } 2>&1 || echo "exit $?"
+}
+# An event takes 16 bytes or more, and more when it is decoded.
+limit=48
+verdict "the limit is less than the records" "$((events * 16 >> 20 > limit))" 1
+verdict "they are as many as they should be" \
+	"$(($("$top/rftrace" info --json "$dir/long" | sed 's/.*"events":\([0-9]*\),"file.*/\1/') >= events))" 1
+verdict "replay" "$(within $limit replay "$dir/long")" ''
+verdict "replay of some" "$(within $limit replay "$dir/long" -l 'function_1*' --thresh 1ms)" ''
+# The ways that led to calls are counted, up to two million of them, and here there are more.
+verdict "report" "$(within 560 report "$dir/long")" ''
+verdict "graph" "$(within 560 graph function_100 "$dir/long")" ''
+verdict "what takes more than its limit is seen" "$(within 100 report "$dir/long" | grep -c '^exit ')" 1
+
+echo "$passed passed, $failed failed"
+((failed == 0))
