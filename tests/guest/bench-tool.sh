@@ -111,32 +111,38 @@ measure_record() {
 		$(($(median /tmp/theirs.size) * 100 / made)) "$peer"
 }
 
-# cost_of COMMAND...: what it costs for a call.
+# cost_of CALLS COMMAND...: what it costs for each of so many.
 cost_of() {
+	local calls=$1
+	shift
 	bench spent /tmp/spent "$@" >/dev/null 2>/tmp/said || fail "$*: $(tail -n 1 /tmp/said)"
-	echo $(($(spent) / made))
+	echo $(($(spent) / calls))
 }
 
 # shellcheck disable=SC2046 # words
 measure_analysis() {
 	local calls
 	now "looking at it"
-	row replay_call "$(cost_of rftrace replay /mnt/ours)" cost "$(cost_of trace-cmd report -i /mnt/theirs)" "trace-cmd report"
+	peer=$(cost_of $made trace-cmd report -i /mnt/theirs)
+	row replay_call "$(cost_of $made rftrace replay /mnt/ours)" cost "$peer" "trace-cmd report"
 	now "recording: uftrace"
 	rm -f /mnt/theirs
-	if ! timeout 600 uftrace record -d /mnt/uftrace -k -K 30 --force $(options P @kernel) \
+	if ! timeout 60 uftrace record -d /mnt/uftrace -k -K 30 --force $(options P @kernel) \
 		/recorders/bin/dd if=/dev/zero of=/dev/null bs=16 count="$turns" >/tmp/said 2>&1; then
 		missing report_call "uftrace record fails: $(tail -n 1 /tmp/said)"
 		return
 	fi
 	now "looking at it"
-	# What it counts is what was done.
-	calls=$(uftrace report -d /mnt/uftrace -f call | awk '/ vfs_read$/ { print $1 }')
+	# What it counts is what was done. (dd's calls of its library are among it)
+	uftrace report -d /mnt/uftrace -f call >/tmp/uftrace 2>/dev/null
+	calls=$(awk '$2 == "vfs_read" { print $1 }' /tmp/uftrace)
 	if [ "${calls:-0}" -lt $((turns * 9 / 10)) ]; then
 		missing report_call "uftrace has ${calls:-no} calls of vfs_read in its recording, of $turns"
 		return
 	fi
-	row report_call "$(cost_of rftrace report /mnt/ours)" cost "$(cost_of uftrace report -d /mnt/uftrace)" "uftrace report"
+	calls=$(awk '$1 + 0 { sum += $1 } END { print sum }' /tmp/uftrace)
+	peer=$(cost_of "$calls" uftrace report -d /mnt/uftrace)
+	row report_call "$(cost_of $made rftrace report /mnt/ours)" cost "$peer" "uftrace report"
 }
 
 : >/tmp/rows
