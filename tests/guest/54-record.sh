@@ -94,8 +94,10 @@ killed() {
 	rftrace record -q -o $F -l path_mount true
 	without_instance
 }
+# (a new instance is on, and has nothing to do)
 is_recording() {
-	[ "$(cat $R/instances/rftrace."$1"/tracing_on)" = 1 ]
+	[ "$(cat $R/instances/rftrace."$1"/current_tracer)" = function_graph ] &&
+		[ "$(cat $R/instances/rftrace."$1"/tracing_on)" = 1 ]
 }
 # (events come by chunks of a megabyte, or half a buffer)
 has_chunks() {

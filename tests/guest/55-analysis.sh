@@ -5,8 +5,6 @@
 
 reload
 F=/tmp/recorded
-# (a debug kernel takes its time to hook all functions; and has no /proc/kcore, which a closure is found in)
-if [ -e /proc/kcore ]; then BELOW=--closure; else BELOW='-l *mount* -l *sb*'; fi
 
 # json FILE KEY: the values of KEY, a line each.
 json() {
@@ -16,7 +14,11 @@ json() {
 # What all look at: it is recorded once.
 recording() {
 	[ ! -e $F.mount ] || return 0
-	rftrace record -q -o $F.mount -g path_mount $BELOW mount -t tmpfs none /mnt
+	if [ -e /proc/kcore ]; then
+		rftrace record -q -o $F.mount --closure -g path_mount mount -t tmpfs none /mnt
+	else
+		rftrace record -q -o $F.mount -l '*mount*' -l '*sb*' -g path_mount mount -t tmpfs none /mnt
+	fi
 	umount /mnt
 }
 
