@@ -28,7 +28,7 @@ a_mount() {
 
 # Of what the module's own trace shows nothing is missing in a recording.
 recorded() {
-	rftrace record -o $F -g path_mount -l '*mount*' -l '*sb*' mount -t tmpfs none /mnt 2>/tmp/said
+	rftrace record -o $F -g path_mount -l '*mount*' -l '*sb*' mount -t tmpfs none /mnt 2>/tmp/said || { cat /tmp/said; return 1; }
 	umount /mnt
 	cat /tmp/said
 	without_instance
