@@ -160,7 +160,7 @@ fn wait(
             Some(Wake::Ended(exit)) => {
                 return Ok(stopped.map_or(Reason::Ended(exit), Reason::Stopped));
             }
-            Some(Wake::Signal(_)) => return Ok(Reason::Asked),
+            Some(Wake::Signal) => return Ok(Reason::Asked),
             Some(Wake::Failed(reason)) => return Ok(Reason::Failed(reason)),
             Some(Wake::Control(command)) => {
                 match command {

@@ -3,13 +3,14 @@
 //! Reasons to look up from recording: signals, the end of a command, and what a control file says.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::Child;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread;
 
+use rustix::pipe::{pipe_with, PipeFlags};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::low_level::pipe;
 
 use crate::exit::Exit;
 
@@ -18,8 +19,8 @@ use crate::exit::Exit;
 pub enum Wake {
     /// The command has ended.
     Ended(Exit),
-    /// Somebody asks for the end: by this signal.
-    Signal(i32),
+    /// Somebody asks for the end, by a signal.
+    Signal,
     /// A thread that records has failed.
     Failed(String),
     /// A word came by the control file.
@@ -57,12 +58,16 @@ impl Command {
 ///
 /// What installing handlers gives.
 pub fn on_signals(wake: Sender<Wake>) -> io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    // (a pipe, as not every kernel has sockets)
+    let (signals, write_end) = pipe_with(PipeFlags::CLOEXEC)?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        pipe::register(signal, write_end.try_clone()?)?;
+    }
     thread::spawn(move || {
         let mut is_second = false;
-        for signal in signals.forever() {
-            if is_second || wake.send(Wake::Signal(signal)).is_err() {
-                std::process::exit(128 + signal);
+        for _ in File::from(signals).bytes() {
+            if is_second || wake.send(Wake::Signal).is_err() {
+                std::process::exit(128 + SIGINT);
             }
             is_second = true;
         }
