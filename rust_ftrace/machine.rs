@@ -143,7 +143,7 @@ pub(crate) struct Machine {
     #[pin]
     conversion: Mutex<Option<Calibration>>,
     addresses: Addresses,
-    /// What writing an event takes, in picoseconds; 0 until that is asked for.
+    /// Cost of writing an event, in picoseconds; 0 until that is asked for.
     writing_ps: AtomicU64,
     /// Hooks of calls whose instance was removed.
     #[pin]
@@ -358,7 +358,7 @@ impl Machine {
         Ok(())
     }
 
-    /// What that was, in picoseconds; 0 if nobody has found out.
+    /// That cost, in picoseconds; 0 if nobody has found out.
     pub(crate) fn writing_ps(&self) -> u64 {
         self.writing_ps.load(Ordering::Relaxed)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! How many calls a second, and how much of a CPU, a tracing may take: what people write, and what is measured.
+//! Limits of calls a second, and of a share of a CPU, that a tracing may take: as people write them, and as measured.
 //!
 //! Calls are counted when a sub-buffer is opened, so that it costs an event nothing. Each CPU has a [`Window`] of its
 //! own, from one opening to the first one that is [`WINDOW_NS`] later, and so an exact rate. The rate of all is the sum
@@ -20,7 +20,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Picoseconds in a second, a percent of which is the unit of [`Limits::cpu`].
 const SECOND_PS: u64 = 1_000_000_000_000;
 
-/// What is allowed.
+/// Limits that are set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Calls a second, of all CPUs; 0 for any number.
@@ -30,12 +30,12 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Whether anything is forbidden.
+    /// Some limit is set.
     pub const fn is_any(self) -> bool {
         self.calls != 0 || self.cpu != 0
     }
 
-    /// What is allowed after `text` was written: `calls N`, `cpu N`, or both, which leave what they do not name; `0`, or
+    /// The limits after `text` was written: `calls N`, `cpu N`, or both, which leave what they do not name; `0`, or
     /// nothing but white space, allows all.
     ///
     /// # Errors
@@ -84,12 +84,12 @@ impl Limits {
     }
 }
 
-/// What was measured, or rather estimated as for the time.
+/// Rates as measured, or rather estimated as for the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
     /// Calls a second, of all CPUs.
     pub calls: u64,
-    /// What recording one takes, in picoseconds.
+    /// Cost of recording one, in picoseconds.
     pub cost_ps: u64,
 }
 
@@ -116,7 +116,7 @@ impl Measured {
     }
 }
 
-/// What is too much.
+/// A limit that is exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Excess {
     /// Calls: so many a second are allowed.
@@ -232,9 +232,9 @@ mod instructions {
     pub(super) const WRITING: u64 = 8800;
     /// `function`.
     pub(super) const FUNCTION: u64 = 9700;
-    /// The same with arguments.
+    /// One with arguments.
     pub(super) const ARGS: u64 = 38910;
-    /// The same with a stack.
+    /// One with a stack.
     pub(super) const STACK: u64 = 177_000;
     /// `function_graph`.
     pub(super) const GRAPH: u64 = 75800;
@@ -252,7 +252,7 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// What recording a call takes, in picoseconds, where writing an event takes `writing_ps`: an estimate, by the
+    /// Cost of recording a call, in picoseconds, where writing an event takes `writing_ps`: an estimate, by the
     /// instructions that the one and the other take.
     pub const fn cost_ps(self, writing_ps: u64) -> u64 {
         use instructions::{ARGS, FUNCTION, GRAPH, STACK, WRITING};

@@ -94,7 +94,7 @@ pub unsafe trait Storage {
     fn missed_return(&self) {}
 }
 
-/// How many events are dropped until [`Storage::counted`] is called: about as many as a sub-buffer has.
+/// Number of events that are dropped until [`Storage::counted`] is called: about as many as a sub-buffer has.
 pub const DROPS: u64 = 256;
 
 /// The call of a function, as the hook sees it.

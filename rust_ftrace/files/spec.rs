@@ -19,7 +19,7 @@ pub(super) struct Spec {
     pub(super) alias: Option<&'static str>,
     /// Permissions.
     pub(super) mode: u16,
-    /// What `README` says of it.
+    /// Its line in `README`.
     pub(super) help: &'static str,
     pub(super) make: Make,
 }

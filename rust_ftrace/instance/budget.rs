@@ -39,7 +39,7 @@ impl Instance {
         Ok(())
     }
 
-    /// What is allowed, and what was found when it was looked last.
+    /// The limits, and the rates that were found when it was looked last.
     pub(crate) fn budget(&self) -> (Limits, Option<Measured>) {
         (self.budget.limits(), self.budget.measured())
     }

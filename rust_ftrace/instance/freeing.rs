@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What becomes of a recording that nobody holds any more: `free_buffer`.
+//! The end of a recording that nobody holds any more: `free_buffer`.
 //!
 //! A program that holds the file leaves nothing behind however it ends, as the kernel closes the file for it.
 

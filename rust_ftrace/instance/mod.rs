@@ -74,7 +74,7 @@ pub(crate) struct Control {
     /// What lists of tasks follow.
     forks: Forks<Recorder>,
     profile: ProfileHooks,
-    /// How many open files hold what is recorded: see [`freeing`].
+    /// Number of open files that hold what is recorded: see [`freeing`].
     holders: usize,
 }
 

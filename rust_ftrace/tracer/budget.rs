@@ -69,7 +69,7 @@ pub(crate) struct Budget {
     session: AtomicU64,
     last_session: AtomicU64,
     limits: [AtomicU64; 2],
-    /// What recording a call takes, in picoseconds.
+    /// Cost of recording a call, in picoseconds.
     cost_ps: AtomicU64,
     windows: PerCpu<Window>,
     /// Session that `measured` is of.
@@ -105,7 +105,7 @@ impl Budget {
         })
     }
 
-    /// What is allowed.
+    /// Limits that are set.
     pub(crate) fn limits(&self) -> Limits {
         let [calls, cpu] = &self.limits;
         Limits {
@@ -151,7 +151,7 @@ impl Budget {
         self.cost_ps.store(cost_ps, Ordering::Relaxed);
     }
 
-    /// What was found when it was looked last, if it was.
+    /// The rates that were found when it was looked last, if it was.
     pub(crate) fn measured(&self) -> Option<Measured> {
         let session = self.session.load(Ordering::Relaxed);
         let is_known = session != 0 && self.measured_in.load(Ordering::Acquire) == session;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How long writing an event takes on this machine.
+//! Measures the time that writing an event takes on this machine.
 
 use core::ops::Range;
 

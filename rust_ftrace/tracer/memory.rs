@@ -25,7 +25,7 @@ pub(crate) struct RingMemory {
     missed_returns: AtomicU64,
 }
 
-/// Whom a ring tells of what is written to it.
+/// Parts that a ring tells of what is written to it.
 pub(crate) struct Told {
     pub(crate) waker: Arc<Waker>,
     pub(crate) budget: Arc<Budget>,

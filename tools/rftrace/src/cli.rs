@@ -49,7 +49,7 @@ pub fn command() -> Command {
 }
 
 impl Cli {
-    /// What was typed; where that is help, or wrong, that is said, and the command ends.
+    /// Reads what was typed; where that is help, or wrong, that is said, and the command ends.
     pub fn read() -> Self {
         let matches = command().get_matches();
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())

@@ -23,7 +23,7 @@ const ENDS: [&str; 6] = [
     "irqentry_exit",
 ];
 
-/// What some functions lead to.
+/// Functions that some lead to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closure {
     /// Functions that ftrace can trace, the roots among them, as words for `filter` (and for `set_ftrace_filter`):

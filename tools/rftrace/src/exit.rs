@@ -68,7 +68,7 @@ struct Coded {
 
 /// Gives errors an exit code other than 1.
 pub trait OrExit<T> {
-    /// The same result, where an error ends the command with `exit`.
+    /// Has an error of this result end the command with `exit`.
     fn or_exit(self, exit: Exit) -> anyhow::Result<T>;
 }
 

@@ -27,7 +27,7 @@ const AROUND: usize = 300;
 /// Furthest that one can be, in bytes: source files have less code.
 const FURTHEST: u64 = 64 << 10;
 
-/// What has to be found of a function in another one.
+/// Least that has to be found of a function in another one.
 struct Least {
     /// Share of its code.
     share: f64,
@@ -47,7 +47,7 @@ const LEAST_IN_SYSCALL: Least = Least {
     weight: 10.0,
 };
 
-/// How many times as long as the function the other has to be, so that it is no twin.
+/// Least length of the other, in lengths of the function, at which it is no twin.
 const LEAST_RATIO: usize = 2;
 
 /// Cost of an instruction that the other has not.

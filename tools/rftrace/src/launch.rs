@@ -29,7 +29,7 @@ pub enum Error {
     /// There is no mount namespace for it.
     #[error("cannot make a mount namespace")]
     Namespace(#[source] io::Error),
-    /// Who asks may not have one.
+    /// The one who asks may not have one.
     #[error("cannot make a mount namespace")]
     NotAllowed(#[source] live::Error),
     /// Mounts are not listed.

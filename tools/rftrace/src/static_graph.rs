@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Who could call a function, and what it could call, as trees, by the kernel's text.
+//! Trees of callers that a function could have, and of what it could call, by the kernel's text.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,7 +19,7 @@ pub enum Direction {
     Callees,
 }
 
-/// What there is below a function of a tree.
+/// The part of a tree below a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Below {
     /// All that is there, or nothing at all.
@@ -43,7 +43,7 @@ pub struct Step {
     pub indirect: usize,
     /// The last one below the function above it.
     pub is_last: bool,
-    /// What there is below it.
+    /// The part below it.
     pub below: Below,
 }
 

@@ -331,7 +331,7 @@ mod tests {
         (any::<u64>(), 0..64_u32).prop_map(|(value, shift)| value >> shift)
     }
 
-    /// What is printed can be typed, and is off by no more than half of the last digit.
+    /// A text that is printed can be typed, and is off by no more than half of the last digit.
     fn check<T: FromStr<Err = Error> + fmt::Display>(
         kind: &Kind,
         value: u64,

@@ -119,7 +119,7 @@ pub struct Functions {
     pub traceable: BTreeSet<u64>,
     /// Functions that can run at all.
     pub reachable: Reachable,
-    /// The same by the file of the kernel that runs, once that has been looked for.
+    /// The graph of the file of the kernel that runs, once that has been looked for.
     file: OnceLock<Option<Box<Functions>>>,
 }
 
@@ -273,7 +273,7 @@ impl Functions {
         }
     }
 
-    /// What the file of the kernel that runs says, moved to where the kernel is.
+    /// The answer of the file of the kernel that runs, moved to where the kernel is.
     fn file(&self) -> Option<File<'_>> {
         let find = || boot::functions(&self.kernel).map(Box::new);
         if !self.kernel.is_running() {
@@ -318,7 +318,7 @@ impl Functions {
             .collect()
     }
 
-    /// What to trace instead of the function at `address`: that of its callees that the fewest call.
+    /// The function to trace instead of the one at `address`: that of its callees that the fewest call.
     fn instead(&self, address: u64) -> Option<String> {
         let symbols = &self.kernel.symbols;
         let says_something = |callee: &&u64| {

@@ -271,7 +271,7 @@ fn told_of_drops() {
 proptest! {
     #![proptest_config(cases(200))]
 
-    /// What is understood is what was meant, and reads back.
+    /// A text that is understood means what was meant, and reads back.
     #[test]
     fn read_back(calls: u64, cpu: u64, before in (any::<u64>(), any::<u64>())) {
         let wanted = limits(calls, cpu);

@@ -9,7 +9,7 @@ use super::tree::{Label, NodeId, Tree};
 use super::{Call, Finished, Groups, Visitor};
 use crate::symbolizer::FunctionId;
 
-/// What calls are put together by.
+/// A property that calls are put together by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// Their function.
@@ -124,7 +124,7 @@ impl Analysis {
         String::from_utf8_lossy(task.name(&mut [0; 16])).into_owned()
     }
 
-    /// What the call that is open for the longest time at the end is of, and its time so far, in ns.
+    /// The group of the call that is open for the longest time at the end, and its time so far, in ns.
     pub fn open_longest(&self) -> Option<(Label, u64)> {
         let longest = self.groups.iter().filter(|(_, group)| group.open != 0);
         let longest = longest.max_by_key(|(_, group)| group.open_longest);

@@ -54,7 +54,7 @@ impl<F> Open<F> {
     }
 }
 
-/// What there was beside calls that have returned.
+/// Counts of all but calls that have returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Events.
@@ -106,7 +106,7 @@ impl<V: Visitor> Assembler<V> {
         &self.visitor
     }
 
-    /// What there was so far.
+    /// The counts so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }

@@ -30,7 +30,7 @@ use crate::symbolizer::FunctionId;
 pub struct Call<'a> {
     /// The CPU.
     pub cpu: u32,
-    /// Who calls.
+    /// The task that calls.
     pub task: &'a Task,
     /// The function; `None` if it is not known, as the call began before events were recorded.
     pub function: Option<FunctionId>,
@@ -58,7 +58,7 @@ pub enum End {
 pub struct Finished {
     /// When it began, in ns.
     pub begin: u64,
-    /// How long it took, in ns; so far, if it is open; 0 if its return was missed.
+    /// Its duration, in ns; so far, if it is open; 0 if its return was missed.
     pub duration: u64,
     /// The part of that in which nothing that is recorded ran: neither calls nor interrupts. `None` if that is not
     /// known: events were lost meanwhile, or before.

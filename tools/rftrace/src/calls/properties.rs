@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What is made of the records of machines that do anything, against what they did.
+//! Tests of what is made of the records of machines that do anything, against what they did.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -29,7 +29,7 @@ impl NodeId {
     }
 }
 
-/// What a node stands for.
+/// The meaning of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Label {
     /// The root.
@@ -66,7 +66,7 @@ const AT_HAND: usize = 4;
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Node {
-    /// What they are calls of.
+    /// The function that they are calls of, or what else.
     pub label: Label,
     /// Children that were asked for last, with the codes of their labels.
     at_hand: [(u32, NodeId); AT_HAND],
@@ -86,7 +86,7 @@ pub struct Node {
     pub open_self: u64,
     /// Calls whose return was missed.
     pub missed: u64,
-    /// What called them; of the root itself.
+    /// The node that called them; of the root itself.
     pub parent: NodeId,
     first_child: NodeId,
     last_child: NodeId,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What a shell offers for a word that is being typed, where clap does not know.
+//! Offers of a shell for a word that is being typed, where clap does not know.
 //!
 //! The shell asks the command itself: with the variable [`VARIABLE`] in its environment that prints what may be meant.
 

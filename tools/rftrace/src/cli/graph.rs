@@ -9,7 +9,7 @@ use clap::{Args, ValueHint};
 use super::selection::SelectionArgs;
 use super::{complete, Source};
 
-/// What its help ends with.
+/// Examples at the end of its help.
 pub(super) const EXAMPLES: &str = "Examples:
   rftrace graph path_openat
   rftrace graph path_openat open.data -D 2 -n @noise

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use super::selection::SelectionArgs;
 use crate::calls;
 
-/// What its help ends with.
+/// Examples at the end of its help.
 pub(super) const EXAMPLES: &str = "Examples:
   rftrace report
   rftrace report rftrace.data -s p99 --limit 20
@@ -72,7 +72,7 @@ pub enum Sort {
     Calls,
 }
 
-/// What calls of one line have in common.
+/// A property that calls of one line have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum By {
     /// The function

@@ -156,7 +156,7 @@ fn write_text(
     }
 }
 
-/// What there is to say of a function behind its name.
+/// Remarks on a function behind its name.
 fn notes(functions: &Functions, direction: Direction, step: &Step) -> String {
     let mut notes = Vec::new();
     match direction {

@@ -161,7 +161,7 @@ pub(super) fn lines_of(symbols: &[Symbol]) -> String {
     lines
 }
 
-/// How often functions were called.
+/// Counts calls of functions.
 #[derive(Debug, Default)]
 pub(super) struct Hits(FxHashMap<u64, u64>);
 

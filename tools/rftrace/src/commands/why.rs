@@ -58,7 +58,7 @@ struct Line<'a> {
     hidden: Vec<Hidden>,
 }
 
-/// What hides a function in an instance that is to trace it.
+/// A setting that hides a function in an instance that is to trace it.
 #[derive(Serialize)]
 struct Hidden {
     instance: String,

@@ -71,7 +71,7 @@ impl Output {
     ///
     /// # Errors
     ///
-    /// What `write` gives, and what renaming does.
+    /// Errors of `write`, and of renaming.
     pub fn fill<T>(mut self, write: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let path = self.path.clone();
         let failed = || format!("cannot write {}", path.display());

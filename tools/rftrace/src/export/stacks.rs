@@ -38,7 +38,7 @@ pub enum Weight {
     Calls,
 }
 
-/// What is at the top of all stacks of its kind.
+/// The frame at the top of all stacks of its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Top {
     /// A task; its numbers are 0 where only names are told apart.
@@ -105,7 +105,7 @@ impl Stacks {
         })
     }
 
-    /// What there was beside calls.
+    /// Counts of all but calls.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -115,7 +115,7 @@ impl Stacks {
     ///
     /// # Errors
     ///
-    /// What `visit` gives.
+    /// Errors of `visit`.
     pub fn visit<E>(
         &self,
         mut visit: impl FnMut(Option<&Top>, &[Label], u64, u64) -> Result<(), E>,

@@ -65,7 +65,7 @@ const ROOM: usize = PAGE_BYTES - 8;
 /// Bits 0-19 of a page's second word: bytes of its records.
 const COMMIT: u64 = 0xf_ffff;
 
-/// What trace-cmd calls the clocks.
+/// Names of the clocks in trace-cmd.
 const CLOCKS: [&str; 9] = [
     "local", "global", "counter", "uptime", "perf", "mono", "mono_raw", "boot", "tai",
 ];
@@ -77,7 +77,7 @@ struct Cpu {
     count: u64,
     /// Events that were lost before those in the page.
     lost: u64,
-    /// Who was seen last.
+    /// The task that was seen last.
     task: Option<Task>,
 }
 

@@ -52,7 +52,7 @@ pub(super) struct Type {
 /// Types by their numbers, and functions by their names.
 #[derive(Debug)]
 pub struct Btf {
-    /// What it goes on from.
+    /// The types that it goes on from.
     base: Option<Arc<Btf>>,
     bytes: Vec<u8>,
     strings: Range<usize>,

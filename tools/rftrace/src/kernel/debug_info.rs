@@ -60,7 +60,7 @@ struct Shared {
     rnglists: Vec<u8>,
 }
 
-/// What is inlined where, by index of the function that has it, and offset of what it is.
+/// Inlined functions, by index of the function that has one, and offset of the one that it is.
 type Places = Vec<(usize, usize)>;
 
 impl DebugInformation {

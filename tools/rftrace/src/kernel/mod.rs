@@ -286,7 +286,7 @@ impl Kernel {
             .collect()
     }
 
-    /// What it says of its own types; none if it says nothing.
+    /// Its own types; none if it says nothing.
     pub fn btf(&self) -> Result<Option<Arc<Btf>>, Error> {
         let bytes = if self.is_running {
             sysfs_btf("vmlinux")?
@@ -297,7 +297,7 @@ impl Kernel {
         Ok(bytes.and_then(|bytes| Btf::new(bytes, None)).map(Arc::new))
     }
 
-    /// What a module says of its types, which goes on from `base`; none if it says nothing.
+    /// The types of a module, which go on from `base`; none if it says nothing.
     pub fn module_btf(&self, module: &str, base: &Arc<Btf>) -> Result<Option<Btf>, Error> {
         let bytes = if self.is_running {
             sysfs_btf(module)?
@@ -345,7 +345,7 @@ impl Kernel {
     }
 }
 
-/// What the running kernel says of the types of `name`, `vmlinux` or a module.
+/// The types of `name`, `vmlinux` or a module, in the running kernel.
 fn sysfs_btf(name: &str) -> Result<Option<Vec<u8>>, Error> {
     let path = Path::new("/sys/kernel/btf").join(name);
     match std::fs::read(&path) {

@@ -54,7 +54,7 @@ impl<'a> Function<'a> {
         }
     }
 
-    /// The same, in init text.
+    /// Puts it into init text.
     pub(crate) fn at_boot(self) -> Self {
         Self {
             is_init: true,
@@ -62,7 +62,7 @@ impl<'a> Function<'a> {
         }
     }
 
-    /// The same, without a call of ftrace.
+    /// Takes the call of ftrace out of it.
     pub(crate) fn notrace(self) -> Self {
         Self {
             is_traceable: false,

@@ -29,7 +29,7 @@ impl Waiting {
     ///
     /// # Errors
     ///
-    /// What starting a process gives.
+    /// Errors of starting a process.
     pub fn new(command: &[OsString]) -> io::Result<Self> {
         let child = Command::new("/proc/self/exe")
             .arg(WAIT_VERB)
@@ -56,7 +56,7 @@ impl Waiting {
     ///
     /// # Errors
     ///
-    /// What `kill` gives.
+    /// Errors of `kill`.
     pub fn run(mut self) -> io::Result<Child> {
         kill_process(self.pid, Signal::CONT)?;
         self.child

@@ -95,7 +95,7 @@ impl RawFile {
     ///
     /// # Errors
     ///
-    /// What reading gives.
+    /// Errors of reading.
     pub fn fill(&mut self, least: usize) -> io::Result<bool> {
         while self.bytes.len() < least {
             let length = self.bytes.len();
@@ -143,7 +143,7 @@ impl Bell {
     ///
     /// # Errors
     ///
-    /// What `eventfd` gives.
+    /// Errors of `eventfd`.
     pub fn new() -> io::Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(Self(eventfd(0, flags)?))
@@ -159,7 +159,7 @@ impl Bell {
     ///
     /// # Errors
     ///
-    /// What `poll` gives.
+    /// Errors of `poll`.
     pub fn wait<'f>(
         &self,
         files: impl Iterator<Item = &'f RawFile>,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Directory, Error};
 
-/// What instances of ours are called, before the number of the process.
+/// Name of our instances, before the number of the process.
 const PREFIX: &str = "rftrace.";
 
 /// An instance that this process made.

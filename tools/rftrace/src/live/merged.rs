@@ -97,7 +97,7 @@ impl LiveEvents {
     ///
     /// # Errors
     ///
-    /// What reading gives.
+    /// Errors of reading.
     pub fn pass(&mut self) -> io::Result<bool> {
         let (before, mut until, mut any) = (self.newest, u64::MAX, false);
         for cpu in &mut self.cpus {

@@ -96,7 +96,7 @@ impl Error {
     }
 }
 
-/// The same command, as root.
+/// This command, as root.
 fn as_root(words: impl Iterator<Item = String>) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,+@%".contains(letter);
     let quoted = |word: String| match !word.is_empty() && word.chars().all(is_plain) {

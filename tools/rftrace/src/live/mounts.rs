@@ -21,7 +21,7 @@ pub struct Mount {
 pub struct Mounts(Vec<Mount>);
 
 impl Mounts {
-    /// What is mounted for this process; `root` is `/`, but for tests.
+    /// The mounts that this process sees; `root` is `/`, but for tests.
     pub fn read(root: &Path) -> io::Result<Self> {
         Ok(Self::of_text(&std::fs::read(
             root.join("proc/self/mounts"),

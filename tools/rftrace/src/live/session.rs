@@ -30,7 +30,7 @@ pub struct Plan {
     pub selection: Selection,
     /// Arguments of calls are recorded.
     pub args: bool,
-    /// What they return is.
+    /// Return values are recorded.
     pub ret: bool,
     /// Calls in hardware interrupts are not recorded.
     pub no_irqs: bool,

@@ -56,7 +56,7 @@ impl Command {
 ///
 /// # Errors
 ///
-/// What installing handlers gives.
+/// Errors of installing handlers.
 pub fn on_signals(wake: Sender<Wake>) -> io::Result<()> {
     // (a pipe, as not every kernel has sockets)
     let (signals, write_end) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -96,7 +96,7 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// What opening them gives; `InvalidInput` if it is neither.
+    /// Errors of opening them; `InvalidInput` if it is neither.
     pub fn open(text: &str) -> io::Result<Self> {
         let (folder, names) = match text.split_once(':') {
             Some(("fd", names)) => ("/proc/self/fd/", names),
@@ -128,7 +128,7 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// What duplicating a file gives.
+    /// Errors of duplicating a file.
     pub fn listen(self, wake: Sender<Wake>) -> Answers {
         let commands = BufReader::new(self.commands);
         thread::spawn(move || {

@@ -35,7 +35,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// What writing gives.
+    /// Errors of writing.
     pub fn new(mut file: File, settings: &Settings) -> io::Result<Self> {
         file.write_all(&FILE_HEADER)?;
         let writer = Self {
@@ -65,7 +65,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// What writing gives.
+    /// Errors of writing.
     pub fn events(&self, cpu: u32, records: &[u8], events: u32) -> io::Result<()> {
         let bound = lz4_flex::block::get_maximum_output_size(records.len());
         let mut chunk = vec![0; CHUNK_BYTES + bound];
@@ -86,7 +86,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// What writing gives.
+    /// Errors of writing.
     pub fn symbols(&self, lines: &str) -> io::Result<()> {
         self.zlib(Kind::Symbols, lines.as_bytes())
     }
@@ -95,7 +95,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// What writing gives.
+    /// Errors of writing.
     pub fn btf(&self, btf: &[u8]) -> io::Result<()> {
         self.zlib(Kind::Btf, btf)
     }
@@ -104,7 +104,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// What writing gives.
+    /// Errors of writing.
     pub fn end(&self, end: &End) -> io::Result<()> {
         self.json(Kind::End, end)
     }

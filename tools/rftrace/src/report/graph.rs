@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What calls a function, and what it calls: the ways that lead to it and from it, merged.
+//! The ways that lead to a function and from it, merged.
 
 use std::io::{self, Write};
 
@@ -26,7 +26,7 @@ pub struct Place {
     pub self_unknown: u64,
     /// Calls that are still open at the end.
     pub open: u64,
-    /// What is next on the way, most time first.
+    /// The next ones on the way, most time first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub next: Vec<Place>,
 }
@@ -168,7 +168,7 @@ impl Graph {
     ///
     /// # Errors
     ///
-    /// What writing gives.
+    /// Errors of writing.
     pub fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
         let function = &self.function;
         writeln!(

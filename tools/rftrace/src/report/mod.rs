@@ -25,7 +25,7 @@ pub struct Row {
     /// The function; `[other]` for all that there was no room for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
-    /// What called it: a function, `[unknown]`, or nothing that was recorded.
+    /// Its caller: a function, `[unknown]`, or nothing that was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
     /// The name of the tasks.
@@ -176,7 +176,7 @@ impl Rows {
     ///
     /// # Errors
     ///
-    /// What writing gives.
+    /// Errors of writing.
     pub fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
         let title = match self.by {
             By::Function => "FUNCTION",
@@ -208,7 +208,7 @@ impl Rows {
     ///
     /// # Errors
     ///
-    /// What writing gives.
+    /// Errors of writing.
     pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
         for row in &self.rows {
             serde_json::to_writer(&mut *out, row)?;

@@ -20,7 +20,7 @@ fn counted(count: u64, what: &str) -> String {
     }
 }
 
-/// What there is to say of events as a whole.
+/// Remarks on events as a whole.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Summary {
     /// Events.
@@ -86,7 +86,7 @@ impl Summary {
     ///
     /// # Errors
     ///
-    /// What writing gives.
+    /// Errors of writing.
     pub fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut lines = Vec::new();
         let mut line = |count: u64, text: String| {
@@ -149,7 +149,7 @@ impl Summary {
     ///
     /// # Errors
     ///
-    /// What writing gives.
+    /// Errors of writing.
     pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
         #[derive(Serialize)]
         struct Line<'a> {
@@ -163,7 +163,7 @@ impl Summary {
     ///
     /// # Errors
     ///
-    /// What writing gives.
+    /// Errors of writing.
     pub fn write_with(&self, rows: &Rows, is_json: bool, out: &mut dyn Write) -> io::Result<()> {
         if is_json {
             rows.write_json(out)?;

@@ -60,7 +60,7 @@ pub enum Step {
     Lose {
         /// The CPU.
         cpu: u8,
-        /// How many.
+        /// Their number.
         events: u8,
     },
     /// A record of a CPU ends, and perhaps its sub-buffer.
@@ -77,7 +77,7 @@ pub enum Step {
 pub struct TrueCall {
     /// The function.
     pub ip: u64,
-    /// Whose.
+    /// The task.
     pub task: Task,
     /// The one around it, or that it interrupts: its number.
     pub around: Option<usize>,
@@ -98,7 +98,7 @@ pub struct TrueCall {
 }
 
 impl TrueCall {
-    /// How long it took, if it has ended.
+    /// Its duration, if it has ended.
     pub fn duration(&self) -> Option<u64> {
         self.end.map(|end| end - self.begin)
     }

@@ -37,7 +37,7 @@ pub fn task(pid: i32, tgid: i32, comm: &str) -> Task {
 pub struct Edge {
     /// When, in ns.
     pub time: u64,
-    /// Whose.
+    /// The task.
     pub task: Task,
     /// The function.
     pub ip: u64,

@@ -32,7 +32,7 @@ pub struct CpuEvents<B> {
     record: Option<Record>,
     /// Those of the record.
     slots: Vec<Words>,
-    /// How many of them are decoded.
+    /// Number of them that are decoded.
     decoded: usize,
     decoder: Decoder,
     group: Group,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What is selected of the events of machines that do anything, against what they did.
+//! Tests of what is selected of the events of machines that do anything, against what they did.
 
 use proptest::prelude::*;
 use rftrace_engine::engine::decode::What;

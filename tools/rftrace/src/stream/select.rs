@@ -171,7 +171,7 @@ impl LongCalls {
     }
 }
 
-/// What a selection says of a function.
+/// The verdict of a selection on a function.
 #[derive(Clone, Copy, Debug)]
 struct Verdict {
     is_root: bool,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What a terminal adds to the command: colour, a pager, and a line that says how far it is.
+//! Additions for a terminal: colour, a pager, and a line that says how far it is.
 //!
 //! Text goes to [`Output`], which pages and colours it where somebody reads it; [`Progress`] is for stderr.
 

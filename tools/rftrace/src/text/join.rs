@@ -24,7 +24,7 @@ struct Waiting {
 pub struct Joined<E> {
     events: E,
     queue: VecDeque<Waiting>,
-    /// How many events have left the queue.
+    /// Number of events that have left the queue.
     left: u64,
     /// By CPU, the entry that was its last event: its number.
     entries: FxHashMap<u32, u64>,

@@ -459,7 +459,7 @@ fn annotation(argument: &str) -> Option<(&str, Value<'_>)> {
     Some((name, value))
 }
 
-/// What a mark says, as in the text of a trace.
+/// The text of a mark, as in that of a trace.
 fn mark(what: What, bytes: &[u8]) -> String {
     if what == What::RawMark {
         let (id, data) = bytes.split_first_chunk().unwrap_or((&[0; 4], &[]));
