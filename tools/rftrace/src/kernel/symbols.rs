@@ -106,8 +106,9 @@ impl Symbols {
             let address = u64::from_str_radix(address, 16).map_err(|_| malformed())?;
             let kind = kind.bytes().next().ok_or_else(malformed)?;
             let module = words.next().map(|word| word.trim_matches(['[', ']']));
-            // (programs of BPF come and go, and are not in the kernel's text)
-            if module != Some("bpf") {
+            // (programs of BPF, and trampolines of ftrace and kprobes, come and go, and are not in the kernel's text)
+            let is_passing = |module: &str| module == "bpf" || module.starts_with("__builtin__");
+            if !module.is_some_and(is_passing) {
                 all.push(Symbol::new(address, kind, name, module));
             }
         }
@@ -178,7 +179,8 @@ mod tests {
     #[test]
     fn data_is_no_function_whatever_its_type() {
         let lines = "ff00 T _stext\nff10 t one\nff10 T __pfx_two\nff20 T two\nff30 T _etext\n\
-                     ff40 T jiffies_64\nff50 d data\nffa0 t load\t[loop]\nffb0 t prog\t[bpf]\n";
+                     ff40 T jiffies_64\nff50 d data\nffa0 t load\t[loop]\nffb0 t prog\t[bpf]\n\
+                     ffc0 t ftrace_trampoline\t[__builtin__ftrace]\n";
         let symbols = Symbols::of_text(lines).unwrap();
         let functions: Vec<String> = symbols
             .functions()
