@@ -64,7 +64,10 @@ pub fn recordings(data: &[u8]) {
         .and_then(|mut events| LongCalls::find(&mut events, 100));
     if let (Ok(events), Ok(long)) = (recording.events(), long) {
         let symbolizer = Rc::new(RefCell::new(Symbolizer::new(symbols())));
-        analyse(Selected::new(events, selection, long, symbolizer), symbols());
+        analyse(
+            Selected::new(events, selection, long, symbolizer),
+            symbols(),
+        );
     }
 }
 
