@@ -95,12 +95,14 @@ pub enum Encoding {
     Lz4 = 1,
     /// As a stream of zlib.
     Zlib = 2,
+    /// Records in columns, as a block of LZ4.
+    Columns = 3,
 }
 
 impl Encoding {
     /// The encoding of this number.
     pub fn from_number(number: u16) -> Option<Self> {
-        [Self::Plain, Self::Lz4, Self::Zlib]
+        [Self::Plain, Self::Lz4, Self::Zlib, Self::Columns]
             .into_iter()
             .find(|encoding| *encoding as u16 == number)
     }

@@ -5,6 +5,7 @@
 //! [`Writer`] appends chunks, so what was written is valid up to the last one whatever happens; [`Recording`] reads
 //! them, on any machine.
 
+mod columns;
 mod format;
 mod read;
 mod settings;

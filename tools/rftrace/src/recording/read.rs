@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use flate2::read::ZlibDecoder;
 
+use super::columns;
 use super::format::{ChunkHeader, Encoding, Kind, CHUNK_BYTES, MAGIC, VERSION};
 use super::settings::{End, Settings};
 use super::Error;
@@ -206,6 +207,7 @@ impl Recording {
             let blocks = FileBlocks {
                 file: self.file.clone(),
                 chunks: chunks.clone().into_iter(),
+                buffers: Buffers::default(),
             };
             CpuEvents::new(*cpu, blocks)
         }))
@@ -217,6 +219,7 @@ impl Recording {
 pub struct FileBlocks {
     file: Arc<File>,
     chunks: std::vec::IntoIter<Chunk>,
+    buffers: Buffers,
 }
 
 impl Blocks for FileBlocks {
@@ -224,7 +227,7 @@ impl Blocks for FileBlocks {
         let Some(chunk) = self.chunks.next() else {
             return Ok(false);
         };
-        *block = contents(&self.file, &chunk)
+        decode(&self.file, &chunk, &mut self.buffers, block)
             .map_err(|error| stream::Error::Source(error.to_string()))?;
         Ok(true)
     }
@@ -245,38 +248,73 @@ fn read_up_to(file: &File, bytes: &mut [u8], offset: u64) -> Result<usize, Error
     Ok(got)
 }
 
+/// Memory to decode chunks in.
+#[derive(Debug, Default)]
+struct Buffers {
+    stored: Vec<u8>,
+    columns: Vec<u8>,
+}
+
 /// The contents of a chunk.
 fn contents(file: &File, chunk: &Chunk) -> Result<Vec<u8>, Error> {
+    let mut plain = Vec::new();
+    decode(file, chunk, &mut Buffers::default(), &mut plain)?;
+    Ok(plain)
+}
+
+/// Replaces `plain` by the contents of a chunk.
+fn decode(
+    file: &File,
+    chunk: &Chunk,
+    buffers: &mut Buffers,
+    plain: &mut Vec<u8>,
+) -> Result<(), Error> {
     let Chunk { offset, header } = *chunk;
     let wrong = |what: &str| Error::Malformed {
         offset,
         what: what.to_owned(),
     };
-    let mut stored = vec![0; header.stored as usize];
-    let got = read_up_to(file, &mut stored, offset + CHUNK_BYTES as u64)?;
+    let stored = &mut buffers.stored;
+    stored.resize(header.stored as usize, 0);
+    let got = read_up_to(file, stored, offset + CHUNK_BYTES as u64)?;
     if got < stored.len() {
         return Err(wrong("contents that are cut off"));
     }
-    if crc32fast::hash(&stored) != header.crc {
+    if crc32fast::hash(stored) != header.crc {
         return Err(wrong("a wrong checksum of its contents"));
     }
     let length = header.plain as usize;
-    let plain = match Encoding::from_number(header.encoding) {
+    match Encoding::from_number(header.encoding) {
         None => return Err(wrong("an encoding that is not known")),
-        Some(Encoding::Plain) => stored,
-        Some(Encoding::Lz4) => lz4_flex::block::decompress(&stored, length)
-            .map_err(|error| wrong(&error.to_string()))?,
-        Some(Encoding::Zlib) => {
-            let mut plain = Vec::with_capacity(length.min(stored.len().saturating_mul(16)));
-            // (one byte more, to see that there is none)
-            let mut decoder = ZlibDecoder::new(&*stored).take(length as u64 + 1);
-            let read = decoder.read_to_end(&mut plain);
-            read.map_err(|error| wrong(&error.to_string()))?;
-            plain
+        Some(Encoding::Plain) => std::mem::swap(plain, stored),
+        Some(Encoding::Lz4) => {
+            let got = decompress(stored, length, plain).map_err(|what| wrong(&what))?;
+            plain.truncate(got);
         }
-    };
+        Some(Encoding::Columns) => {
+            let columns = &mut buffers.columns;
+            let most = columns::most_bytes(length);
+            let got = decompress(stored, most, columns).map_err(|what| wrong(&what))?;
+            columns::to_records(&columns[..got], length, plain).map_err(wrong)?;
+        }
+        Some(Encoding::Zlib) => {
+            plain.clear();
+            // (one byte more, to see that there is none)
+            let mut decoder = ZlibDecoder::new(&**stored).take(length as u64 + 1);
+            let read = decoder.read_to_end(plain);
+            read.map_err(|error| wrong(&error.to_string()))?;
+        }
+    }
     match plain.len() == length {
-        true => Ok(plain),
+        true => Ok(()),
         false => Err(wrong("contents of another length than it says")),
     }
+}
+
+/// Puts what a block of LZ4 has, `most` bytes at most, at the start of `plain`: how many bytes.
+fn decompress(block: &[u8], most: usize, plain: &mut Vec<u8>) -> Result<usize, String> {
+    if plain.len() < most {
+        plain.resize(most, 0);
+    }
+    lz4_flex::block::decompress_into(block, &mut plain[..most]).map_err(|error| error.to_string())
 }

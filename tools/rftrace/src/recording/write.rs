@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use flate2::write::ZlibEncoder;
 use flate2::Compression;
 
+use super::columns;
 use super::format::{ChunkHeader, Encoding, Kind, CHUNK_BYTES, FILE_HEADER, MAX_CHUNK};
 use super::settings::{End, Settings};
 
@@ -67,19 +68,18 @@ impl Writer {
     ///
     /// Errors of writing.
     pub fn events(&self, cpu: u32, records: &[u8], events: u32) -> io::Result<()> {
-        let bound = lz4_flex::block::get_maximum_output_size(records.len());
+        // (what the kernel gives is whole records; others can be stored, too)
+        let columns = columns::from_records(records);
+        let (encoding, plain) = match &columns {
+            Some(columns) => (Encoding::Columns, &columns[..]),
+            None => (Encoding::Lz4, records),
+        };
+        let bound = lz4_flex::block::get_maximum_output_size(plain.len());
         let mut chunk = vec![0; CHUNK_BYTES + bound];
-        let stored = lz4_flex::block::compress_into(records, &mut chunk[CHUNK_BYTES..])
+        let stored = lz4_flex::block::compress_into(plain, &mut chunk[CHUNK_BYTES..])
             .map_err(io::Error::other)?;
         chunk.truncate(CHUNK_BYTES + stored);
-        self.append(
-            Kind::Events,
-            Encoding::Lz4,
-            cpu,
-            records.len(),
-            events,
-            chunk,
-        )
+        self.append(Kind::Events, encoding, cpu, records.len(), events, chunk)
     }
 
     /// Appends symbols: lines as those of `/proc/kallsyms`.
