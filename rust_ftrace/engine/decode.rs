@@ -94,6 +94,8 @@ pub struct Group {
     wide: Option<u64>,
     /// Whether any of `extras` is there.
     any: bool,
+    /// Something was said, which the next group must not find.
+    said: bool,
     /// Data that came beside the event.
     pub extras: Extras,
 }
@@ -117,6 +119,7 @@ impl Group {
     /// Adds what the group of a call's return says to that of its entry.
     pub(super) fn join(&mut self, end: &Self) {
         self.any |= end.any;
+        self.said = true;
         self.extras.retval = end.extras.retval;
         self.extras.overrun = end.extras.overrun;
     }
@@ -159,7 +162,11 @@ impl Decoder {
     #[inline(always)]
     pub fn decode(&mut self, words: Words, group: &mut Group) -> Option<Event> {
         if group.ended {
-            *group = Group::default();
+            // (it is large, and most events are all that is in their groups)
+            group.ended = false;
+            if group.said {
+                *group = Group::default();
+            }
         }
         let (what, parent_ip, context) = match words.kind() {
             Some(Kind::Function) => (What::Function, words.parent_ip(), words.high1()),
@@ -169,6 +176,7 @@ impl Decoder {
             Some(kind @ (Kind::Mark | Kind::RawMark)) => {
                 group.extras.text = Some(words.high1());
                 group.any = true;
+                group.said = true;
                 let is_raw = kind == Kind::RawMark;
                 let what = if is_raw { What::RawMark } else { What::Mark };
                 (what, 0, words.flags())
@@ -204,6 +212,7 @@ impl Decoder {
     #[inline(never)]
     fn announce(&mut self, kind: Option<Kind>, words: Words, group: &mut Group) {
         let extras = &mut group.extras;
+        group.said = true;
         match kind {
             Some(Kind::Time) => self.epoch = words.high1(),
             Some(Kind::Task) => words.first_half(&mut self.task),

@@ -7,21 +7,44 @@ use crate::platform::{AllocError, Vec};
 
 /// A CPU's events, in order.
 pub trait Source {
+    /// All that is kept of its next event until that is given out: the event, or, where the source itself keeps that, its time.
+    type Event: Timed;
     /// The CPU's number.
     fn cpu(&self) -> u32;
     /// Its next event.
-    fn next(&mut self) -> Option<Event>;
+    fn next(&mut self) -> Option<Self::Event>;
 }
 
-struct Head<S> {
+/// Something that has a time by which it is ordered.
+pub trait Timed {
+    /// The time.
+    fn time(&self) -> u64;
+}
+
+impl Timed for Event {
+    #[inline(always)]
+    fn time(&self) -> u64 {
+        self.time
+    }
+}
+
+/// A time alone.
+impl Timed for u64 {
+    #[inline(always)]
+    fn time(&self) -> u64 {
+        *self
+    }
+}
+
+struct Head<S: Source> {
     source: S,
-    event: Event,
+    event: S::Event,
 }
 
 impl<S: Source> Head<S> {
     /// Order of events: by time, and by CPU where that is equal.
     fn key(&self) -> (u64, u32) {
-        (self.event.time, self.source.cpu())
+        (self.event.time(), self.source.cpu())
     }
 }
 
@@ -31,7 +54,7 @@ impl<S: Source> Head<S> {
 ///
 /// `heap` has indices of `heads`, and is a heap: no head has a smaller key than that of its parent in
 /// it, `(index - 1) / 2`.
-pub struct Merge<S> {
+pub struct Merge<S: Source> {
     heads: Vec<Head<S>>,
     heap: Vec<usize>,
     /// The first of the heap was given out.
@@ -65,7 +88,7 @@ impl<S: Source> Merge<S> {
 
     /// The next event, and where it is from.
     #[inline(always)]
-    pub fn next(&mut self) -> Option<(&S, &Event)> {
+    pub fn next(&mut self) -> Option<(&S, &S::Event)> {
         if core::mem::take(&mut self.given) {
             self.advance()?;
         }
@@ -75,6 +98,7 @@ impl<S: Source> Merge<S> {
     }
 
     /// Looks for what comes behind the first event.
+    #[inline]
     fn advance(&mut self) -> Option<()> {
         let first = self.heads.get_mut(*self.heap.first()?)?;
         match first.source.next() {
@@ -111,6 +135,7 @@ impl<S: Source> Merge<S> {
         }
     }
 
+    #[inline]
     fn sift_down(&mut self, mut index: usize) {
         loop {
             let left = 2 * index + 1;

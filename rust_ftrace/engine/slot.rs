@@ -310,6 +310,7 @@ impl Words {
     }
 
     /// What the slot holds, `None` for a kind that no version writes.
+    #[inline]
     pub const fn kind(self) -> Option<Kind> {
         if self.is_entry() {
             Some(Kind::Function)

@@ -63,6 +63,8 @@ impl CpuSource {
 }
 
 impl merge::Source for CpuSource {
+    type Event = Event;
+
     fn cpu(&self) -> u32 {
         self.source.cpu.as_u32()
     }

@@ -8,6 +8,8 @@ use crate::engine::merge::{Merge, Source};
 struct List(u32, std::vec::IntoIter<Event>);
 
 impl Source for List {
+    type Event = Event;
+
     fn cpu(&self) -> u32 {
         self.0
     }

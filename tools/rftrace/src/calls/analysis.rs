@@ -243,7 +243,7 @@ impl Analysis {
 impl Visitor for Analysis {
     type Frame = Frame;
 
-    #[inline]
+    #[inline(always)]
     fn enter(&mut self, call: &Call<'_>, around: Option<Frame>) -> Frame {
         let label = call.function.map_or(Label::Unknown, Label::Function);
         let above = match around {

@@ -11,7 +11,7 @@ use rftrace_engine::engine::decode::{Event, What};
 use super::losses::Losses;
 use super::tasks::Tasks;
 use super::{Call, End, Finished, Visitor};
-use crate::stream::{end_of, task_key, Error, Events, Item};
+use crate::stream::{end_of, task_key, Error, Events, Seen};
 use crate::symbolizer::{FunctionId, Symbolizer};
 
 /// The depth from which on events do not say it: it is that of all deeper calls.
@@ -121,35 +121,34 @@ impl<V: Visitor> Assembler<V> {
         events: &mut impl Events,
         mut progress: impl FnMut(u64),
     ) -> Result<(), Error> {
-        while let Some(item) = events.next()? {
-            let extras = item.event.has_extras.then(|| events.beside().extras.since);
-            self.add(&item, extras.flatten(), events.lost_since());
+        events.for_each(|seen| {
+            self.add(&seen);
             if self.counts.events % STEP == 0 {
                 progress(self.counts.events);
             }
-        }
-        Ok(())
+        })
     }
 
-    /// Follows one event. `since` is when its call began, if that was before; `lost_since` is what [`Events::lost_since`] says
-    /// when it was had.
+    /// Follows one event.
     #[inline]
-    pub fn add(&mut self, item: &Item, since: Option<u64>, lost_since: Option<u64>) {
-        let event = &item.event;
+    pub fn add(&mut self, seen: &Seen<'_>) {
+        let (cpu, event) = (seen.cpu, seen.event);
         if self.counts.events == 0 {
             self.counts.first = event.time;
         }
         self.counts.events += 1;
-        if lost_since.is_some() || event.lost != 0 {
+        if seen.lost_since.is_some() || event.lost != 0 {
             // (where nothing says since when, it is since the event before, at most)
-            self.losses
-                .add(lost_since.unwrap_or(self.counts.last), self.counts.events);
+            self.losses.add(
+                seen.lost_since.unwrap_or(self.counts.last),
+                self.counts.events,
+            );
             self.counts.lost = self.counts.lost.saturating_add(event.lost);
         }
         self.counts.last = self.counts.last.max(end_of(event));
         match event.what {
-            What::Entry | What::Call => self.begin(item.cpu, event, since),
-            What::Return => self.end(item.cpu, event),
+            What::Entry | What::Call => self.begin(cpu, event, seen.since()),
+            What::Return => self.end(cpu, event),
             What::Function => {
                 let function = self.function(event.ip);
                 let caller = (event.parent_ip != 0).then(|| self.function(event.parent_ip));
@@ -169,17 +168,20 @@ impl<V: Visitor> Assembler<V> {
         (self.visitor, self.counts)
     }
 
-    #[inline]
+    #[inline(always)]
     fn function(&mut self, ip: u64) -> FunctionId {
         let place = (ip ^ (ip >> 11)) as usize % AT_HAND;
         match self.at_hand[place] {
             (found, function) if found == ip && ip != 0 => function,
-            _ => {
-                let function = self.symbolizer.borrow_mut().function(ip);
-                self.at_hand[place] = (ip, function);
-                function
-            }
+            _ => self.look_up(ip, place),
         }
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, ip: u64, place: usize) -> FunctionId {
+        let function = self.symbolizer.borrow_mut().function(ip);
+        self.at_hand[place] = (ip, function);
+        function
     }
 
     /// The place of the task of an event.
@@ -206,22 +208,20 @@ impl<V: Visitor> Assembler<V> {
     #[cold]
     fn forget(&mut self) {
         for mut open in std::mem::take(&mut self.forgotten) {
-            while let Some(call) = open.pop() {
-                let end = End::Open;
-                leave(
-                    &mut self.visitor,
-                    &mut self.counts,
-                    &self.losses,
-                    &mut open,
-                    call,
-                    end,
-                );
+            let mut calls = Stack {
+                open: &mut open,
+                visitor: &mut self.visitor,
+                counts: &mut self.counts,
+                losses: &self.losses,
+            };
+            while !calls.open.is_empty() {
+                calls.leave(End::Open);
             }
         }
     }
 
     /// An entry, or a whole call.
-    #[inline]
+    #[inline(always)]
     fn begin(&mut self, cpu: u32, event: &Event, since: Option<u64>) {
         let function = self.function(event.ip);
         let place = self.task(cpu, event);
@@ -237,7 +237,7 @@ impl<V: Visitor> Assembler<V> {
     }
 
     /// A return.
-    #[inline]
+    #[inline(always)]
     fn end(&mut self, cpu: u32, event: &Event) {
         let function = self.function(event.ip);
         let place = self.task(cpu, event);
@@ -265,14 +265,15 @@ impl<V: Visitor> Stack<'_, V> {
     #[inline]
     fn end_from(&mut self, depth: usize) {
         while self.open.len() > depth {
-            let Some(call) = self.open.pop() else { break };
-            let end = if call.is_whole {
-                End::Returned
-            } else {
-                End::Missed
-            };
-            leave(self.visitor, self.counts, self.losses, self.open, call, end);
+            self.end();
         }
+    }
+
+    /// Ends the innermost call, of which no return was seen.
+    #[inline(never)]
+    fn end(&mut self) {
+        let is_whole = self.open.last().is_some_and(|call| call.is_whole);
+        self.leave(if is_whole { End::Returned } else { End::Missed });
     }
 
     /// Ends whole calls that are over: what is deeper is in another call, which was lost, or is not recorded yet.
@@ -284,7 +285,7 @@ impl<V: Visitor> Stack<'_, V> {
     }
 
     /// Comes to the depth at which a call begins.
-    #[inline]
+    #[inline(always)]
     fn come_to(&mut self, cpu: u32, event: &Event) {
         let depth = usize::from(event.depth);
         if depth >= DEEP {
@@ -329,7 +330,7 @@ impl<V: Visitor> Stack<'_, V> {
     }
 
     /// Opens a call at the innermost place.
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, cpu: u32, event: &Event, function: Option<FunctionId>, begin: u64) {
         let level = match function {
             Some(_) => event.context.level(),
@@ -356,7 +357,7 @@ impl<V: Visitor> Stack<'_, V> {
     }
 
     /// Tells of a call that begins at the innermost place.
-    #[inline]
+    #[inline(always)]
     fn enter(
         &mut self,
         cpu: u32,
@@ -387,7 +388,7 @@ impl<V: Visitor> Stack<'_, V> {
     }
 
     /// Ends the call that a return is of.
-    #[inline]
+    #[inline(always)]
     fn returned(&mut self, cpu: u32, event: &Event, function: FunctionId) {
         let mut depth = usize::from(event.depth);
         // (where something was lost, another call of the function may have returned)
@@ -405,23 +406,14 @@ impl<V: Visitor> Stack<'_, V> {
         self.end_from(depth + 1);
         self.end_over(event.time);
         if self.open.len() == depth + 1 {
-            match self.open.pop() {
-                Some(mut call) if is_it(&call) => {
+            match self.open.last_mut() {
+                Some(call) if is_it(call) => {
                     call.duration = event.duration;
                     call.until = event.time;
-                    let end = End::Returned;
-                    return leave(self.visitor, self.counts, self.losses, self.open, call, end);
+                    return self.leave(End::Returned);
                 }
                 // (another one, of which the return is missed)
-                Some(call) => {
-                    let end = if call.is_whole {
-                        End::Returned
-                    } else {
-                        End::Missed
-                    };
-                    leave(self.visitor, self.counts, self.losses, self.open, call, end);
-                }
-                None => {}
+                _ => self.end(),
             }
         }
         self.fill(cpu, event, depth);
@@ -433,7 +425,7 @@ impl<V: Visitor> Stack<'_, V> {
     fn returned_unseen(&mut self, cpu: u32, event: &Event, function: FunctionId) {
         let level = event.context.level();
         let frame = self.enter(cpu, event, Some(function), level);
-        let call = Open {
+        self.open.push(Open {
             frame,
             function: Some(function),
             level,
@@ -444,65 +436,56 @@ impl<V: Visitor> Stack<'_, V> {
             until: event.time,
             others: 0,
             item: self.counts.events,
-        };
-        leave(
-            self.visitor,
-            self.counts,
-            self.losses,
-            self.open,
-            call,
-            End::Returned,
-        );
+        });
+        self.leave(End::Returned);
     }
-}
 
-/// Takes leave of a call that was the innermost, above those that are `open`.
-#[inline]
-fn leave<V: Visitor>(
-    visitor: &mut V,
-    counts: &mut Counts,
-    losses: &Losses,
-    open: &mut [Open<V::Frame>],
-    call: Open<V::Frame>,
-    mut end: End,
-) {
-    let around = open.last_mut();
-    if call.function.is_none() {
-        // It stands for one that is around, or for an entry that counts for the depth before it is recorded; then what
-        // interrupted that has interrupted the one around it.
+    /// Takes leave of the innermost call.
+    #[inline]
+    fn leave(&mut self, mut end: End) {
+        let Some((call, around)) = self.open.split_last_mut() else {
+            return;
+        };
+        let around = around.last_mut();
+        if call.function.is_none() {
+            // It stands for one that is around, or for an entry that counts for the depth before it is recorded; then what
+            // interrupted that has interrupted the one around it.
+            if let Some(around) = around {
+                around.others = around.others.saturating_add(call.others);
+            }
+            self.open.pop();
+            return;
+        }
+        let duration = match end {
+            End::Open if call.is_whole => {
+                end = End::Returned;
+                call.duration
+            }
+            End::Returned => call.duration,
+            End::Open => self.counts.last.saturating_sub(call.begin),
+            End::Missed => 0,
+        };
+        let is_unclear =
+            call.is_unclear || end == End::Missed || self.losses.any_between(call.item, call.until);
+        match end {
+            End::Returned => {
+                self.counts.returned += 1;
+                self.counts.self_unknown += u64::from(is_unclear);
+            }
+            End::Open => self.counts.open += 1,
+            End::Missed => self.counts.missed += 1,
+        }
         if let Some(around) = around {
-            around.others = around.others.saturating_add(call.others);
+            around.others = around.others.saturating_add(duration);
+            around.is_unclear |= end == End::Missed;
         }
-        return;
+        let finished = Finished {
+            begin: call.begin,
+            duration,
+            self_time: (!is_unclear).then(|| duration.saturating_sub(call.others)),
+            end,
+        };
+        self.visitor.leave(call.frame, &finished);
+        self.open.pop();
     }
-    let duration = match end {
-        End::Open if call.is_whole => {
-            end = End::Returned;
-            call.duration
-        }
-        End::Returned => call.duration,
-        End::Open => counts.last.saturating_sub(call.begin),
-        End::Missed => 0,
-    };
-    let is_unclear =
-        call.is_unclear || end == End::Missed || losses.any_between(call.item, call.until);
-    match end {
-        End::Returned => {
-            counts.returned += 1;
-            counts.self_unknown += u64::from(is_unclear);
-        }
-        End::Open => counts.open += 1,
-        End::Missed => counts.missed += 1,
-    }
-    if let Some(around) = around {
-        around.others = around.others.saturating_add(duration);
-        around.is_unclear |= end == End::Missed;
-    }
-    let finished = Finished {
-        begin: call.begin,
-        duration,
-        self_time: (!is_unclear).then(|| duration.saturating_sub(call.others)),
-        end,
-    };
-    visitor.leave(call.frame, &finished);
 }

@@ -381,9 +381,7 @@ fn functions_are_hits_by_callers() {
     let analysis = Analysis::new(By::Caller, false, Limits::default());
     let mut assembler = Assembler::new(analysis, symbolizer.clone());
     let mut events = Merged::new([events]).unwrap();
-    while let Some(item) = events.next().unwrap() {
-        assembler.add(&item, None, None);
-    }
+    events.for_each(|seen| assembler.add(&seen)).unwrap();
     let (analysis, counts) = assembler.finish();
     assert_eq!((counts.events, counts.returned), (4, 0));
     let function = |number| symbolizer.borrow_mut().function(ip(number));

@@ -68,15 +68,10 @@ impl Follower for Counting {
 
     fn pass(&mut self) -> Result<bool> {
         let is_any = self.events.pass()?;
-        while let Some(item) = self.events.next()? {
-            self.hits.count(item.event.ip);
-            let extras = item
-                .event
-                .has_extras
-                .then(|| self.events.beside().extras.since);
-            self.calls
-                .add(&item, extras.flatten(), self.events.lost_since());
-        }
+        self.events.for_each(|seen| {
+            self.hits.count(seen.event.ip);
+            self.calls.add(&seen);
+        })?;
         let (events, lost) = self.events.counts();
         self.progress.update(format_args!(
             "rftrace: {} events, {} lost",

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use crate::calls::{Analysis, Assembler, Counts};
 use crate::recording::{FileBlocks, Recording};
-use crate::stream::{Beside, Error, Events, Item, LongCalls, Merged, Selected, Selection};
+use crate::stream::{Beside, Error, Events, Item, LongCalls, Merged, Seen, Selected, Selection};
 use crate::symbolizer::Symbolizer;
 use crate::terminal::Progress;
 use crate::units::Count;
@@ -33,6 +33,13 @@ impl Events for Chosen {
         match self {
             Self::All(events) => events.next(),
             Self::Some(events) => events.next(),
+        }
+    }
+
+    fn for_each(&mut self, each: impl FnMut(Seen<'_>)) -> Result<(), Error> {
+        match self {
+            Self::All(events) => events.for_each(each),
+            Self::Some(events) => events.for_each(each),
         }
     }
 

@@ -249,7 +249,8 @@ mod tests {
     use rftrace_engine::engine::decode::{Event, What};
     use std::io::Read;
 
-    struct Given(std::vec::IntoIter<Item>);
+    /// Events, none of which has extras.
+    struct Given(std::vec::IntoIter<Item>, Beside);
 
     impl Events for Given {
         fn next(&mut self) -> Result<Option<Item>, Error> {
@@ -257,7 +258,7 @@ mod tests {
         }
 
         fn beside(&self) -> &Beside {
-            unreachable!("no event has extras")
+            &self.1
         }
     }
 
@@ -291,7 +292,12 @@ mod tests {
             item(What::Return, 0, 0xf100, 200, 100, 0),
             item(What::Call, 0, 0xf200, 300, 7, 0),
         ];
-        Stacks::of(&mut Given(items.into_iter()), tops, symbolizer).unwrap()
+        Stacks::of(
+            &mut Given(items.into_iter(), Beside::default()),
+            tops,
+            symbolizer,
+        )
+        .unwrap()
     }
 
     fn folded_lines(weight: Weight, end: Option<&End>) -> Vec<String> {

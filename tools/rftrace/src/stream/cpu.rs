@@ -36,6 +36,7 @@ pub struct CpuEvents<B> {
     decoded: usize,
     decoder: Decoder,
     group: Group,
+    event: Event,
     /// Losses that the next event is told.
     lost: u64,
     /// Stacks of the sub-buffer, by their places in it.
@@ -57,6 +58,7 @@ impl<B: Blocks> CpuEvents<B> {
             decoded: 0,
             decoder: Decoder::default(),
             group: Group::default(),
+            event: Event::default(),
             lost: 0,
             stacks: HashMap::new(),
             stacks_of: 0,
@@ -90,29 +92,54 @@ impl<B: Blocks> CpuEvents<B> {
     ///
     /// [`Error`] if what comes next is not to be understood.
     pub fn next_event(&mut self) -> Result<Option<Event>, Error> {
+        Ok(self.advance()?.then_some(self.event))
+    }
+
+    /// Goes on to the [event](Self::event) behind; false if there are no more records (now).
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if what comes next is not to be understood.
+    #[inline(always)]
+    pub fn advance(&mut self) -> Result<bool, Error> {
         loop {
             while let Some(words) = self.slots.get(self.decoded) {
                 self.decoded += 1;
                 if let Some(event) = self.decoder.decode(*words, &mut self.group) {
-                    return Ok(Some(self.finish(event)));
+                    self.event = event;
+                    self.finish();
+                    return Ok(true);
                 }
-                if words.kind() == Some(Kind::Stack) {
-                    let stack = stack_at(&self.slots, self.decoded);
-                    self.stacks.insert(words.stack_place(), stack.collect());
-                }
+                self.keep(*words);
             }
             if !self.next_record()? {
-                return Ok(None);
+                return Ok(false);
             }
         }
     }
 
-    /// An event with times in ns, and told what was lost.
+    /// The last event that there was, its times in ns.
     #[inline]
-    fn finish(&mut self, mut event: Event) -> Event {
+    pub fn event(&self) -> &Event {
+        &self.event
+    }
+
+    /// Keeps a stack, if a slot that is no event begins one.
+    #[cold]
+    fn keep(&mut self, words: Words) {
+        if words.kind() == Some(Kind::Stack) {
+            let stack = stack_at(&self.slots, self.decoded);
+            self.stacks.insert(words.stack_place(), stack.collect());
+        }
+    }
+
+    /// Gives the event times in ns, and tells it what was lost.
+    #[inline(always)]
+    fn finish(&mut self) {
+        let event = &mut self.event;
         event.lost = std::mem::take(&mut self.lost);
         let Some(record) = &self.record else {
-            return event;
+            return;
         };
         if event.what == What::Return {
             // (a call that began before time did is one of which the duration is not known)
@@ -128,9 +155,9 @@ impl<B: Blocks> CpuEvents<B> {
             };
             self.set_beside(extras);
         }
-        event
     }
 
+    #[inline(never)]
     fn set_beside(&mut self, extras: Extras) {
         let beside = &mut self.beside;
         beside.extras = extras;
@@ -146,12 +173,15 @@ impl<B: Blocks> CpuEvents<B> {
     }
 
     /// Enters the next record; false if there is none (now).
+    #[inline(never)]
     fn next_record(&mut self) -> Result<bool, Error> {
         while self.at >= self.block.len() {
             self.at = 0;
-            self.block.clear();
-            if !self.blocks.next(&mut self.block)? {
-                return Ok(false);
+            // (what was in it is left there: to fill zeroes in takes as long as to read some)
+            let next = self.blocks.next(&mut self.block);
+            if !matches!(next, Ok(true)) {
+                self.block.clear();
+                return next;
             }
         }
         let offset = self.at;

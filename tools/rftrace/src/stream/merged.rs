@@ -2,65 +2,94 @@
 
 //! The events of all CPUs, in the order of time.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use rftrace_engine::engine::decode::Event;
 use rftrace_engine::engine::merge::{Merge, Source};
 
 use super::cpu::{Blocks, CpuEvents};
-use super::{end_of, Beside, Error, Events, Item};
+use super::{end_of, Beside, Error, Events, Item, Seen};
 
-/// CPUs whose next event comes after a loss, and since when.
-type Ahead = RefCell<Vec<(u32, u64)>>;
+/// What the sources have to say beside their next events.
+#[derive(Default)]
+struct Unusual {
+    /// There is something.
+    is_any: Cell<bool>,
+    error: RefCell<Option<Error>>,
+    /// CPUs whose next event comes after a loss, and since when.
+    ahead: RefCell<Vec<(u32, u64)>>,
+}
+
+impl Unusual {
+    #[cold]
+    fn failed(&self, error: Error) {
+        self.error.borrow_mut().get_or_insert(error);
+        self.is_any.set(true);
+    }
+
+    #[cold]
+    fn lost(&self, cpu: u32, since: u64) {
+        self.ahead.borrow_mut().push((cpu, since));
+        self.is_any.set(true);
+    }
+
+    /// Since when something was lost, if it was. `told` is the CPU whose loss is told now.
+    #[cold]
+    fn look(&self, told: Option<u32>) -> Result<Option<u64>, Error> {
+        // (one that broke off is told before anything comes that is later than what it would have had)
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        let mut ahead = self.ahead.borrow_mut();
+        let since = ahead.iter().map(|(_, since)| *since).min();
+        if let Some(told) = told {
+            ahead.retain(|(cpu, _)| *cpu != told);
+        }
+        self.is_any.set(!ahead.is_empty());
+        Ok(since)
+    }
+}
 
 /// A CPU's events; an error ends them, and is kept for all.
 struct Fallible<B> {
     events: CpuEvents<B>,
-    error: Rc<RefCell<Option<Error>>>,
-    ahead: Rc<Ahead>,
+    unusual: Rc<Unusual>,
     /// Time of the CPU's last event.
     last: u64,
 }
 
 impl<B: Blocks> Source for Fallible<B> {
+    type Event = u64;
+
     fn cpu(&self) -> u32 {
         self.events.cpu()
     }
 
-    fn next(&mut self) -> Option<Event> {
-        match self.events.next_event() {
-            Ok(event) => {
-                if let Some(event) = &event {
-                    self.look(event);
+    #[inline(always)]
+    fn next(&mut self) -> Option<u64> {
+        match self.events.advance() {
+            Ok(true) => {
+                let event = self.events.event();
+                if event.lost != 0 {
+                    // (it was had before its time)
+                    self.unusual.lost(self.events.cpu(), self.last);
                 }
-                event
+                self.last = end_of(event);
+                Some(event.time)
             }
+            Ok(false) => None,
             Err(error) => {
-                self.error.borrow_mut().get_or_insert(error);
+                self.unusual.failed(error);
                 None
             }
         }
     }
 }
 
-impl<B: Blocks> Fallible<B> {
-    /// Looks at an event that was had before its time.
-    #[inline]
-    fn look(&mut self, event: &Event) {
-        if event.lost != 0 {
-            let cpu = self.events.cpu();
-            self.ahead.borrow_mut().push((cpu, self.last));
-        }
-        self.last = end_of(event);
-    }
-}
-
 /// Merges the events of CPUs.
-pub struct Merged<B> {
+pub struct Merged<B: Blocks> {
     merge: Merge<Fallible<B>>,
-    error: Rc<RefCell<Option<Error>>>,
-    ahead: Rc<Ahead>,
+    unusual: Rc<Unusual>,
     lost_since: Option<u64>,
     beside: Beside,
 }
@@ -74,49 +103,59 @@ impl<B: Blocks> Merged<B> {
     pub fn new(cpus: impl IntoIterator<Item = CpuEvents<B>>) -> Result<Self, Error> {
         let mut merged = Self {
             merge: Merge::new(),
-            error: Rc::default(),
-            ahead: Rc::default(),
+            unusual: Rc::default(),
             lost_since: None,
             beside: Beside::default(),
         };
         for events in cpus {
-            let error = merged.error.clone();
-            let ahead = merged.ahead.clone();
             let source = Fallible {
                 events,
-                error,
-                ahead,
+                unusual: merged.unusual.clone(),
                 last: 0,
             };
             merged.merge.add(source).map_err(|_| Error::NoMemory)?;
         }
-        let error = merged.error.take();
+        let error = merged.unusual.error.take();
         error.map_or(Ok(merged), Err)
+    }
+
+    /// The next event.
+    #[inline(always)]
+    fn step(&mut self) -> Result<Option<Seen<'_>>, Error> {
+        let next = self.merge.next().map(|(source, _)| &source.events);
+        self.lost_since = None;
+        if self.unusual.is_any.get() {
+            let told = next.filter(|events| events.event().lost != 0);
+            self.lost_since = self.unusual.look(told.map(CpuEvents::cpu))?;
+        }
+        Ok(next.map(|events| {
+            let event = events.event();
+            if event.has_extras {
+                self.beside.clone_from(events.beside());
+            }
+            Seen {
+                cpu: events.cpu(),
+                event,
+                beside: &self.beside,
+                lost_since: self.lost_since,
+            }
+        }))
     }
 }
 
 impl<B: Blocks> Events for Merged<B> {
     fn next(&mut self) -> Result<Option<Item>, Error> {
-        let next = self.merge.next();
-        // (one that broke off is told before anything comes that is later than what it would have had)
-        if let Some(error) = self.error.take() {
-            return Err(error);
-        }
-        Ok(next.map(|(source, event)| {
-            let mut ahead = self.ahead.borrow_mut();
-            self.lost_since = ahead.iter().map(|(_, since)| *since).min();
-            if event.lost != 0 {
-                ahead.retain(|(cpu, _)| *cpu != source.events.cpu());
-            }
-            drop(ahead);
-            if event.has_extras {
-                self.beside.clone_from(source.events.beside());
-            }
-            Item {
-                cpu: source.events.cpu(),
-                event: *event,
-            }
+        Ok(self.step()?.map(|seen| Item {
+            cpu: seen.cpu,
+            event: *seen.event,
         }))
+    }
+
+    fn for_each(&mut self, mut each: impl FnMut(Seen<'_>)) -> Result<(), Error> {
+        while let Some(seen) = self.step()? {
+            each(seen);
+        }
+        Ok(())
     }
 
     fn beside(&self) -> &Beside {

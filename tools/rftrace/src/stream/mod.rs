@@ -50,6 +50,28 @@ pub struct Item {
     pub event: Event,
 }
 
+/// An event of a stream as it passes by, with all that is said of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// The CPU.
+    pub cpu: u32,
+    /// The event; its `time` and `duration` in ns.
+    pub event: &'a Event,
+    /// Data beside it; it is another event's unless this one has [extras](Event::has_extras).
+    pub beside: &'a Beside,
+    /// What [`Events::lost_since`] says.
+    pub lost_since: Option<u64>,
+}
+
+impl Seen<'_> {
+    /// When its call began, if that was before its own time.
+    #[inline]
+    pub fn since(&self) -> Option<u64> {
+        let extras = self.event.has_extras.then_some(&self.beside.extras);
+        extras.and_then(|extras| extras.since)
+    }
+}
+
 /// The time at which an event was over: that of its return, for a whole call.
 #[inline]
 pub fn end_of(event: &Event) -> u64 {
@@ -79,6 +101,26 @@ pub trait Events {
     /// [`Error`] if what comes next is not to be understood, or cannot be read.
     fn next(&mut self) -> Result<Option<Item>, Error>;
 
+    /// Shows all events, to the end, to `each`. (without a copy of each, where that can be had)
+    ///
+    /// # Errors
+    ///
+    /// As of [`next`](Self::next); what was before is shown.
+    fn for_each(&mut self, mut each: impl FnMut(Seen<'_>)) -> Result<(), Error>
+    where
+        Self: Sized,
+    {
+        while let Some(item) = self.next()? {
+            each(Seen {
+                cpu: item.cpu,
+                event: &item.event,
+                beside: self.beside(),
+                lost_since: self.lost_since(),
+            });
+        }
+        Ok(())
+    }
+
     /// Data beside the last event; there is none unless it has [extras](Event::has_extras).
     fn beside(&self) -> &Beside;
 
@@ -89,9 +131,13 @@ pub trait Events {
     }
 }
 
-impl<E: Events + ?Sized> Events for &mut E {
+impl<E: Events> Events for &mut E {
     fn next(&mut self) -> Result<Option<Item>, Error> {
         (**self).next()
+    }
+
+    fn for_each(&mut self, each: impl FnMut(Seen<'_>)) -> Result<(), Error> {
+        (**self).for_each(each)
     }
 
     fn beside(&self) -> &Beside {
@@ -103,9 +149,13 @@ impl<E: Events + ?Sized> Events for &mut E {
     }
 }
 
-impl<E: Events + ?Sized> Events for Box<E> {
+impl<E: Events> Events for Box<E> {
     fn next(&mut self) -> Result<Option<Item>, Error> {
         (**self).next()
+    }
+
+    fn for_each(&mut self, each: impl FnMut(Seen<'_>)) -> Result<(), Error> {
+        (**self).for_each(each)
     }
 
     fn beside(&self) -> &Beside {
