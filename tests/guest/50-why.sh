@@ -45,7 +45,9 @@ static_graph() {
 	grep -q '^# Not followed: [0-9]* calls through pointers, in ' /tmp/why
 	rftrace graph --static --json -D 6 path_mount | grep '"direction":"callees"' |
 		sed 's/.*"function":"\([^"]*\)".*/\1/' >/tmp/callees
-	# What a mount calls is said to be called. (Functions that are not traced may be in between.)
+	# What a mount calls is said to be called. (Functions that are not traced may be in between, and interrupts are not
+	# called.)
+	echo 0 >$R/options/funcgraph-irqs
 	echo path_mount >$R/graph_function
 	echo 2 >$R/max_depth
 	echo function_graph >$R/current_tracer
