@@ -31,7 +31,8 @@ options() {
 	for function in $functions; do printf ' -%s %s' "$1" "$function$2"; done
 }
 
-work() { [ "$1" = 0 ] || dd if=/dev/zero of=/dev/null bs=16 count="$1" 2>/dev/null; }
+# work TURNS: its CPU time is in /tmp/worked.
+work() { [ "$1" = 0 ] || bench spent /tmp/worked dd if=/dev/zero of=/dev/null bs=16 count="$1" 2>/dev/null; }
 
 # spent: CPU time of the last "bench spent".
 spent() { cat /tmp/spent; }
@@ -145,6 +146,23 @@ measure_analysis() {
 	row report_call "$(cost_of $made rftrace report /mnt/ours)" cost "$peer" "uftrace report"
 }
 
+# outside OPTION...: CPU time of work outside of path_mount, while that and what it calls is recorded.
+outside() {
+	recorded ours_is_ready "$turns" rftrace record -o /mnt/closure --force -a -g path_mount "$@"
+	cat /tmp/worked
+}
+
+measure_closure() {
+	local all free
+	now "cost outside of the function that is looked at"
+	# (all symbols)
+	umount /proc/kallsyms
+	work "$turns"
+	free=$(cat /tmp/worked)
+	all=$(outside)
+	row closure_outside $((($(outside --closure) - free) / turns)) cost $(((all - free) / turns)) "without --closure"
+}
+
 : >/tmp/rows
 made=$((turns * per_turn))
 if [ ! -x /recorders/bin/trace-cmd ]; then
@@ -159,4 +177,6 @@ few_symbols
 insmod /rust_ftrace.ko || fail "the module does not load"
 measure_record
 measure_analysis
+# (the kernel's text is looked through: it takes a while)
+[ "$1" != full ] || measure_closure
 show_rows

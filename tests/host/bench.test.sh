@@ -28,7 +28,7 @@ good() {
 	printf '%s\t' row function_all 800.00 cost 4000.00; echo 'ftrace function'
 	printf '%s\t' row record_cpu 500.00 cost 500.00; echo 'trace-cmd record'
 	printf '%s\t' row record_lost 0.00 % 0.00; echo 'trace-cmd record'
-	printf '%s\t' row record_bytes 17.00 bytes 8.00; echo 'trace-cmd record'
+	printf '%s\t' row record_bytes 4.00 bytes 8.00; echo 'trace-cmd record'
 	printf '%s\t' row replay_call 1000.00 cost 5000.00; echo 'trace-cmd report'
 	printf '%s\t' row report_call 1000.00 cost 5000.00; echo 'uftrace report'
 	printf '%s\t' row baseline 350.00 cost 350.00; echo 'afterwards'
@@ -78,9 +78,9 @@ becomes bytes_per_event 2 16.11 "bytes is 16.11"
 becomes bytes_switching 2 18.01 "bytes is 18.01"
 becomes record_cpu 2 500.01 "ratio is 1.00002"
 becomes record_lost 2 0.01 "has no ratio"
-becomes record_bytes 2 17.01 "bytes is 17.01"
+becomes record_bytes 2 4.01 "ratio is 0.50125"
 becomes replay_call 2 1000.10 "ratio is 0.20002"
-becomes report_call 2 1500.10 "ratio is 0.30002"
+becomes report_call 2 1000.10 "ratio is 0.20002"
 expect fail "a row is not there" '/function_one/d' "FAIL: function_one: was not measured"
 expect fail "a peer is not there" 's/^(row\ttext_line.*cost\t)[^\t]*/\1-/' "FAIL: text_line: has no ratio"
 expect fail "the guest did not come to its end" '/^kernel/d' "did not come to its end"

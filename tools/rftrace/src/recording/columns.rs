@@ -20,7 +20,7 @@ const CALL: u32 = 65;
 /// Kind of a slot that ends a call.
 const RETURN: u32 = 66;
 
-/// What the slots so far let expect of the next.
+/// Expectations of the next slot, by those so far.
 struct Expected {
     /// Time at which the last event was over.
     time: u32,
@@ -47,7 +47,7 @@ impl Expected {
         }
     }
 
-    /// What is taken off the time of a slot of this kind.
+    /// The time expected of a slot of this kind, which is taken off.
     #[inline]
     fn time_of(&self, kind: u32) -> u32 {
         match is_event(kind) {
@@ -56,7 +56,7 @@ impl Expected {
         }
     }
 
-    /// What is taken off the value of a slot of this kind at a time.
+    /// The value expected of a slot of this kind at a time, which is taken off.
     #[inline]
     fn value_of(&self, kind: u32, time: u32) -> u32 {
         match kind >> 24 {
@@ -204,8 +204,8 @@ pub(super) fn from_records(records: &[u8]) -> Option<Vec<u8>> {
         let slots = slots.chunks_exact(SLOT_BYTES);
         for (slot, row) in slots.map(Slot::of).zip(&mut rows_left) {
             times.push(slot.time.wrapping_sub(expected.time_of(slot.kind)));
-            let wanted = expected.value_of(slot.kind, slot.time);
-            let mut value = slot.value.wrapping_sub(wanted);
+            let usual = expected.value_of(slot.kind, slot.time);
+            let mut value = slot.value.wrapping_sub(usual);
             expected.see(&slot);
             if slot.kind >> 24 == CALL {
                 durations.push(value);
@@ -259,8 +259,8 @@ pub(super) fn to_records(
                 slot.value = durations.next().ok_or("fewer durations than calls")?;
             }
             slot.time = time.wrapping_add(expected.time_of(slot.kind));
-            let wanted = expected.value_of(slot.kind, slot.time);
-            slot.value = slot.value.wrapping_add(wanted);
+            let usual = expected.value_of(slot.kind, slot.time);
+            slot.value = slot.value.wrapping_add(usual);
             expected.see(&slot);
             slot.put(bytes);
         }

@@ -10,7 +10,7 @@ use rftrace_engine::engine::merge::{Merge, Source};
 use super::cpu::{Blocks, CpuEvents};
 use super::{end_of, Beside, Error, Events, Item, Seen};
 
-/// What the sources have to say beside their next events.
+/// News of the sources beside their next events.
 #[derive(Default)]
 struct Unusual {
     /// There is something.
@@ -33,7 +33,7 @@ impl Unusual {
         self.is_any.set(true);
     }
 
-    /// Since when something was lost, if it was. `told` is the CPU whose loss is told now.
+    /// The time since when something was lost, if it was. `told` is the CPU whose loss is told now.
     #[cold]
     fn look(&self, told: Option<u32>) -> Result<Option<u64>, Error> {
         // (one that broke off is told before anything comes that is later than what it would have had)
