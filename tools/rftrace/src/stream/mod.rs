@@ -59,7 +59,7 @@ pub struct Seen<'a> {
     pub event: &'a Event,
     /// Data beside it; it is another event's unless this one has [extras](Event::has_extras).
     pub beside: &'a Beside,
-    /// What [`Events::lost_since`] says.
+    /// The time that [`Events::lost_since`] says.
     pub lost_since: Option<u64>,
 }
 
