@@ -74,7 +74,7 @@ described() {
 
 t 'filter= traces from the start' from_load
 t 'several words, patterns, notrace=' several_words
-t 'tracer= and buffer_size_kb=' tracer_and_size
+texts 'tracer= and buffer_size_kb=' tracer_and_size
 t 'a wrong value: not loaded, and nothing left behind' wrong_values
 t 'modinfo knows the parameters' described
 finish

@@ -119,7 +119,9 @@ interrupted() {
 }
 
 full_disk() {
-	mount -t tmpfs -o size=2m none /mnt
+	# (with room for what is there in any case, symbols above all, and for some events)
+	rftrace record -o $F -l vfs_read true 2>/tmp/said
+	mount -t tmpfs -o size=$(($(stat -c %s $F) / 1024 + 400))k none /mnt
 	code=0
 	rftrace record -o /mnt/full -a --force -l 'vfs_*' dd if=/dev/zero of=/dev/null bs=16 count=200000 2>/tmp/said || code=$?
 	cat /tmp/said
