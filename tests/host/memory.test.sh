@@ -6,7 +6,8 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 . "$top/tests/host/verdict.sh"
 
 "$top/scripts/tool"
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target/$(hash_of <<<"$top")}
+# (with what scripts/tool has built of others)
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target/tool}
 triple=x86_64-unknown-linux-gnu
 (cd "$top/tools" && RUSTFLAGS="${RUSTFLAGS:-} -Ctarget-feature=+crt-static" "$top/scripts/toolchain" cargo build --locked \
 	--release --quiet --target $triple --package rftrace-cli --features samples --example make_recording)

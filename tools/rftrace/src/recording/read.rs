@@ -2,11 +2,13 @@
 
 //! Reads a recording.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use flate2::read::ZlibDecoder;
@@ -203,11 +205,12 @@ impl Recording {
     ///
     /// [`stream::Error`] if they cannot be read.
     pub fn events(&self) -> Result<Merged<FileBlocks>, stream::Error> {
+        let buffers = Rc::new(RefCell::new(Buffers::default()));
         Merged::new(self.events.iter().map(|(cpu, chunks)| {
             let blocks = FileBlocks {
                 file: self.file.clone(),
                 chunks: chunks.clone().into_iter(),
-                buffers: Buffers::default(),
+                buffers: buffers.clone(),
             };
             CpuEvents::new(*cpu, blocks)
         }))
@@ -219,7 +222,8 @@ impl Recording {
 pub struct FileBlocks {
     file: Arc<File>,
     chunks: std::vec::IntoIter<Chunk>,
-    buffers: Buffers,
+    /// Those of all CPUs: one chunk is decoded at a time.
+    buffers: Rc<RefCell<Buffers>>,
 }
 
 impl Blocks for FileBlocks {
@@ -227,7 +231,7 @@ impl Blocks for FileBlocks {
         let Some(chunk) = self.chunks.next() else {
             return Ok(false);
         };
-        decode(&self.file, &chunk, &mut self.buffers, block)
+        decode(&self.file, &chunk, &mut self.buffers.borrow_mut(), block)
             .map_err(|error| stream::Error::Source(error.to_string()))?;
         Ok(true)
     }
