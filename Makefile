@@ -2,7 +2,7 @@
 # Targets only: the work is in scripts/ and qemu/. "make help" lists them.
 
 export KERNEL SUITE KDIR MIRROR ACCEL TIMEOUT JOBS T HOST GUEST CLIPPY V VMLINUZ BENCH JSON SMP \
-	PREFIX DESTDIR
+	PREFIX DESTDIR MINUTES LENGTH SEED ONLY WITHOUT NMI BISECT
 
 module:				## build rust_ftrace.ko (the default)
 	@scripts/build
@@ -21,6 +21,9 @@ demo:				## boot a guest and show what the module does
 
 test:				## run all tests, on the host and in a guest
 	@scripts/test
+
+stress:				## do everything at once to the module, in a guest
+	@scripts/stress
 
 check:				## formatting, lints, checks of the object code
 	@scripts/check
@@ -48,6 +51,7 @@ help:				## this list
 	@sed -n 's/^\([a-z-]*\):[[:space:]]*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F '\t' '{ printf "  %-15s %s\n", $$1, $$2 }'
 	@echo 'Of make test: T=pattern (only guest tests so named), HOST=0, GUEST=0 or BENCH=0, TIMEOUT=seconds.'
+	@echo 'Of make stress: MINUTES=3, SEED=n, ONLY=kinds, WITHOUT=kinds, NMI=0, BISECT=0 (see scripts/stress).'
 	@echo 'Of make bench: JSON=file, TOOL=0 or 1 (nothing of the command, or only that), SMP=0 (nothing on several CPUs), ACCEL=kvm (ns).'
 
-.PHONY: module tool man install-tool demo test check bench shell print-release print-vmlinuz print-tree clean clean-cache help
+.PHONY: module tool man install-tool demo test stress check bench shell print-release print-vmlinuz print-tree clean clean-cache help

@@ -67,6 +67,28 @@ result_becomes() {
 	expect fail "$1" "$2"
 }
 
+# out_of_memory NAME VICTIM...: processes that are killed, one after the other, each with a report.
+out_of_memory() {
+	local want=$1 name=$2 victim
+	shift 2
+	clean_result >"$dir/result"
+	{
+		for victim; do
+			echo '[    2.3] ls invoked oom-killer: gfp_mask=0x140cca, order=0'
+			echo '[    2.3] Call Trace:'
+			echo "[    2.4] Out of memory: Killed process 176 ($victim) total-vm:814364kB"
+		done
+		clean_console
+	} >"$dir/console"
+	expect "$want" "$name" ''
+}
+out_of_memory pass "who asks for it is killed" stress-eater stress-eater
+out_of_memory fail "somebody else is killed" sh
+out_of_memory fail "somebody else is killed, too" stress-eater sh
+out_of_memory fail "and before" sh stress-eater
+clean_console | sed '$i [    2.5] ls invoked oom-killer: order=0\n[    2.6] Call Trace:' >"$dir/console"
+expect fail "nobody is said to be killed" 'Call Trace'
+
 # long: more lines than a pipe holds.
 long() {
 	seq -f '[    3.5] line %.0f of a long log' 10000

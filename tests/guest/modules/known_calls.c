@@ -7,14 +7,24 @@
  *	echo 150 >/sys/kernel/debug/known_calls/pairs	known_outer() is called 150 times, and calls known_inner()
  *
  *	echo 150 >/sys/kernel/debug/known_calls/deep_irq	the same as deep, in an interrupt of each other CPU
+ *	echo 150 >/sys/kernel/debug/known_calls/contexts	on each CPU known_in_task(), known_in_softirq() (a timer) and
+ *								known_in_hardirq() (another's interrupt) are called 150 times
+ *	echo 1 >/sys/kernel/debug/known_calls/nmis		known_in_nmi() is called by each NMI that nobody else knows of,
+ *								until 0 is written; reading says how often it was
  *
  * By the task that writes, if nothing else is said; it gets EINVAL for less than 1, and for too deep. Nobody else
  * calls them.
  */
+#include <linux/completion.h>
+#include <linux/cpu.h>
 #include <linux/debugfs.h>
 #include <linux/fs.h>
 #include <linux/module.h>
+#include <linux/percpu.h>
 #include <linux/smp.h>
+#include <linux/timer.h>
+#include <linux/workqueue.h>
+#include <asm/nmi.h>
 
 /* (the stack has room for these) */
 #define DEEPEST 200
@@ -90,6 +100,125 @@ static int pairs_set(void *data, u64 count)
 	return 0;
 }
 
+KNOWN void known_in_task(void)
+{
+	barrier();
+}
+
+KNOWN void known_in_softirq(void)
+{
+	barrier();
+}
+
+KNOWN void known_in_hardirq(void)
+{
+	barrier();
+}
+
+KNOWN void known_in_nmi(void)
+{
+	barrier();
+}
+
+/* A timer on each CPU, and how often it is still to run there. */
+struct ticker {
+	struct timer_list timer;
+	u64 left;
+	struct completion over;
+};
+static DEFINE_PER_CPU(struct ticker, tickers);
+
+static void tick(struct timer_list *timer)
+{
+	struct ticker *ticker = container_of(timer, struct ticker, timer);
+	int calls;
+
+	/* (a few at a time: it has to wait for the next jiffy) */
+	for (calls = 0; calls < 50 && ticker->left; calls++, ticker->left--)
+		known_in_softirq();
+	if (ticker->left)
+		mod_timer(&ticker->timer, jiffies + 1);
+	else
+		complete(&ticker->over);
+}
+
+static long task_of_cpu(void *count)
+{
+	u64 left;
+
+	for (left = *(u64 *)count; left; left--)
+		known_in_task();
+	return 0;
+}
+
+static void irq_of_cpu(void *count)
+{
+	u64 left;
+
+	for (left = *(u64 *)count; left; left--)
+		known_in_hardirq();
+}
+
+static int contexts_set(void *data, u64 count)
+{
+	int cpu;
+
+	if (count < 1)
+		return -EINVAL;
+	cpus_read_lock();
+	for_each_online_cpu(cpu) {
+		struct ticker *ticker = per_cpu_ptr(&tickers, cpu);
+
+		ticker->left = count;
+		init_completion(&ticker->over);
+		timer_setup(&ticker->timer, tick, TIMER_PINNED);
+		ticker->timer.expires = jiffies + 1;
+		add_timer_on(&ticker->timer, cpu);
+		work_on_cpu(cpu, task_of_cpu, &count);
+		smp_call_function_single(cpu, irq_of_cpu, &count, 1);
+	}
+	for_each_online_cpu(cpu) {
+		struct ticker *ticker = per_cpu_ptr(&tickers, cpu);
+
+		wait_for_completion(&ticker->over);
+		timer_delete_sync(&ticker->timer);
+	}
+	cpus_read_unlock();
+	return 0;
+}
+
+static atomic64_t nmis;
+static bool nmis_on;
+
+static int nmi(unsigned int type, struct pt_regs *regs)
+{
+	atomic64_inc(&nmis);
+	known_in_nmi();
+	return NMI_HANDLED;
+}
+
+static int nmis_set(void *data, u64 on)
+{
+	int error = 0;
+
+	if (on && !nmis_on) {
+		error = register_nmi_handler(NMI_UNKNOWN, nmi, 0, "known_calls");
+		nmis_on = !error;
+	} else if (!on && nmis_on) {
+		unregister_nmi_handler(NMI_UNKNOWN, "known_calls");
+		nmis_on = false;
+	}
+	return error;
+}
+
+static int nmis_get(void *data, u64 *count)
+{
+	*count = atomic64_read(&nmis);
+	return 0;
+}
+
+DEFINE_DEBUGFS_ATTRIBUTE(contexts, NULL, contexts_set, "%llu\n");
+DEFINE_DEBUGFS_ATTRIBUTE(nmis_file, nmis_get, nmis_set, "%llu\n");
 DEFINE_DEBUGFS_ATTRIBUTE(deep, NULL, deep_set, "%llu\n");
 DEFINE_DEBUGFS_ATTRIBUTE(deep_irq, NULL, deep_irq_set, "%llu\n");
 DEFINE_DEBUGFS_ATTRIBUTE(flat, NULL, flat_set, "%llu\n");
@@ -101,6 +230,8 @@ static int __init known_calls_init(void)
 	debugfs_create_file("deep", 0200, dir, NULL, &deep);
 	debugfs_create_file("deep_irq", 0200, dir, NULL, &deep_irq);
 	debugfs_create_file("flat", 0200, dir, NULL, &flat);
+	debugfs_create_file("contexts", 0200, dir, NULL, &contexts);
+	debugfs_create_file("nmis", 0600, dir, NULL, &nmis_file);
 	debugfs_create_file("pairs", 0200, dir, NULL, &pairs);
 	return 0;
 }
@@ -108,6 +239,7 @@ static int __init known_calls_init(void)
 static void __exit known_calls_exit(void)
 {
 	debugfs_remove(dir);
+	nmis_set(NULL, 0);
 }
 
 module_init(known_calls_init);

@@ -1,0 +1,122 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# Everything at once, and all is as it was: run by scripts/stress, which says what seed, seconds, only and without are.
+. /tests/ktap.sh
+MADE=/lib/modules/known_calls.ko
+K=/sys/kernel/debug/known_calls
+
+# kernel_kb: memory of the kernel's that is not to be had for the asking.
+kernel_kb() {
+	echo 3 >/proc/sys/vm/drop_caches
+	awk '/^(SUnreclaim|Percpu|VmallocUsed|KernelStack|PageTables):/ { sum += $2 } END { print sum }' /proc/meminfo
+}
+
+# What everybody uses is there, and nothing is left of the others.
+back_to_normal() {
+	local file name
+	for file in /sys/devices/system/cpu/cpu*/online; do echo 1 >"$file"; done
+	stock_off
+	for file in kprobe_events dynamic_events; do
+		[ -e $T/$file ] || continue
+		for name in $T/events/stress_*/enable; do [ ! -e "$name" ] || echo 0 >"$name"; done
+		echo >$T/$file
+	done
+	if [ -e /sys/kernel/livepatch/livepatch_sample ]; then
+		echo 0 >/sys/kernel/livepatch/livepatch_sample/enabled
+		until_true 60 [ ! -e /sys/kernel/livepatch/livepatch_sample ]
+	fi
+	for name in livepatch_sample known_calls cpuid msr dummy; do
+		[ ! -e /sys/module/$name ] || rmmod $name
+	done
+	rm -f /tmp/stress.*
+} 2>/dev/null
+
+# What was there first: the second time memory is what it is while nothing is at work.
+load
+unload
+before=$(kernel_kb)
+load
+code=0
+stress --seed "${seed:-1}" --seconds "${seconds:-60}" --patience $((60 * SLOWER)) \
+	${only:+--only "$only"} ${without:+--without "$without"} 2>&1 || code=$?
+
+ended() {
+	is 'exit code of stress' $code 0
+	is 'tasks that cannot be killed' "$(ps -o stat,pid,comm | grep '^D' || :)" ''
+}
+
+# Of each instance and CPU.
+accounts() {
+	local instance
+	[ -e $R ] || load
+	for instance in $R $R/instances/*; do
+		[ -d "$instance" ] || continue
+		echo 0 >"$instance/tracing_on"
+		# (what was on its way has arrived)
+		R=$instance until_true 10 accounts_agree
+	done
+}
+
+# There were some NMIs since there were $nmis.
+some_nmis() {
+	[ $(($(cat $K/nmis) - nmis)) -ge 3 ]
+}
+
+# known TRACER COUNT: that many calls are recorded, to the last.
+known() {
+	local nmis context
+	reset
+	echo 'known_*' >$R/filter
+	echo "$1" >$R/current_tracer
+	echo 20000 >$R/buffer_size_kb
+	echo "$2" >$K/flat
+	echo "$2" >$K/pairs
+	echo 100 >$K/deep_irq
+	echo "$2" >$K/contexts
+	nmis=0
+	if [ "${nmi:-0}" -ne 0 ]; then
+		nmis=$(cat $K/nmis)
+		echo 1 >$K/nmis
+		until_true 60 some_nmis
+		echo 0 >$K/nmis
+		nmis=$(($(cat $K/nmis) - nmis))
+	fi
+	echo 0 >$R/tracing_on
+	grep -v '^#' $R/trace >/tmp/known
+	is 'flat calls' "$(grep -c known_flat /tmp/known)" "$2"
+	is 'inner calls' "$(grep -c known_inner /tmp/known)" "$2"
+	for context in task softirq hardirq; do
+		is "calls in $context" "$(grep -c "known_in_$context" /tmp/known)" $(($2 * $(grep -c ^processor /proc/cpuinfo)))
+	done
+	is 'calls in NMIs' "$(grep -c known_in_nmi /tmp/known)" $nmis
+	is 'lost' "$(status 'events lost')" 0
+	accounts_agree
+	echo 1 >$R/tracing_on
+}
+still_right() {
+	back_to_normal
+	reload
+	insmod $MADE
+	known function 10000
+	known function_graph 10000
+	rmmod known_calls
+}
+
+memory() {
+	local after
+	back_to_normal
+	unload
+	for after in 1 2 3 4 5; do
+		after=$(kernel_kb)
+		echo "$before kB before, $after kB after"
+		[ $((after - before)) -ge 6000 ] || return 0
+		sleep 1
+	done
+	return 1
+}
+
+t 'every task ends' ended
+t 'accounts add up, of each instance and CPU' accounts
+t 'known calls are traced to the last' still_right
+t 'the kernel has its memory back' memory
+finish

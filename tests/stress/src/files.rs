@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Operations on the module's files.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::fs::OFlags;
+use rustix::pipe::{splice, SpliceFlags};
+
+use crate::input;
+use crate::run::Hand;
+use crate::world::{DIRECTORY, INSTANCES};
+
+/// Most time to wait for something to read.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 20_000_000,
+};
+
+impl Hand {
+    /// The directory of an instance, or the module's own.
+    fn instance(&mut self) -> PathBuf {
+        let directory = PathBuf::from(DIRECTORY);
+        match self.random.u8(0..2) {
+            0 => directory,
+            _ => directory.join("instances").join(self.instance_name()),
+        }
+    }
+
+    fn instance_name(&mut self) -> &'static str {
+        INSTANCES[self.random.usize(0..INSTANCES.len())]
+    }
+
+    fn open(&mut self, path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+        let file = options
+            .custom_flags(OFlags::NONBLOCK.bits() as i32)
+            .open(path);
+        if file.is_err() {
+            // (an instance went, or the module)
+            self.forget_files();
+        }
+        file
+    }
+
+    fn put(&mut self, path: &Path, data: &[u8]) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        match self.random.u8(0..3) {
+            0 => options.append(true),
+            1 => options.write(true).truncate(true),
+            _ => options.write(true),
+        };
+        self.open(path, &mut options)?.write_all(data)
+    }
+}
+
+/// Writes what means something.
+pub fn write(hand: &mut Hand) -> io::Result<()> {
+    let path = hand.file()?;
+    let data = input::valid(&path, &hand.world, &mut hand.random);
+    hand.put(&path, &data)
+}
+
+/// Writes what means nothing.
+pub fn garble(hand: &mut Hand) -> io::Result<()> {
+    let path = hand.file()?;
+    let data = input::invalid(&hand.world, &mut hand.random);
+    hand.put(&path, &data)
+}
+
+/// Sets what there is to set most: the tracer and its functions.
+pub fn trace(hand: &mut Hand) -> io::Result<()> {
+    const NAMES: [&str; 6] = [
+        "current_tracer",
+        "current_tracer",
+        "filter",
+        "notrace",
+        "graph_function",
+        "tracing_on",
+    ];
+    let name = NAMES[hand.random.usize(0..NAMES.len())];
+    let path = hand.instance().join(name);
+    let data = match name {
+        "tracing_on" => vec![b"01"[hand.random.usize(0..2)]],
+        _ => input::valid(&path, &hand.world, &mut hand.random),
+    };
+    hand.put(&path, &data)
+}
+
+/// Changes buffers: their sizes, their contents, and which of two is live.
+pub fn buffers(hand: &mut Hand) -> io::Result<()> {
+    const NAMES: [&str; 6] = [
+        "buffer_size_kb",
+        "per_cpu/cpu1/buffer_size_kb",
+        "buffer_subbuf_size_kb",
+        "snapshot",
+        "trace",
+        "trace",
+    ];
+    let name = NAMES[hand.random.usize(0..NAMES.len())];
+    let path = hand.instance().join(name);
+    let data = match name {
+        "trace" => Vec::new(),
+        "snapshot" => vec![b"012"[hand.random.usize(0..3)]],
+        _ => input::valid(&path, &hand.world, &mut hand.random),
+    };
+    let mut options = OpenOptions::new();
+    let options = options.write(true).truncate(true);
+    hand.open(&path, options)?.write_all(&data)
+}
+
+/// Reads a file, whole or in part, from its start or not.
+pub fn read(hand: &mut Hand) -> io::Result<()> {
+    let path = hand.file()?;
+    let mut file = hand.open(&path, OpenOptions::new().read(true))?;
+    let mut left = match hand.random.u8(0..4) {
+        0 => 1 << 20,
+        _ => hand.random.usize(0..20_000),
+    };
+    if hand.random.u8(0..8) == 0 {
+        file.seek(SeekFrom::Start(hand.random.u64(0..5000)))?;
+    }
+    let mut bytes = vec![0; hand.random.usize(1..9000)];
+    while left > 0 {
+        match file.read(&mut bytes)? {
+            0 => break,
+            got => left = left.saturating_sub(got),
+        }
+    }
+    Ok(())
+}
+
+/// Has events moved to a pipe, once there are some.
+pub fn move_events(hand: &mut Hand) -> io::Result<()> {
+    const NAMES: [&str; 3] = ["raw", "trace_pipe_raw", "trace_pipe"];
+    let name = NAMES[hand.random.usize(0..NAMES.len())];
+    let cpu = hand.random.u8(0..2);
+    let path = hand.instance().join(format!("per_cpu/cpu{cpu}/{name}"));
+    let file = hand.open(&path, OpenOptions::new().read(true))?;
+    let mut polled = [PollFd::new(&file, PollFlags::IN)];
+    poll(&mut polled, Some(&PATIENCE))?;
+    let (from, to) = rustix::pipe::pipe()?;
+    let flags = SpliceFlags::NONBLOCK;
+    let length = hand.random.usize(1..60_000);
+    let moved = splice(file.as_fd(), None, to.as_fd(), None, length, flags)?;
+    // (part of it only)
+    let mut bytes = vec![0; moved.min(hand.random.usize(1..60_000))];
+    rustix::io::read(&from, &mut bytes)?;
+    Ok(())
+}
+
+/// Has a process wait for events, and kills it.
+pub fn wait(hand: &mut Hand) -> io::Result<()> {
+    const NAMES: [&str; 5] = [
+        "trace_pipe",
+        "per_cpu/cpu0/raw",
+        "per_cpu/cpu1/trace_pipe_raw",
+        "per_cpu/cpu0/trace_pipe",
+        "free_buffer",
+    ];
+    let name = NAMES[hand.random.usize(0..NAMES.len())];
+    let path = hand.instance().join(name);
+    let mut command = Command::new("dd");
+    command
+        .arg(format!("if={}", path.display()))
+        .arg("of=/dev/null");
+    hand.end_soon(command.arg("bs=4000"), 200)
+}
+
+/// Makes an instance, or removes one.
+pub fn instances(hand: &mut Hand) -> io::Result<()> {
+    let path = Path::new(DIRECTORY)
+        .join("instances")
+        .join(hand.instance_name());
+    hand.forget_files();
+    match hand.random.u8(0..3) {
+        0 => fs::remove_dir(path),
+        _ => fs::create_dir(path),
+    }
+}
+
+impl Hand {
+    /// Starts a command, and after some ms at most ends it by one of the signals.
+    pub fn end_soon(&mut self, command: &mut Command, most_ms: u64) -> io::Result<()> {
+        use rustix::process::{kill_process, Pid, Signal};
+        const SIGNALS: [Signal; 3] = [Signal::KILL, Signal::INT, Signal::TERM];
+        let silent = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let mut child = silent.spawn()?;
+        sleep(Duration::from_millis(self.random.u64(0..most_ms)));
+        let signal = SIGNALS[self.random.usize(0..SIGNALS.len())];
+        if child.try_wait()?.is_none() {
+            if let Some(pid) = Pid::from_raw(child.id() as i32) {
+                // (it may have ended meanwhile)
+                let _ = kill_process(pid, signal);
+            }
+        }
+        self.see_end(&mut child)
+    }
+
+    /// Waits for a process that was told to end; one that does not is killed, which is an error.
+    fn see_end(&mut self, child: &mut std::process::Child) -> io::Result<()> {
+        for _ in 0..3000 {
+            if child.try_wait()?.is_some() {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(10));
+        }
+        child.kill()?;
+        child.wait()?;
+        Err(io::ErrorKind::TimedOut.into())
+    }
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The kinds of operations.
+
+use std::io;
+
+use crate::run::Hand;
+use crate::world::World;
+use crate::{command, files, machine, memory, others, tasks};
+
+/// A kind of operations.
+pub struct Kind {
+    /// Its name.
+    pub name: &'static str,
+    /// Number of tasks that do them.
+    pub tasks: u32,
+    /// Most ms between two of a task.
+    pub pause: u64,
+    /// A reason why this machine cannot do them.
+    pub lacks: fn(&World) -> Option<String>,
+    /// Does one.
+    pub step: fn(&mut Hand) -> io::Result<()>,
+}
+
+const fn kind(
+    name: &'static str,
+    tasks: u32,
+    pause: u64,
+    step: fn(&mut Hand) -> io::Result<()>,
+) -> Kind {
+    Kind {
+        name,
+        tasks,
+        pause,
+        lacks: nothing,
+        step,
+    }
+}
+
+const fn if_there(lacks: fn(&World) -> Option<String>, kind: Kind) -> Kind {
+    Kind { lacks, ..kind }
+}
+
+fn nothing(_: &World) -> Option<String> {
+    None
+}
+
+/// All of them.
+pub const ALL: &[Kind] = &[
+    kind("write", 2, 5, files::write),
+    kind("garble", 1, 10, files::garble),
+    kind("trace", 1, 50, files::trace),
+    kind("buffers", 1, 30, files::buffers),
+    kind("read", 2, 5, files::read),
+    kind("move", 1, 5, files::move_events),
+    kind("wait", 1, 20, files::wait),
+    kind("instances", 1, 100, files::instances),
+    kind("modules", 1, 100, machine::modules),
+    kind("reload", 1, 3000, machine::reload),
+    if_there(machine::no_cpus, kind("cpus", 1, 1000, machine::cpus)),
+    if_there(
+        machine::no_suspend,
+        kind("suspend", 1, 40_000, machine::suspend),
+    ),
+    if_there(
+        machine::no_live_patch,
+        kind("live-patch", 1, 1000, machine::live_patch),
+    ),
+    kind("kernel-tracers", 1, 500, machine::kernel_tracers),
+    if_there(others::no_kprobes, kind("kprobes", 1, 50, others::kprobes)),
+    if_there(others::no_fprobes, kind("fprobes", 1, 50, others::fprobes)),
+    kind("forks", 1, 20, tasks::forks),
+    kind("threads", 1, 20, tasks::threads),
+    kind("files", 2, 2, tasks::file_work),
+    kind("signals", 1, 50, tasks::signals),
+    kind("memory", 1, 3000, memory::pressure),
+    if_there(
+        command::no_rftrace,
+        kind("rftrace", 1, 500, command::rftrace),
+    ),
+];
+
+/// The kind of a name.
+pub fn of_name(name: &str) -> Option<&'static Kind> {
+    ALL.iter().find(|kind| kind.name == name)
+}

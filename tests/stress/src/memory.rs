@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory that runs out.
+
+use std::fs;
+use std::io;
+use std::process::{Command, Stdio};
+
+use anyhow::Result;
+
+use crate::run::Hand;
+
+/// Bytes that are taken at once.
+const PIECE: usize = 4 << 20;
+
+/// Has a process take much memory, or all that there is, for which it is killed.
+pub fn pressure(hand: &mut Hand) -> io::Result<()> {
+    let most = match hand.random.u8(0..6) {
+        0 => usize::MAX,
+        _ => hand.random.usize(16..400),
+    };
+    let mut eater = Command::new("/proc/self/exe");
+    eater
+        .args(["eater", &most.to_string()])
+        .stdin(Stdio::null());
+    eater
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .map(drop)
+}
+
+/// Takes so many MiB, or until it is killed.
+pub fn eat(most: usize) -> Result<()> {
+    // (qemu/asked-for.awk knows it by that)
+    fs::write("/proc/self/comm", "stress-eater")?;
+    // (nobody else is to be killed for it)
+    fs::write("/proc/self/oom_score_adj", "1000")?;
+    let mut all = Vec::new();
+    while all.len() * (PIECE >> 20) < most {
+        all.push(vec![1_u8; PIECE]);
+    }
+    Ok(())
+}

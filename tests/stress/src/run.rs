@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A run: its tasks are started, counted, and seen to their end.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, ensure, Context, Result};
+use clap::Args;
+use fastrand::Rng;
+
+use crate::kinds::{self, Kind};
+use crate::world::{self, World};
+
+/// Operations after which files are looked for anew.
+const STALE: u32 = 200;
+
+/// A run of all kinds, or some.
+#[derive(Args, Debug)]
+pub struct Run {
+    /// A number that all operations follow from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Time that the run takes, in s.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Kinds of operations, with commas; all, if none.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Kinds to leave out.
+    #[arg(long, value_delimiter = ',')]
+    without: Vec<String>,
+    /// Time that tasks get to end, in s.
+    #[arg(long, default_value_t = 120)]
+    patience: u64,
+}
+
+/// One task of a run.
+#[derive(Args, Debug)]
+pub struct Task {
+    kind: String,
+    number: u32,
+    seed: u64,
+    seconds: u64,
+}
+
+/// All that operations have at hand.
+pub struct Hand {
+    /// The machine.
+    pub world: World,
+    /// Numbers of the task.
+    pub random: Rng,
+    files: Vec<PathBuf>,
+    /// Operations until files are looked for anew.
+    fresh: u32,
+}
+
+impl Hand {
+    /// One of the module's files.
+    pub fn file(&mut self) -> io::Result<PathBuf> {
+        if self.fresh == 0 {
+            self.files = world::files();
+            self.fresh = STALE;
+        }
+        self.fresh -= 1;
+        match self.files.len() {
+            0 => Err(io::ErrorKind::NotFound.into()),
+            count => Ok(self.files[self.random.usize(0..count)].clone()),
+        }
+    }
+
+    /// Has files looked for anew.
+    pub fn forget_files(&mut self) {
+        self.fresh = 0;
+    }
+}
+
+impl Task {
+    /// Does operations for the time of the run, and says how many had which result.
+    pub fn work(&self) -> Result<()> {
+        let kind = kinds::of_name(&self.kind).context("no such kind")?;
+        let end = Instant::now() + Duration::from_secs(self.seconds);
+        let name = kind
+            .name
+            .bytes()
+            .fold(0_u64, |sum, byte| sum * 31 + u64::from(byte));
+        let mut hand = Hand {
+            world: World::new()?,
+            random: Rng::with_seed(self.seed ^ (name << 8) ^ u64::from(self.number)),
+            files: Vec::new(),
+            fresh: 0,
+        };
+        let mut results: BTreeMap<String, u64> = BTreeMap::new();
+        while Instant::now() < end {
+            let result = match (kind.step)(&mut hand) {
+                Ok(()) => "done".to_owned(),
+                Err(error) => name_of(&error),
+            };
+            *results.entry(result).or_default() += 1;
+            sleep(Duration::from_millis(hand.random.u64(0..kind.pause.max(1))));
+        }
+        for (result, count) in results {
+            println!("{count} {result}");
+        }
+        Ok(())
+    }
+}
+
+/// An error in words, without its number.
+fn name_of(error: &io::Error) -> String {
+    let words = error.to_string();
+    let (words, _) = words.split_once(" (os error").unwrap_or((&words, ""));
+    words.to_owned()
+}
+
+impl Run {
+    /// Runs it, and says what was done.
+    pub fn start(&self) -> Result<()> {
+        for name in self.only.iter().chain(&self.without) {
+            ensure!(
+                kinds::of_name(name).is_some(),
+                "no kind of operations is named {name}"
+            );
+        }
+        let world = World::new()?;
+        println!("# seed {}, {} s", self.seed, self.seconds);
+        let mut tasks = Vec::new();
+        for kind in kinds::ALL {
+            let is_asked = self.only.is_empty() || self.only.iter().any(|name| name == kind.name);
+            if !is_asked || self.without.iter().any(|name| name == kind.name) {
+                continue;
+            }
+            match (kind.lacks)(&world) {
+                Some(reason) => println!("# {}: left out: {reason}", kind.name),
+                None => {
+                    for number in 0..kind.tasks {
+                        tasks.push((kind, self.task(kind, number)?));
+                    }
+                }
+            }
+        }
+        let end = Instant::now() + Duration::from_secs(self.seconds + self.patience);
+        let mut results: BTreeMap<(&str, String), u64> = BTreeMap::new();
+        let mut stuck = 0;
+        for (kind, task) in &mut tasks {
+            if !ends(task, end)? {
+                println!("# {} does not end:", kind.name);
+                say_stacks(task.id());
+                stuck += 1;
+                continue;
+            }
+            let said = task.stdout.take().map(io::read_to_string).transpose()?;
+            for line in said.unwrap_or_default().lines() {
+                if let Some((count, result)) = line.split_once(' ') {
+                    let count: u64 = count.parse().unwrap_or(0);
+                    *results.entry((kind.name, result.to_owned())).or_default() += count;
+                }
+            }
+        }
+        self.say(&results);
+        if stuck != 0 {
+            bail!("{stuck} tasks do not end");
+        }
+        Ok(())
+    }
+
+    fn task(&self, kind: &Kind, number: u32) -> Result<Child> {
+        let mut command = Command::new("/proc/self/exe");
+        let words = [
+            number.to_string(),
+            self.seed.to_string(),
+            self.seconds.to_string(),
+        ];
+        command.args(["task", kind.name]).args(words);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        Ok(command.spawn()?)
+    }
+
+    fn say(&self, results: &BTreeMap<(&str, String), u64>) {
+        let mut all = 0;
+        for kind in kinds::ALL {
+            let of_kind = results.iter().filter(|((name, _), _)| *name == kind.name);
+            let of_kind: Vec<_> = of_kind
+                .map(|((_, result), count)| (result, count))
+                .collect();
+            let sum: u64 = of_kind.iter().map(|(_, count)| **count).sum();
+            if sum != 0 {
+                let results = of_kind
+                    .iter()
+                    .map(|(result, count)| format!("{result} {count}"));
+                let results: Vec<_> = results.collect();
+                println!("# {}: {sum} operations: {}", kind.name, results.join(", "));
+            }
+            all += sum;
+        }
+        println!("# {all} operations in all");
+    }
+}
+
+/// Waits for a task; false if it is still there at the time.
+fn ends(task: &mut Child, time: Instant) -> io::Result<bool> {
+    while task.try_wait()?.is_none() {
+        if Instant::now() > time {
+            return Ok(false);
+        }
+        sleep(Duration::from_millis(50));
+    }
+    Ok(true)
+}
+
+/// Says where a process and its children are in the kernel.
+fn say_stacks(pid: u32) {
+    let mut pids = vec![pid.to_string()];
+    while let Some(pid) = pids.pop() {
+        let file =
+            |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        let (name, stack) = (file("comm"), file("stack"));
+        println!("#   {pid} {}", name.trim());
+        stack.lines().for_each(|line| println!("#     {line}"));
+        let children = file(&format!("task/{pid}/children"));
+        pids.extend(children.split_whitespace().map(str::to_owned));
+    }
+}

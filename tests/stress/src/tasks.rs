@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work that is traced: processes, threads, files, signals.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use crate::run::Hand;
+
+fn silent(command: &mut Command) -> &mut Command {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+}
+
+/// Starts many processes at once, each of which starts others.
+pub fn forks(hand: &mut Hand) -> io::Result<()> {
+    let count = hand.random.usize(1..12);
+    let start = |_| silent(Command::new("sh").args(["-c", "true & (true; true) & true"])).spawn();
+    let children: Vec<_> = (0..count).map(start).collect();
+    for child in children {
+        child?.wait()?;
+    }
+    Ok(())
+}
+
+/// Starts many threads at once.
+pub fn threads(hand: &mut Hand) -> io::Result<()> {
+    let count = hand.random.usize(1..20);
+    let reads = || fs::read_to_string("/proc/thread-self/stat").map(drop);
+    let start = |_| thread::Builder::new().stack_size(64 << 10).spawn(reads);
+    let all: Vec<_> = (0..count).map(start).collect();
+    for one in all {
+        let _ = one?.join();
+    }
+    Ok(())
+}
+
+/// Reads and writes files.
+pub fn file_work(hand: &mut Hand) -> io::Result<()> {
+    let path = format!("/tmp/stress.{}", std::process::id());
+    let bytes = vec![7; hand.random.usize(1..50_000)];
+    fs::File::create(&path)?.write_all(&bytes)?;
+    let mut got = Vec::new();
+    fs::File::open(&path)?.read_to_end(&mut got)?;
+    fs::rename(&path, format!("{path}.old"))?;
+    fs::remove_file(format!("{path}.old"))?;
+    for entry in fs::read_dir("/proc/self")?.flatten() {
+        let _ = entry.metadata();
+    }
+    Ok(())
+}
+
+/// Sends signals to a process that handles them.
+pub fn signals(hand: &mut Hand) -> io::Result<()> {
+    let count = hand.random.usize(1..40);
+    let script = format!(
+        "trap : USR1; (i=0; while [ $i -lt {count} ]; do kill -USR1 $$; i=$((i + 1)); done) & wait; wait"
+    );
+    hand.end_soon(Command::new("sh").args(["-c", &script]), 300)
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The things that operations are done to.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The module's directory.
+pub const DIRECTORY: &str = "/sys/kernel/debug/rftrace";
+/// The directory of the kernel's own tracers.
+pub const TRACEFS: &str = "/sys/kernel/tracing";
+/// The module.
+pub const MODULE: &str = "/rust_ftrace.ko";
+/// Names of instances.
+pub const INSTANCES: [&str; 4] = ["one", "two", "three", "four"];
+
+/// Functions that are worth more than others: they run while the machine dies a little, or while somebody reads.
+const FAVOURITES: &[&str] = &[
+    "vfs_read",
+    "vfs_write",
+    "vfs_open",
+    "full_proxy_read",
+    "full_proxy_open_regular",
+    "seq_read_iter",
+    "do_exit",
+    "kernel_clone",
+    "cpuhp_*",
+    "*_dying_cpu",
+    "*_dead_cpu",
+    "rcutree_*",
+    "tick_*",
+    "sched_cpu_*",
+    "smp_*",
+    "load_module",
+    "free_module",
+    "debugfs_*",
+    "mutex_*",
+    "synchronize_*",
+    "path_mount",
+];
+/// One of so many words is all functions: to arm them takes seconds, in which little else is done.
+const ALL_IN: u32 = 500;
+
+/// The machine.
+#[derive(Debug)]
+pub struct World {
+    functions: Vec<String>,
+    /// CPUs that can be taken away.
+    pub cpus: Vec<u32>,
+}
+
+impl World {
+    /// The machine that this runs on.
+    pub fn new() -> io::Result<Self> {
+        let list = Path::new(TRACEFS).join("available_filter_functions");
+        // (one that the tests have read is there)
+        let list = fs::read_to_string("/tmp/available").or_else(|_| fs::read_to_string(list))?;
+        let functions = list.lines().filter_map(|line| line.split(' ').next());
+        let is_there = |cpu: &u32| Path::new(&online(*cpu)).exists();
+        Ok(Self {
+            functions: functions.map(str::to_owned).collect(),
+            cpus: (0..64).filter(is_there).collect(),
+        })
+    }
+
+    /// A function, or a pattern.
+    pub fn function(&self, random: &mut fastrand::Rng) -> &str {
+        if random.u32(0..ALL_IN) == 0 {
+            return "*";
+        }
+        match random.u8(0..3) {
+            0 => FAVOURITES[random.usize(0..FAVOURITES.len())],
+            _ => &self.functions[random.usize(0..self.functions.len())],
+        }
+    }
+}
+
+/// The file by which a CPU is taken away.
+pub fn online(cpu: u32) -> String {
+    format!("/sys/devices/system/cpu/cpu{cpu}/online")
+}
+
+/// All files of the module, of its instances too.
+pub fn files() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut directories = vec![PathBuf::from(DIRECTORY)];
+    while let Some(directory) = directories.pop() {
+        // (it may be gone by now)
+        let Ok(entries) = fs::read_dir(&directory) else {
+            continue;
+        };
+        for entry in entries.flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => directories.push(entry.path()),
+                Ok(kind) if kind.is_file() => found.push(entry.path()),
+                _ => {}
+            }
+        }
+    }
+    // (the order of a directory is nothing that a seed says)
+    found.sort();
+    found
+}
