@@ -15,14 +15,7 @@ use crate::world::World;
 /// Most bytes of a file that are looked at.
 const MOST: u64 = 4096;
 /// Names of files that take functions.
-const LISTS: [&str; 6] = [
-    "filter",
-    "notrace",
-    "graph_function",
-    "graph_notrace",
-    "function_profile",
-    "latency_functions",
-];
+const LISTS: [&str; 4] = ["filter", "notrace", "graph_function", "graph_notrace"];
 /// Names of files that take tasks.
 const TASKS: [&str; 3] = ["pid", "notrace_pid", "set_event_pid"];
 

@@ -23,11 +23,12 @@ pub fn pressure(hand: &mut Hand) -> io::Result<()> {
     eater
         .args(["eater", &most.to_string()])
         .stdin(Stdio::null());
-    eater
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .map(drop)
+    let silent = eater.stdout(Stdio::null()).stderr(Stdio::null());
+    match silent.status()?.code() {
+        // (or it was killed)
+        Some(0) | None => Ok(()),
+        Some(code) => Err(io::Error::other(format!("exit code {code}"))),
+    }
 }
 
 /// Takes so many MiB, or until it is killed.

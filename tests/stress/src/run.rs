@@ -146,13 +146,17 @@ impl Run {
         }
         let end = Instant::now() + Duration::from_secs(self.seconds + self.patience);
         let mut results: BTreeMap<(&str, String), u64> = BTreeMap::new();
-        let mut stuck = 0;
+        let (mut stuck, mut failed) = (0, 0);
         for (kind, task) in &mut tasks {
             if !ends(task, end)? {
                 println!("# {} does not end:", kind.name);
                 say_stacks(task.id());
                 stuck += 1;
                 continue;
+            }
+            if !task.wait()?.success() {
+                println!("# {} has ended with an error", kind.name);
+                failed += 1;
             }
             let said = task.stdout.take().map(io::read_to_string).transpose()?;
             for line in said.unwrap_or_default().lines() {
@@ -163,8 +167,8 @@ impl Run {
             }
         }
         self.say(&results);
-        if stuck != 0 {
-            bail!("{stuck} tasks do not end");
+        if stuck + failed != 0 {
+            bail!("{stuck} tasks do not end, {failed} have failed");
         }
         Ok(())
     }

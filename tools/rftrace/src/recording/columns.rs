@@ -2,8 +2,8 @@
 
 //! Rearranges records for a compressor: docs/file-format.md has the layout.
 //!
-//! What repeats (functions, callers, kinds of slots) is put beside its like. Times are put down as the difference from
-//! what the slots before let expect, which is small, and in planes: lowest bytes, second bytes, and so on.
+//! Functions, callers and kinds of slots repeat, and stand beside their like. Times are put down as the difference from
+//! those that the slots before let expect, which is small, and in planes: lowest bytes, second bytes, and so on.
 
 use rftrace_engine::engine::slot::SLOT_BYTES;
 
