@@ -8,9 +8,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, MAX_LOCATION_OFFSET};
 use crate::engine::btf::Btf;
 use crate::engine::clock::{ClockKind, Conversion};
+use crate::engine::function_set::FunctionSet;
 use crate::engine::raw::TimeFormat;
 use crate::engine::render::TimeUnit;
 use crate::instance::graph::Calls;
@@ -99,6 +100,8 @@ struct Addresses {
     irq_text: Range<u64>,
     /// The kernel's own function for marks: programs' marks are shown as its, as in ftrace.
     marker_ip: u64,
+    /// A function that fprobe calls while it moves its own table, where that is a function; else 0.
+    called_by_fprobe: u64,
 }
 
 impl Addresses {
@@ -109,17 +112,19 @@ impl Addresses {
             b"__irqentry_text_start",
             b"__irqentry_text_end",
             b"tracing_mark_write",
+            b"preempt_count_sub",
             b"idle_threads",
         ]);
         let [.., idle_threads] = found;
         // SAFETY: It is where the kernel has it.
         unsafe { tasks::set_idle_threads(idle_threads) };
-        let [text, text_end, irq_text, irq_text_end, marker_ip, _] =
+        let [text, text_end, irq_text, irq_text_end, marker_ip, called_by_fprobe, _] =
             found.map(|address| address.unwrap_or(0));
         Self {
             core_text: text..text_end,
             irq_text: irq_text..irq_text_end,
             marker_ip,
+            called_by_fprobe,
         }
     }
 }
@@ -305,6 +310,15 @@ impl Machine {
             *slot = Some(Catalog::read(is_leaving)?);
         }
         user(slot.as_ref().ok_or(ENODEV)?)
+    }
+
+    /// Takes a function out of `functions` whose calls must not be hooked by fprobe: called while fprobe moves its
+    /// table, it would look into that table, and never find an end. See docs/upstream/fprobe-table-endless.md.
+    pub(crate) fn leave_out_fprobes_own(&self, functions: &mut FunctionSet) {
+        let address = self.addresses.called_by_fprobe as usize;
+        if address != 0 {
+            functions.remove_range(&(address..address + MAX_LOCATION_OFFSET + 1));
+        }
     }
 
     /// Forgets the list of functions: a module came or went.

@@ -162,6 +162,7 @@ impl Lists {
             Some(wanted) => wanted,
             None => machine.with_catalog(Catalog::all)?,
         };
+        machine.leave_out_fprobes_own(&mut plain);
         let mut roots = FunctionSet::new();
         if let Some(wanted) = self.get(List::GraphFunction) {
             // (a root is traced also if the filter does not have it)
@@ -169,6 +170,7 @@ impl Lists {
                 Some(unwanted) => wanted.difference(unwanted)?,
                 None => wanted.duplicate()?,
             };
+            machine.leave_out_fprobes_own(&mut roots);
             plain = plain.difference(&roots)?;
         }
         let mut skip = FunctionSet::new();

@@ -447,10 +447,12 @@ impl Instance {
 
     /// The functions whose calls are to be counted.
     pub(super) fn wanted_in_profile(&self, control: &Control) -> Result<FunctionSet> {
-        match control.lists.wanted(&self.machine)? {
-            Some(wanted) => Ok(wanted),
-            None => self.machine.with_catalog(Catalog::all),
-        }
+        let mut wanted = match control.lists.wanted(&self.machine)? {
+            Some(wanted) => wanted,
+            None => self.machine.with_catalog(Catalog::all)?,
+        };
+        self.machine.leave_out_fprobes_own(&mut wanted);
+        Ok(wanted)
     }
 
     /// Has the calls counted that lists and options say, and no others, if calls are counted at all.

@@ -366,9 +366,30 @@ removed_meanwhile() {
 	load
 }
 
+# It is never asked of fprobe, which would hang (docs/upstream/fprobe-table-endless.md).
+own_of_fprobe() {
+	reset
+	echo preempt_count_sub "$MOUNT" >$R/filter
+	echo function_graph >$R/current_tracer
+	hooked_as_said
+	is 'hooked' "$(sed 's/ .*//' $T/enabled_functions)" "$MOUNT"
+	echo 1 >$R/function_profile_enabled
+	echo nop >$R/current_tracer
+	is 'counted' "$(sed 's/ .*//' $T/enabled_functions)" "$MOUNT"
+	echo 0 >$R/function_profile_enabled
+	echo function >$R/current_tracer
+	is 'functions' "$(sed 's/ .*//' $T/enabled_functions | sort)" "$(printf '%s\n' "$MOUNT" preempt_count_sub | sort)"
+	reset
+}
+
 t 'all calls below graph_function, and no others' below_a_root
 t 'no calls below graph_notrace' not_below
 t 'max_depth' depth_limit
+if grep -qx preempt_count_sub /tmp/available; then
+	t 'a function that fprobe calls while it moves its table' own_of_fprobe
+else
+	skip 'a function that fprobe calls while it moves its table' 'no preempt_count_sub()'
+fi
 t 'tracing_thresh shows slow calls and what they were called from' threshold
 t 'a call that is open' open_calls
 t 'a return whose entry was before the trace' returns_alone
