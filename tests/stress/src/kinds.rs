@@ -6,7 +6,7 @@ use std::io;
 
 use crate::run::Hand;
 use crate::world::World;
-use crate::{command, files, machine, memory, others, tasks};
+use crate::{bpf, command, files, machine, memory, others, tasks};
 
 /// A kind of operations.
 pub struct Kind {
@@ -16,6 +16,8 @@ pub struct Kind {
     pub tasks: u32,
     /// Most ms between two of a task.
     pub pause: u64,
+    /// They have files of the module open.
+    pub opens: bool,
     /// A reason why this machine cannot do them.
     pub lacks: fn(&World) -> Option<String>,
     /// Does one.
@@ -32,8 +34,16 @@ const fn kind(
         name,
         tasks,
         pause,
+        opens: false,
         lacks: nothing,
         step,
+    }
+}
+
+const fn on_files(kind: Kind) -> Kind {
+    Kind {
+        opens: true,
+        ..kind
     }
 }
 
@@ -47,14 +57,14 @@ fn nothing(_: &World) -> Option<String> {
 
 /// All of them.
 pub const ALL: &[Kind] = &[
-    kind("write", 2, 5, files::write),
-    kind("garble", 1, 10, files::garble),
-    kind("trace", 1, 50, files::trace),
-    kind("buffers", 1, 30, files::buffers),
-    kind("read", 2, 5, files::read),
-    kind("move", 1, 5, files::move_events),
-    kind("wait", 1, 20, files::wait),
-    kind("instances", 1, 100, files::instances),
+    on_files(kind("write", 2, 5, files::write)),
+    on_files(kind("garble", 1, 10, files::garble)),
+    on_files(kind("trace", 1, 50, files::trace)),
+    on_files(kind("buffers", 1, 30, files::buffers)),
+    on_files(kind("read", 2, 5, files::read)),
+    on_files(kind("move", 1, 5, files::move_events)),
+    on_files(kind("wait", 1, 20, files::wait)),
+    on_files(kind("instances", 1, 100, files::instances)),
     kind("modules", 1, 100, machine::modules),
     kind("reload", 1, 3000, machine::reload),
     if_there(machine::no_cpus, kind("cpus", 1, 1000, machine::cpus)),
@@ -69,6 +79,7 @@ pub const ALL: &[Kind] = &[
     kind("kernel-tracers", 1, 500, machine::kernel_tracers),
     if_there(others::no_kprobes, kind("kprobes", 1, 50, others::kprobes)),
     if_there(others::no_fprobes, kind("fprobes", 1, 50, others::fprobes)),
+    if_there(bpf::none, kind("bpf", 1, 50, bpf::programs)),
     kind("forks", 1, 20, tasks::forks),
     kind("threads", 1, 20, tasks::threads),
     kind("files", 2, 2, tasks::file_work),
@@ -76,7 +87,7 @@ pub const ALL: &[Kind] = &[
     kind("memory", 1, 3000, memory::pressure),
     if_there(
         command::no_rftrace,
-        kind("rftrace", 1, 500, command::rftrace),
+        on_files(kind("rftrace", 1, 500, command::rftrace)),
     ),
 ];
 

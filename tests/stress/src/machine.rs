@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::files::narrow;
 use crate::run::Hand;
 use crate::world::{online, World, MODULE, TRACEFS};
 
@@ -85,13 +86,18 @@ pub fn modules(hand: &mut Hand) -> io::Result<()> {
     }
 }
 
-/// Unloads ours, and loads it, with parameters or without.
+/// Unloads ours, and loads it, with parameters or without; mostly while nobody has a file of it open.
 pub fn reload(hand: &mut Hand) -> io::Result<()> {
+    let gate = hand.gate.clone();
+    let _alone = match hand.random.u8(0..4) {
+        0 => None,
+        _ => Some(gate.close()?),
+    };
     let end = run(&["rmmod", "rust_ftrace"]);
     hand.forget_files();
     let parameters: &[&str] = match hand.random.u8(0..4) {
         0 => &["tracer=function", "filter=vfs_*", "buffer_size_kb=256"],
-        1 => &["tracer=function_graph"],
+        1 => &["tracer=function_graph", "filter=mutex_*"],
         2 => &["tracer=no_such_tracer"],
         _ => &[],
     };
@@ -131,5 +137,9 @@ pub fn kernel_tracers(hand: &mut Hand) -> io::Result<()> {
     };
     // All functions, by two tracers, leave little to the rest.
     let text = if text == "*" { "vfs_*".into() } else { text };
-    fs::write(Path::new(TRACEFS).join(name), text)
+    let path = Path::new(TRACEFS).join(name);
+    if name == "current_tracer" && text != "nop" {
+        narrow(&path.with_file_name("set_ftrace_filter"), hand)?;
+    }
+    fs::write(path, text)
 }

@@ -6,8 +6,10 @@
 //! from the seed, the kind and the task's number alone, so that a run can be repeated, and with fewer kinds. (The order in
 //! which the tasks come to run cannot.)
 
+mod bpf;
 mod command;
 mod files;
+mod gate;
 mod input;
 mod kinds;
 mod machine;

@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -14,11 +15,14 @@ use anyhow::{bail, ensure, Context, Result};
 use clap::Args;
 use fastrand::Rng;
 
+use crate::gate::Gate;
 use crate::kinds::{self, Kind};
 use crate::world::{self, World};
 
 /// Operations after which files are looked for anew.
 const STALE: u32 = 200;
+/// Time between two words about tasks that are late, in s.
+const TELL: u64 = 30;
 
 /// A run of all kinds, or some.
 #[derive(Args, Debug)]
@@ -55,6 +59,8 @@ pub struct Hand {
     pub world: World,
     /// Numbers of the task.
     pub random: Rng,
+    /// A gate to those who have files of the module open.
+    pub gate: Rc<Gate>,
     files: Vec<PathBuf>,
     /// Operations until files are looked for anew.
     fresh: u32,
@@ -92,15 +98,19 @@ impl Task {
         let mut hand = Hand {
             world: World::new()?,
             random: Rng::with_seed(self.seed ^ (name << 8) ^ u64::from(self.number)),
+            gate: Rc::new(Gate::new()?),
             files: Vec::new(),
             fresh: 0,
         };
+        let gate = hand.gate.clone();
         let mut results: BTreeMap<String, u64> = BTreeMap::new();
         while Instant::now() < end {
+            let inside = kind.opens.then(|| gate.enter()).transpose()?;
             let result = match (kind.step)(&mut hand) {
                 Ok(()) => "done".to_owned(),
                 Err(error) => name_of(&error),
             };
+            drop(inside);
             *results.entry(result).or_default() += 1;
             sleep(Duration::from_millis(hand.random.u64(0..kind.pause.max(1))));
         }
@@ -144,16 +154,10 @@ impl Run {
                 }
             }
         }
-        let end = Instant::now() + Duration::from_secs(self.seconds + self.patience);
+        let left = wait_for(&mut tasks, self.seconds, self.patience)?;
         let mut results: BTreeMap<(&str, String), u64> = BTreeMap::new();
-        let (mut stuck, mut failed) = (0, 0);
+        let mut failed = 0;
         for (kind, task) in &mut tasks {
-            if !ends(task, end)? {
-                println!("# {} does not end:", kind.name);
-                say_stacks(task.id());
-                stuck += 1;
-                continue;
-            }
             if !task.wait()?.success() {
                 println!("# {} has ended with an error", kind.name);
                 failed += 1;
@@ -167,8 +171,8 @@ impl Run {
             }
         }
         self.say(&results);
-        if stuck + failed != 0 {
-            bail!("{stuck} tasks do not end, {failed} have failed");
+        if left + failed != 0 {
+            bail!("{left} tasks do not end, {failed} have failed");
         }
         Ok(())
     }
@@ -206,15 +210,37 @@ impl Run {
     }
 }
 
-/// Waits for a task; false if it is still there at the time.
-fn ends(task: &mut Child, time: Instant) -> io::Result<bool> {
-    while task.try_wait()?.is_none() {
-        if Instant::now() > time {
-            return Ok(false);
+/// Waits until all tasks have ended, `patience` s after their `seconds` at most, and says from time to time who has not.
+/// Returns how many never do; the others are what is left of `tasks`.
+fn wait_for(tasks: &mut Vec<(&Kind, Child)>, seconds: u64, patience: u64) -> Result<usize> {
+    let start = Instant::now();
+    let mut told = 0;
+    loop {
+        let mut working = Vec::new();
+        for (index, (_, task)) in tasks.iter_mut().enumerate() {
+            if task.try_wait()?.is_none() {
+                working.push(index);
+            }
+        }
+        if working.is_empty() {
+            return Ok(0);
+        }
+        let late = start.elapsed().as_secs().saturating_sub(seconds);
+        if late / TELL > told {
+            told = late / TELL;
+            let names: Vec<_> = working.iter().map(|index| tasks[*index].0.name).collect();
+            println!("# still at work after {late} s more: {}", names.join(", "));
+        }
+        if late >= patience {
+            for index in working.iter().rev() {
+                let (kind, task) = tasks.remove(*index);
+                println!("# {} does not end:", kind.name);
+                say_stacks(task.id());
+            }
+            return Ok(working.len());
         }
         sleep(Duration::from_millis(50));
     }
-    Ok(true)
 }
 
 /// Says where a process and its children are in the kernel.

@@ -40,7 +40,7 @@ const FAVOURITES: &[&str] = &[
     "path_mount",
 ];
 /// One of so many words is all functions: to arm them takes seconds, in which little else is done.
-const ALL_IN: u32 = 500;
+pub const ALL_IN: u32 = 500;
 
 /// The machine.
 #[derive(Debug)]
@@ -57,6 +57,8 @@ impl World {
         // (one that the tests have read is there)
         let list = fs::read_to_string("/tmp/available").or_else(|_| fs::read_to_string(list))?;
         let functions = list.lines().filter_map(|line| line.split(' ').next());
+        // (docs/upstream/fprobe-table-endless.md: others' probes there hang the kernel)
+        let functions = functions.filter(|name| *name != "preempt_count_sub");
         let is_there = |cpu: &u32| Path::new(&online(*cpu)).exists();
         Ok(Self {
             functions: functions.map(str::to_owned).collect(),
