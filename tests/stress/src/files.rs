@@ -25,6 +25,10 @@ const PATIENCE: Timespec = Timespec {
     tv_nsec: 20_000_000,
 };
 
+/// Names of files by which functions begin to be hooked, and what they take for an end of that.
+const STARTERS: [&str; 2] = ["current_tracer", "function_profile_enabled"];
+const OFF: [&[u8]; 2] = [b"nop", b"0"];
+
 impl Hand {
     /// The directory of an instance, or the module's own.
     fn instance(&mut self) -> PathBuf {
@@ -51,7 +55,7 @@ impl Hand {
     }
 
     fn put(&mut self, path: &Path, data: &[u8]) -> io::Result<()> {
-        if path.ends_with("current_tracer") && data != b"nop" {
+        if STARTERS.iter().any(|name| path.ends_with(name)) && !OFF.contains(&data) {
             narrow(&path.with_file_name("filter"), self)?;
         }
         let mut options = OpenOptions::new();

@@ -228,8 +228,11 @@ fn wait_for(tasks: &mut Vec<(&Kind, Child)>, seconds: u64, patience: u64) -> Res
         let late = start.elapsed().as_secs().saturating_sub(seconds);
         if late / TELL > told {
             told = late / TELL;
-            let names: Vec<_> = working.iter().map(|index| tasks[*index].0.name).collect();
-            println!("# still at work after {late} s more: {}", names.join(", "));
+            println!("# still at work after {late} s more:");
+            for index in &working {
+                let (kind, task) = &tasks[*index];
+                println!("#   {}: {}", kind.name, place(task.id()));
+            }
         }
         if late >= patience {
             for index in working.iter().rev() {
@@ -240,6 +243,19 @@ fn wait_for(tasks: &mut Vec<(&Kind, Child)>, seconds: u64, patience: u64) -> Res
             return Ok(working.len());
         }
         sleep(Duration::from_millis(50));
+    }
+}
+
+/// The innermost calls that a process is in.
+fn place(pid: u32) -> String {
+    let stack = fs::read_to_string(format!("/proc/{pid}/stack")).unwrap_or_default();
+    let calls = stack
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(1));
+    let calls: Vec<_> = calls.take(4).collect();
+    match calls.is_empty() {
+        true => "running".to_owned(),
+        false => calls.join(" "),
     }
 }
 
