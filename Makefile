@@ -2,7 +2,7 @@
 # Targets only: the work is in scripts/ and qemu/. "make help" lists them.
 
 export KERNEL SUITE KDIR MIRROR ACCEL TIMEOUT JOBS T HOST GUEST CLIPPY V VMLINUZ BENCH JSON SMP \
-	PREFIX DESTDIR MINUTES LENGTH SEED ONLY WITHOUT NMI BISECT
+	PREFIX DESTDIR MINUTES LENGTH SEED ONLY WITHOUT NMI BISECT NAMES
 
 module:				## build rust_ftrace.ko (the default)
 	@scripts/build
@@ -24,6 +24,9 @@ test:				## run all tests, on the host and in a guest
 
 stress:				## do everything at once to the module, in a guest
 	@scripts/stress
+
+planted:			## bugs are put in, and the stress must find each
+	@scripts/planted
 
 check:				## formatting, lints, checks of the object code
 	@scripts/check
@@ -52,6 +55,7 @@ help:				## this list
 		awk -F '\t' '{ printf "  %-15s %s\n", $$1, $$2 }'
 	@echo 'Of make test: T=pattern (only guest tests so named), HOST=0, GUEST=0 or BENCH=0, TIMEOUT=seconds.'
 	@echo 'Of make stress: MINUTES=3, SEED=n, ONLY=kinds, WITHOUT=kinds, NMI=0, BISECT=0 (see scripts/stress).'
+	@echo 'Of make planted: NAMES=bugs (of tests/planted/), LENGTH=60 seconds for each.'
 	@echo 'Of make bench: JSON=file, TOOL=0 or 1 (nothing of the command, or only that), SMP=0 (nothing on several CPUs), ACCEL=kvm (ns).'
 
-.PHONY: module tool man install-tool demo test stress check bench shell print-release print-vmlinuz print-tree clean clean-cache help
+.PHONY: module tool man install-tool demo test stress planted check bench shell print-release print-vmlinuz print-tree clean clean-cache help
