@@ -94,7 +94,8 @@ known() {
 		nmis=$(($(cat $K/nmis) - nmis))
 	fi
 	echo 0 >$R/tracing_on
-	grep -v '^#' $R/trace >/tmp/known
+	# (the end of a call within which others came may name it, too)
+	sed '/^#/d; s|/\*.*\*/||' $R/trace >/tmp/known
 	is 'flat calls' "$(grep -c known_flat /tmp/known)" "$2"
 	is 'inner calls' "$(grep -c known_inner /tmp/known)" "$2"
 	for context in task softirq hardirq; do
@@ -148,5 +149,9 @@ t 'every task ends' ended
 t 'accounts add up, of each instance and CPU' accounts
 t 'known calls are traced to the last' still_right
 t 'known calls are counted, those of buffers that were replaced included' counted
-t 'the kernel has its memory back' memory
+if [ -e /sys/kernel/debug/kmemleak ]; then
+	skip 'the kernel has its memory back' 'checkers keep much themselves; kmemleak looks for what was lost'
+else
+	t 'the kernel has its memory back' memory
+fi
 finish

@@ -19,8 +19,9 @@ pub fn rftrace(hand: &mut Hand) -> io::Result<()> {
     match hand.random.u8(0..5) {
         0 => command.args(["trace", "-a", "-l", &function]),
         1 => command.args(["record", "-o", &recording, "-a", "-l", &function]),
+        // (-g alone hooks all functions)
         2 => command.args([
-            "record", "-o", &recording, "-g", &function, "--", "ls", "/proc",
+            "record", "-o", &recording, "-l", &function, "-g", &function, "--", "ls", "/proc",
         ]),
         3 => command.args(["profile", "-a", "-l", &function]),
         _ => command.args(["report", &recording]),

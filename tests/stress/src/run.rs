@@ -246,8 +246,16 @@ fn wait_for(tasks: &mut Vec<(&Kind, Child)>, seconds: u64, patience: u64) -> Res
     }
 }
 
-/// The innermost calls that a process is in.
-fn place(pid: u32) -> String {
+/// The innermost calls that a process is in, or its child, if it has one.
+fn place(mut pid: u32) -> String {
+    let child = |pid: u32| {
+        let file = format!("/proc/{pid}/task/{pid}/children");
+        let children = fs::read_to_string(file).ok()?;
+        children.split_whitespace().next()?.parse().ok()
+    };
+    while let Some(next) = child(pid) {
+        pid = next;
+    }
     let stack = fs::read_to_string(format!("/proc/{pid}/stack")).unwrap_or_default();
     let calls = stack
         .lines()
