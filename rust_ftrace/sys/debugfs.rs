@@ -19,10 +19,10 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::types::ForeignOwnable;
 use kernel::uaccess::{UserPtr, UserSlice};
 
-use super::lockdep;
 use super::stream::{self, Stream};
 use super::subdirectories::{Parent, Served, Subdirectories};
 use super::text::Text;
+use super::{faults, lockdep};
 
 /// Most bytes that one call of `write` takes; the caller comes again with the rest.
 const MAX_WRITE: usize = 1 << 16;
@@ -394,6 +394,7 @@ impl<C: Owner> Tree<C> {
 
     fn make(&mut self, name: &CStr, parent: *mut bindings::dentry) -> Result<Place> {
         self.directories.reserve(1, GFP_KERNEL)?;
+        faults::here("debugfs_create_dir")?;
         // SAFETY: `name` is a string; `parent` is NULL or a live directory.
         let dentry = unsafe { bindings::debugfs_create_dir(name.as_char_ptr(), parent) };
         let dentry = NonNull::new(from_err_ptr(dentry)?).ok_or(ENODEV)?;
@@ -426,6 +427,7 @@ impl<C: Owner> Tree<C> {
     ) -> Result {
         let parent = self.dentry(place)?;
         let private = self.hold(context)?;
+        faults::here("debugfs_create_file_full")?;
         // SAFETY: `parent` is a live directory; the operations are static and fit the private data.
         let dentry = unsafe {
             bindings::debugfs_create_file_full(
@@ -454,6 +456,7 @@ impl<C: Owner> Tree<C> {
     ) -> Result {
         let parent = self.dentry(place)?;
         let private = self.hold(context)?;
+        faults::here("debugfs_create_file_unsafe")?;
         // SAFETY: `parent` is a live directory; the operations are static, fit the private data, and
         // hold the file while they run.
         let dentry = unsafe {
@@ -484,6 +487,7 @@ impl<C: Owner> Tree<C> {
     /// As for [`Tree::directory`].
     pub(crate) fn symlink(&self, place: Place, name: &CStr, target: &CStr) -> Result {
         let parent = self.dentry(place)?;
+        faults::here("debugfs_create_symlink")?;
         // SAFETY: `parent` is a live directory; `target` is copied.
         let dentry = unsafe {
             bindings::debugfs_create_symlink(name.as_char_ptr(), parent, target.as_char_ptr())

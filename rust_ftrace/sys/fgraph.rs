@@ -22,7 +22,7 @@
 use kernel::bindings;
 use kernel::prelude::*;
 
-use super::{shadow_stacks, symbols};
+use super::{faults, shadow_stacks, symbols};
 use crate::engine::fgraph;
 
 pub(super) use crate::engine::fgraph::NUMBERS;
@@ -136,6 +136,7 @@ impl Numbers {
     /// - `ENOSPC` if fprobe has no number, and none is free.
     /// - `EBUSY` if none that is free will do.
     pub(super) fn make_ready(&mut self) -> Result {
+        faults::here("fgraph's numbers")?;
         if !core::mem::replace(&mut self.looked_up, true) {
             self.known = Known::look_up();
         }

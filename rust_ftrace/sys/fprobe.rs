@@ -17,7 +17,7 @@ use kernel::types::Opaque;
 use super::context::PreemptOff;
 use super::fgraph::{self, Numbers};
 use super::ftrace::{Registers, Site};
-use super::{dead_ftrace, ffi, shadow_stacks};
+use super::{dead_ftrace, faults, ffi, shadow_stacks};
 use crate::engine::ring::Call;
 
 /// Called at the entry and the return of traced functions.
@@ -141,6 +141,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
         let count = c_int::try_from(this.ips.len())?;
         // CAST: `unsigned long` is as large as `usize`; C only reads the addresses.
         let ips = this.ips.as_ptr().cast_mut().cast::<c_ulong>();
+        faults::here("register_fprobe_ips")?;
         // SAFETY: The fprobe is initialised, pinned, and unregistered before it goes; `ips` points to
         // `count` addresses.
         let result = to_result(unsafe { ffi::register_fprobe_ips(this.fprobe.get(), ips, count) });

@@ -12,7 +12,7 @@ use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::types::Opaque;
 
-use super::{dead_ftrace, rcu};
+use super::{dead_ftrace, faults, rcu};
 use crate::engine::beside::ARGS;
 use crate::engine::ring::Call;
 
@@ -153,6 +153,7 @@ impl<T: Handler> Hook<T> {
         }
         self.set_filter(functions)?;
         if !*registered {
+            faults::here("register_ftrace_function")?;
             // INVARIANT: The filter is set, so an empty one means all.
             //
             // SAFETY: `ops` is initialised and pinned, and unregistered before it goes. All that
@@ -173,6 +174,7 @@ impl<T: Handler> Hook<T> {
     pub(crate) fn leave_out(&self, patterns: &[&[u8]]) -> Result {
         let _registered = self.registered.lock();
         let ops = self.ops.get();
+        faults::here("ftrace_set_notrace, to empty it")?;
         // SAFETY: `ops` is initialised; without a pattern the list is only emptied.
         to_result(unsafe { bindings::ftrace_set_notrace(ops, core::ptr::null_mut(), 0, 1) })?;
         for pattern in patterns {
@@ -182,6 +184,7 @@ impl<T: Handler> Hook<T> {
             text.push(0, GFP_KERNEL)?;
             let length = c_int::try_from(pattern.len())?;
             let start = text.as_mut_ptr().cast();
+            faults::here("ftrace_set_notrace")?;
             // SAFETY: `ops` is initialised; `text` has `length` bytes and a zero, and nobody else's.
             let result = unsafe { bindings::ftrace_set_notrace(ops, start, length, 0) };
             match to_result(result) {
@@ -194,6 +197,7 @@ impl<T: Handler> Hook<T> {
 
     fn set_filter(&self, functions: Functions<'_>) -> Result {
         let ops = self.ops.get();
+        faults::here("ftrace_set_filter")?;
         match functions {
             Functions::All => {
                 let none = core::ptr::null_mut();

@@ -16,7 +16,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 
-use super::irq_work;
+use super::{faults, irq_work};
 
 /// Is told of CPUs that come and go. None of it can fail: a CPU is neither kept away nor kept for our sake.
 pub(crate) trait Watch: Send + Sync {
@@ -152,9 +152,10 @@ impl<T, S: Stage<T>> Registered<T, S> {
                 // SAFETY: `this` points to the value being initialised; the node is in place.
                 let node = unsafe { &raw mut (*this.as_ptr()).node };
                 // SAFETY: The node is zeroed, pinned, and all that the callbacks touch is there.
-                let result = to_result(unsafe {
+                let add = || to_result(unsafe {
                     bindings::__cpuhp_state_add_instance(*state, node.cast(), S::INVOKE)
                 });
+                let result = faults::here("__cpuhp_state_add_instance").and_then(|()| add());
                 if let Err(error) = result {
                     // SAFETY: The state was set up above.
                     unsafe { bindings::__cpuhp_remove_state(*state, false) };
@@ -166,6 +167,7 @@ impl<T, S: Stage<T>> Registered<T, S> {
     }
 
     fn set_up(name: &'static CStr) -> Result<bindings::cpuhp_state> {
+        faults::here("__cpuhp_setup_state")?;
         // SAFETY: `name` and the functions live as long as the module; the state goes before it.
         let state = unsafe {
             bindings::__cpuhp_setup_state(

@@ -12,6 +12,8 @@ use kernel::bindings;
 use kernel::prelude::*;
 use kernel::types::Opaque;
 
+use super::faults;
+
 /// A function, and what comes of it.
 #[repr(C)]
 struct Call<F, R> {
@@ -34,6 +36,7 @@ pub(crate) fn call<R: Send, F: FnOnce() -> R + Send>(function: F) -> Result<R> {
         function: UnsafeCell::new(Some(function)),
         result: UnsafeCell::new(None),
     };
+    faults::here("a thread of the kernel's")?;
     let call = KBox::new(call, GFP_KERNEL)?;
     // SAFETY: The box does not move what is in it, and lives until the work was waited for. `run` is for such a `Call`.
     unsafe { do_work(call.work.get(), run::<F, R>) };

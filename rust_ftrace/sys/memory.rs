@@ -13,7 +13,7 @@ use kernel::alloc::{AllocError, Allocator};
 use kernel::bindings;
 use kernel::page::PAGE_SIZE;
 
-use super::ffi;
+use super::{faults, ffi};
 use crate::engine::ring::Slot;
 use crate::engine::slot::SLOT_BYTES;
 
@@ -71,6 +71,7 @@ fn allocate(layout: Layout, flags: bindings::gfp_t, node: i32) -> Result<NonNull
     if size == 0 {
         return Err(AllocError);
     }
+    faults::here("vrealloc_node_align").map_err(|_| AllocError)?;
     // SAFETY: There is no memory before, and the size is not 0. It may sleep.
     let memory = unsafe { bindings::vrealloc_node_align(null(), size, align, flags, node) };
     NonNull::new(memory.cast()).ok_or(AllocError)

@@ -8,6 +8,7 @@ pub(crate) mod context;
 pub(crate) mod cpu;
 pub(crate) mod dead_ftrace;
 pub(crate) mod debugfs;
+mod faults;
 mod ffi;
 pub(crate) mod fgraph;
 pub(crate) mod forks;

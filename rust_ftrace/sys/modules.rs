@@ -13,6 +13,8 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 
+use super::faults;
+
 /// Is told of modules.
 pub(crate) trait Watch: Send + Sync {
     /// The functions of module `name` are in their place, at addresses `text`, have names, and can be traced; none
@@ -66,6 +68,7 @@ impl<T: Watch> Notifier<T> {
             watcher,
             _pin: PhantomPinned,
             _: {
+                faults::here("register_module_notifier")?;
                 // SAFETY: `this` points to the value being initialised.
                 let block = unsafe { &raw mut (*this.as_ptr()).block };
                 // SAFETY: The block is initialised, pinned, and unregistered before it goes.

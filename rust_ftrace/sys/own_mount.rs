@@ -11,7 +11,7 @@ use kernel::bindings;
 use kernel::error::from_err_ptr;
 use kernel::prelude::*;
 
-use super::ffi;
+use super::{faults, ffi};
 
 /// A file system that is built into the kernel, if it has it at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +74,7 @@ impl Mount {
                 return Ok(mount);
             }
         }
+        faults::here("vfs_kern_mount")?;
         // SAFETY: `kind` is a file system, the name is a string, and there are no options.
         let mount = unsafe {
             bindings::vfs_kern_mount(
@@ -89,6 +90,7 @@ impl Mount {
 
     /// Mounts the superblock that there is; `None` if there is none.
     fn of_existing(kind: NonNull<bindings::file_system_type>) -> Result<Option<Self>> {
+        faults::here("fs_context_for_mount")?;
         // SAFETY: `kind` is a file system. With this flag a mount goes with the last reference, not later.
         let context = unsafe {
             ffi::fs_context_for_mount(kind.as_ptr().cast(), ffi::RUST_CONST_SB_KERNMOUNT as c_uint)

@@ -13,6 +13,7 @@ use kernel::cpu::CpuId;
 use kernel::prelude::*;
 
 use super::context::PreemptOff;
+use super::faults;
 
 /// A `T` for every possible CPU, each on its CPU's node.
 ///
@@ -37,6 +38,7 @@ impl<T> PerCpu<T> {
     ///
     /// [`AllocError`] if there is no memory.
     pub(crate) fn new(mut init: impl FnMut(CpuId) -> T) -> Result<Self, AllocError> {
+        faults::here("pcpu_alloc_noprof").map_err(|_| AllocError)?;
         // SAFETY: Has no preconditions; returns NULL or the base of per-CPU memory.
         let base = unsafe {
             bindings::pcpu_alloc_noprof(

@@ -12,9 +12,9 @@ use kernel::error::to_result;
 use kernel::prelude::*;
 
 use super::context::PreemptOff;
-use super::rcu;
 pub(crate) use super::shadow_stacks::ShadowStack;
 use super::tracepoint::find;
+use super::{faults, rcu};
 
 /// Called when tasks change.
 pub(crate) trait SwitchHandler: Send + Sync + 'static {
@@ -55,6 +55,7 @@ impl<T: SwitchHandler> Switches<T> {
             return Ok(());
         }
         let tracepoint = find(c"sched_switch").ok_or(ENODEV)?;
+        faults::here("tracepoint_probe_register, sched_switch")?;
         // SAFETY: A tracepoint of the kernel, whose probes are called as `probe` is declared. The caller
         // promises that the handler stays.
         to_result(unsafe {

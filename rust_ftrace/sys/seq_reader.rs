@@ -12,8 +12,8 @@ use kernel::bindings;
 use kernel::error::from_err_ptr;
 use kernel::prelude::*;
 
-use super::kernel_thread;
 use super::own_mount::{FileSystem, Mount};
+use super::{faults, kernel_thread};
 
 /// A file that is open for reading.
 ///
@@ -25,6 +25,7 @@ struct OpenFile(NonNull<bindings::file>);
 impl OpenFile {
     fn open(mount: &Mount, name: &CStr) -> Result<Self> {
         let path = mount.root();
+        faults::here("file_open_root")?;
         // SAFETY: The path is that of a live mount's root; `name` is a string.
         let file = unsafe {
             bindings::file_open_root(&path, name.as_char_ptr(), bindings::O_RDONLY as c_int, 0)

@@ -10,7 +10,7 @@ use kernel::bindings;
 use kernel::error::to_result;
 use kernel::prelude::*;
 
-use super::lockdep;
+use super::{faults, lockdep};
 
 /// The kernel's tracepoint of that name.
 pub(super) fn find(name: &'static CStr) -> Option<NonNull<bindings::tracepoint>> {
@@ -67,6 +67,7 @@ impl Registration {
         data: *mut c_void,
     ) -> Result<Self> {
         let tracepoint = find(name).ok_or(ENODEV)?;
+        faults::here("tracepoint_probe_register")?;
         // SAFETY: A tracepoint of the kernel; the caller promises the rest.
         to_result(unsafe {
             bindings::tracepoint_probe_register(tracepoint.as_ptr(), probe, data)

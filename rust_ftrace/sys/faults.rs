@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Faults on purpose, for tests: what allocates or registers asks here first, and is told once that it cannot.
+//!
+//! The kernel's own fault injection knows neither per-CPU memory nor registrations. Only a module that is built for that
+//! (`FAULTS=1 scripts/build`) has this; in others [`here`] is nothing at all. Its parameter `fail_nth` says which of the
+//! questions from then on is answered so; it is 0 once that was done, and the log says where.
+//!
+//! C header: [`include/linux/moduleparam.h`](srctree/include/linux/moduleparam.h)
+
+#[cfg(not(rust_ftrace_faults))]
+use kernel::prelude::*;
+
+/// Says that there is no memory, if that is what `fail_nth` wants at `place`.
+///
+/// # Errors
+///
+/// `ENOMEM` then.
+#[cfg(not(rust_ftrace_faults))]
+#[inline(always)]
+pub(super) fn here(_place: &'static str) -> Result {
+    Ok(())
+}
+
+#[cfg(rust_ftrace_faults)]
+pub(super) use injected::here;
+
+#[cfg(rust_ftrace_faults)]
+mod injected {
+    use core::sync::atomic::{AtomicU32, Ordering};
+
+    use kernel::prelude::*;
+
+    use crate::sys::param::section_text;
+    use crate::sys::this_module;
+
+    /// The question that is to be answered so, from 1 on; 0 for none.
+    static LEFT: AtomicU32 = AtomicU32::new(0);
+
+    /// As [`here`](super::here) is without.
+    pub(in crate::sys) fn here(place: &'static str) -> Result {
+        let less = |left: u32| left.checked_sub(1);
+        match LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
+            Ok(1) => {
+                pr_info!("fault at {place}\n");
+                Err(ENOMEM)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[link_section = ".modinfo"]
+    #[used(compiler)]
+    static PARAM_TYPE: [u8; 23] = section_text("parmtype=fail_nth:uint\0");
+
+    #[link_section = "__param"]
+    #[used(compiler)]
+    static PARAM: kernel::module_param::KernelParam =
+        kernel::module_param::KernelParam::new(kernel::bindings::kernel_param {
+            name: kernel::str::as_char_ptr_in_const_context(c"fail_nth"),
+            mod_: this_module(),
+            ops: &raw const kernel::bindings::param_ops_uint,
+            perm: 0o600,
+            level: -1,
+            flags: 0,
+            __bindgen_anon_1: kernel::bindings::kernel_param__bindgen_ty_1 {
+                arg: LEFT.as_ptr().cast(),
+            },
+        });
+}
