@@ -406,10 +406,12 @@ impl Instance {
         let before = control.lists.replace(list, new);
         if let Err(error) = self.rearm_after_edit(&mut control, list) {
             control.lists.replace(list, before);
-            self.arm_profile(&mut control)?;
+            // (each, whatever becomes of the others)
             if let Some(probes) = probes_before {
-                self.replace_probes(&mut control, probes)?;
+                let _ = self.replace_probes(&mut control, probes);
             }
+            let _ = self.arm_profile(&mut control);
+            self.rearm_as_before(&mut control);
             return Err(error);
         }
         if list == List::Filter {

@@ -287,6 +287,7 @@ impl Instance {
         let result = self.rearm(&mut control);
         if result.is_err() {
             control.calls.thresh = before;
+            self.rearm_as_before(&mut control);
         }
         self.set_graph(&control);
         result

@@ -46,6 +46,7 @@ use crate::engine::options::{Options, TraceOption};
 use crate::machine::Machine;
 use crate::sys::context::PreemptOff;
 use crate::sys::cpu;
+use crate::sys::dead_ftrace;
 use crate::sys::forks::Forks;
 use crate::sys::ftrace::{Functions, Hook};
 use crate::sys::lockdep;
@@ -252,8 +253,19 @@ impl Instance {
         if result.is_err() {
             control.tracer = before;
             control.implicit = implicit_before;
+            self.rearm_as_before(control);
         }
         result
+    }
+
+    /// Hooks what was hooked before a change that has failed, as far as that can be: some of the change may be done.
+    fn rearm_as_before(&self, control: &mut Control) {
+        if dead_ftrace::is_known() {
+            return;
+        }
+        if let Err(error) = self.rearm(control) {
+            pr_warn!("not all is hooked as it was before a change that failed: {error:?}\n");
+        }
     }
 
     /// Hooks the functions that tracer, lists and commands say, and no others.
@@ -409,6 +421,8 @@ impl Instance {
             self.store_options(&mut control, before);
             self.set_graph(&control);
             self.price(&control);
+            let _ = self.arm_profile(&mut control);
+            self.rearm_as_before(&mut control);
         }
         result
     }

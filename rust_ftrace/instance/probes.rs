@@ -20,7 +20,7 @@ use crate::engine::filter::words;
 use crate::engine::function_set::FunctionSet;
 use crate::tracer::commands::Serve;
 use crate::tracer::function::Gate;
-use crate::tracer::probes::{Probe, Probes};
+use crate::tracer::probes::{Probe, Probes, Ready};
 use crate::tracer::Tracer;
 
 /// Shows the trace of a CPU, or of all, on the console.
@@ -135,8 +135,9 @@ impl Instance {
                 false => Ok(()),
             })?;
         }
-        recorder.set_probes(stacks)?;
-        self.commands.handler().probes().replace(commands)?;
+        let (stacks, commands) = (Ready::new(stacks)?, Ready::new(commands)?);
+        recorder.set_probes(stacks);
+        self.commands.handler().probes().replace(commands);
         Ok(before)
     }
 

@@ -24,7 +24,7 @@ use crate::tracer::beside::{Beside, What};
 use crate::tracer::clock::SlowClock;
 use crate::tracer::graph::GraphSettings;
 use crate::tracer::memory::RingMemory;
-use crate::tracer::probes::Probes;
+use crate::tracer::probes::Ready;
 
 /// A CPU's ring.
 pub(crate) type CpuRing = Ring<RingMemory>;
@@ -298,14 +298,9 @@ impl Recorder {
 
     /// Records the stacks of the functions of `probes` from now on, and of no others; there must be
     /// [room](Beside::make_room). Callers exclude each other.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM` if there is no memory; nothing is changed then.
-    pub(crate) fn set_probes(&self, probes: Probes) -> Result {
-        self.beside.probes().replace(probes)?;
+    pub(crate) fn set_probes(&self, probes: Ready) {
+        self.beside.probes().replace(probes);
         self.set_gate(Gate::Beside, self.beside.is_any());
-        Ok(())
     }
 
     /// Makes `ring` the one that `cpu` writes to, `None` for none.

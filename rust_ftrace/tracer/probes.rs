@@ -123,6 +123,23 @@ fn find(probes: &[Probe], ip: usize) -> impl Iterator<Item = &Probe> {
     found.iter().take_while(move |probe| probe.ip == ip)
 }
 
+/// Probes where a hook can find them; `None` if there are none.
+pub(crate) struct Ready(Option<KBox<Probes>>);
+
+impl Ready {
+    /// Of `probes`, sorted by their keys.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn new(probes: Probes) -> Result<Self> {
+        Ok(Self(match probes.is_empty() {
+            true => None,
+            false => Some(KBox::new(probes, GFP_KERNEL)?),
+        }))
+    }
+}
+
 /// What a hook finds them by.
 ///
 /// # Invariants
@@ -174,16 +191,9 @@ impl ProbesPointer {
         user(unsafe { probes.as_ref() }.map_or(&[], |probes| probes.as_slice()))
     }
 
-    /// Makes `probes`, sorted by their keys, the ones that count from now on.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM` if there is no memory; nothing is changed then.
-    pub(crate) fn replace(&self, probes: Probes) -> Result {
-        let new = match probes.is_empty() {
-            true => core::ptr::null_mut(),
-            false => KBox::into_raw(KBox::new(probes, GFP_KERNEL)?),
-        };
+    /// Makes other probes the ones that count from now on.
+    pub(crate) fn replace(&self, probes: Ready) {
+        let new = probes.0.map_or(core::ptr::null_mut(), KBox::into_raw);
         // INVARIANT: What is freed below was taken out here, and every CPU has left its hook then.
         let old = self.0.swap(new, Ordering::AcqRel);
         if !old.is_null() {
@@ -191,7 +201,6 @@ impl ProbesPointer {
             // SAFETY: From a box, by the type's invariant, and nobody uses it any more.
             drop(unsafe { KBox::from_raw(old) });
         }
-        Ok(())
     }
 }
 
