@@ -127,7 +127,7 @@ fn a_word(path: &Path, random: &mut Rng) -> String {
 }
 
 /// The first words of a file; none if it has nothing to say now.
-fn said(path: &Path) -> String {
+pub fn said(path: &Path) -> String {
     let mut bytes = Vec::new();
     let flags = OFlags::NONBLOCK.bits() as i32;
     if let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(path) {

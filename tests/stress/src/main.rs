@@ -8,6 +8,7 @@
 
 mod bpf;
 mod command;
+mod faults;
 mod files;
 mod gate;
 mod input;
@@ -41,6 +42,8 @@ enum Role {
     /// Takes memory until there is none, or so many MiB.
     #[command(hide = true)]
     Eater { most: usize },
+    /// Has each system call of the module's files fail at each place, one after the other.
+    Faults(faults::Faults),
     /// Lists the kinds of operations.
     Kinds,
 }
@@ -51,6 +54,7 @@ fn main() -> Result<()> {
         None => arguments.run.start(),
         Some(Role::Task(task)) => task.work(),
         Some(Role::Eater { most }) => memory::eat(most),
+        Some(Role::Faults(faults)) => faults.run(),
         Some(Role::Kinds) => {
             kinds::ALL.iter().for_each(|kind| println!("{}", kind.name));
             Ok(())

@@ -46,6 +46,8 @@ pub const ALL_IN: u32 = 500;
 #[derive(Debug)]
 pub struct World {
     functions: Vec<String>,
+    /// Patterns that are worth more than others.
+    favourites: &'static [&'static str],
     /// CPUs that can be taken away.
     pub cpus: Vec<u32>,
 }
@@ -62,8 +64,25 @@ impl World {
         let is_there = |cpu: &u32| Path::new(&online(*cpu)).exists();
         Ok(Self {
             functions: functions.map(str::to_owned).collect(),
+            favourites: FAVOURITES,
             cpus: (0..64).filter(is_there).collect(),
         })
+    }
+
+    /// The machine as far as nobody else calls anything of it: the functions whose names `is_quiet` says, and patterns.
+    pub fn quiet(
+        is_quiet: impl Fn(&str) -> bool,
+        patterns: &'static [&'static str],
+    ) -> io::Result<Self> {
+        let mut world = Self::new()?;
+        world.functions.retain(|name| is_quiet(name));
+        world.favourites = patterns;
+        Ok(world)
+    }
+
+    /// All functions that can be traced.
+    pub fn functions(&self) -> &[String] {
+        &self.functions
     }
 
     /// A function, or a pattern.
@@ -72,7 +91,7 @@ impl World {
             return "*";
         }
         match random.u8(0..3) {
-            0 => FAVOURITES[random.usize(0..FAVOURITES.len())],
+            0 => self.favourites[random.usize(0..self.favourites.len())],
             _ => &self.functions[random.usize(0..self.functions.len())],
         }
     }

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What fails things: the kernel's fault injection, or the module that is built for it.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use rustix::fs::OFlags;
+
+use super::text_of;
+use crate::world::MODULE;
+
+/// Where faults come from.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum By {
+    /// The kernel, in the task that asks.
+    Task,
+    /// The kernel, in whoever works for the task.
+    Any,
+    /// The module: it asks a counter at each place where it allocates or registers by itself.
+    Own,
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Task => "task",
+            Self::Any => "any",
+            Self::Own => "own",
+        })
+    }
+}
+
+/// Fails the n-th thing.
+pub trait Injector {
+    /// The module that it takes.
+    fn module(&self) -> &'static str;
+
+    /// Has the n-th thing fail that is asked for from now on.
+    fn arm(&self, number: u32) -> Result<()>;
+
+    /// The module's parameters for that, if it is to be loaded.
+    fn parameters(&self, number: u32) -> Vec<String> {
+        let _ = number;
+        Vec::new()
+    }
+
+    /// Has nothing fail any more. The place of the thing that has failed, if one has; empty if that is not known.
+    fn disarm(&self, has_failed: bool) -> Result<Option<String>>;
+}
+
+impl By {
+    /// Sets it up.
+    pub fn make(self) -> Result<Box<dyn Injector>> {
+        Ok(match self {
+            Self::Task => {
+                aim()?;
+                Box::new(Task)
+            }
+            Self::Any => {
+                aim()?;
+                Box::new(Any)
+            }
+            Self::Own => Box::new(Own(OpenOptions::new()
+                .read(true)
+                .custom_flags(OFlags::NONBLOCK.bits() as i32)
+                .open("/dev/kmsg")?)),
+        })
+    }
+}
+
+const DEBUGFS: &str = "/sys/kernel/debug";
+const FAIL_NTH: &str = "/proc/thread-self/fail-nth";
+/// The kernel's faults.
+const KINDS: [&str; 3] = ["failslab", "fail_page_alloc", "fail_usercopy"];
+
+/// Aims all faults at what modules ask for: we are the only one at work.
+fn aim() -> Result<()> {
+    let symbols = fs::read_to_string("/proc/kallsyms")?;
+    let address = |name: &str| {
+        let line = symbols
+            .lines()
+            .find(|line| line.split(' ').nth(2) == Some(name));
+        line.and_then(|line| line.split(' ').next())
+    };
+    let end = address("_end").context("the kernel does not say where it ends")?;
+    // (what kmemleak notes about an allocation is none of ours, and does without memory)
+    let checker = (address("__create_object"), address("kmemleak_scan"));
+    for kind in KINDS {
+        let set = |name: &str, value: &str| {
+            let path = format!("{DEBUGFS}/{kind}/{name}");
+            fs::write(&path, value).with_context(|| path)
+        };
+        set("probability", "0")?;
+        set("verbose", "0")?;
+        set("interval", "1")?;
+        set("times", "-1")?;
+        set("stacktrace-depth", "32")?;
+        set("require-start", &format!("0x{end}"))?;
+        set("require-end", "0xffffffffff000000")?;
+        if let (Some(start), Some(end)) = checker {
+            set("reject-start", &format!("0x{start}"))?;
+            set("reject-end", &format!("0x{end}"))?;
+        }
+    }
+    for kind in &KINDS[..2] {
+        fs::write(format!("{DEBUGFS}/{kind}/ignore-gfp-wait"), "N")?;
+    }
+    fs::write(format!("{DEBUGFS}/fail_page_alloc/min-order"), "0")?;
+    fs::write(format!("{DEBUGFS}/fail_page_alloc/ignore-gfp-highmem"), "N")?;
+    Ok(())
+}
+
+struct Task;
+
+impl Injector for Task {
+    fn module(&self) -> &'static str {
+        MODULE
+    }
+
+    fn arm(&self, number: u32) -> Result<()> {
+        Ok(fs::write(FAIL_NTH, number.to_string())?)
+    }
+
+    fn disarm(&self, _has_failed: bool) -> Result<Option<String>> {
+        let left = text_of(FAIL_NTH).context("no fail-nth")?;
+        fs::write(FAIL_NTH, "0")?;
+        Ok((left.trim() == "0").then(String::new))
+    }
+}
+
+struct Any;
+
+impl Injector for Any {
+    fn module(&self) -> &'static str {
+        MODULE
+    }
+
+    // (how many things were asked for before is counted on, so which it is one cannot say; but not the same each time)
+    fn arm(&self, number: u32) -> Result<()> {
+        fs::write(format!("{DEBUGFS}/failslab/interval"), number.to_string())?;
+        fs::write(format!("{DEBUGFS}/failslab/times"), "1")?;
+        Ok(fs::write(format!("{DEBUGFS}/failslab/probability"), "100")?)
+    }
+
+    fn disarm(&self, _has_failed: bool) -> Result<Option<String>> {
+        fs::write(format!("{DEBUGFS}/failslab/probability"), "0")?;
+        let left = text_of(&format!("{DEBUGFS}/failslab/times")).context("no failslab")?;
+        Ok((left.trim() == "0").then(String::new))
+    }
+}
+
+/// The kernel's log, from where it was read last.
+struct Own(File);
+
+const NTH: &str = "/sys/module/rust_ftrace/parameters/fail_nth";
+
+impl Own {
+    /// The last place that the module says, of those that were not read yet.
+    fn place(&self) -> Option<String> {
+        let mut place = None;
+        let mut record = vec![0; 8192];
+        // (each read is a line; what was overwritten meanwhile is an error of one read)
+        loop {
+            match (&self.0).read(&mut record) {
+                Ok(0) => break,
+                Ok(length) => {
+                    let line = String::from_utf8_lossy(&record[..length]).into_owned();
+                    if let Some((_, rest)) = line.split_once("rust_ftrace: fault at ") {
+                        place = rest.lines().next().map(str::to_owned);
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+                Err(_) => break,
+            }
+        }
+        place
+    }
+}
+
+impl Injector for Own {
+    fn module(&self) -> &'static str {
+        "/rust_ftrace_faults.ko"
+    }
+
+    fn arm(&self, number: u32) -> Result<()> {
+        self.place();
+        // (or it is a parameter)
+        match text_of(NTH) {
+            Some(_) => Ok(fs::write(NTH, number.to_string())?),
+            None => Ok(()),
+        }
+    }
+
+    fn parameters(&self, number: u32) -> Vec<String> {
+        vec![format!("fail_nth={number}")]
+    }
+
+    fn disarm(&self, _has_failed: bool) -> Result<Option<String>> {
+        if text_of(NTH).is_some() {
+            fs::write(NTH, "0")?;
+        }
+        Ok(self.place())
+    }
+}

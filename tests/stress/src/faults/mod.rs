@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Faults: each system call that the module's files take fails at each place where it can, one after the other.
+//!
+//! An operation is done once as it should be, and what then is different is noted. Then it is done again and again, and
+//! the kernel has the first, the second, ... thing fail that the module asks for, until there is no such thing. Each time
+//! it either fails, and all is as before, or it does what it should.
+
+mod expected;
+mod inject;
+mod operation;
+mod scene;
+mod state;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{bail, Context, Result};
+use clap::Args;
+
+use self::expected::Expected;
+use self::inject::Injector;
+use self::operation::Operation;
+use self::scene::Stage;
+use self::state::State;
+
+/// Most things that are failed of an operation.
+const MOST: u32 = 20_000;
+/// Number of things up to which each is failed when not all are.
+const EACH: u32 = 12;
+
+/// Faults at each place of each operation, or some.
+#[derive(Args, Debug)]
+pub struct Faults {
+    /// Where faults come from: the kernel's `task` or `any`, or `own`, the module's.
+    #[arg(long, default_value = "task")]
+    by: inject::By,
+    /// Settings in which operations are done, with commas; all, if none.
+    #[arg(long, value_delimiter = ',')]
+    scenes: Vec<String>,
+    /// Only operations whose name has this in it, with commas.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Not all values, and not all things fail: some, the same each time.
+    #[arg(long)]
+    some: bool,
+    /// One operation in so many, always the same.
+    #[arg(long, default_value_t = 1)]
+    one_in: u32,
+    /// A file of deviations that are expected.
+    #[arg(long)]
+    expected: Option<PathBuf>,
+    /// Says each fault.
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// What comes of an operation's faults.
+#[derive(Default)]
+struct Outcome {
+    faults: u32,
+    refused: u32,
+    /// Deviations, and at which places.
+    wrong: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Faults {
+    /// Does it, and says what was not as it should be.
+    pub fn run(&self) -> Result<()> {
+        let start = Instant::now();
+        let mut expected = Expected::read(self.expected.as_deref())?;
+        let injector = self.by.make()?;
+        let (mut operations, mut faults, mut refused) = (0, 0, 0);
+        let mut unexpected = 0;
+        let mut stage = Stage::new(injector.module(), self.verbose)?;
+        for scene in scene::ALL {
+            if !self.scenes.is_empty() && !self.scenes.iter().any(|name| name == scene.name) {
+                continue;
+            }
+            let begin = Instant::now();
+            stage
+                .set(scene)
+                .with_context(|| format!("scene {}", scene.name))?;
+            println!(
+                "# {}: {} files are compared; these say something else each time: {}",
+                scene.name,
+                stage.before().compared(),
+                stage.before().restless()
+            );
+            let (was_operations, was_faults) = (operations, faults);
+            let all = operation::all(&mut stage, scene, self.some)?;
+            // (to look for input is to open files, of which one frees buffers when it is closed)
+            stage.restore()?;
+            for operation in all {
+                let name = format!("{} {} {}", self.by, scene.name, operation.name());
+                if !self.only.is_empty() && !self.only.iter().any(|part| name.contains(part)) {
+                    continue;
+                }
+                // (to load the module is each time another)
+                if scene.is_loaded && number_of(&name) % self.one_in.max(1) != 0 {
+                    continue;
+                }
+                let begin = Instant::now();
+                let outcome = self
+                    .sweep(&mut stage, &*injector, &operation)
+                    .with_context(|| name.clone())?;
+                let Some(outcome) = outcome else {
+                    continue;
+                };
+                if self.verbose || begin.elapsed().as_secs() >= 10 {
+                    let (faults, refused) = (outcome.faults, outcome.refused);
+                    println!(
+                        "# {name}: {faults} faults, {refused} refused, {} ms",
+                        begin.elapsed().as_millis()
+                    );
+                }
+                operations += 1;
+                faults += outcome.faults;
+                refused += outcome.refused;
+                expected.done(&name);
+                for (what, places) in outcome.wrong {
+                    let places: Vec<_> = places.into_iter().collect();
+                    if expected.has(&name, &what) {
+                        continue;
+                    }
+                    println!("{name}: {what} # at {}", places.join(" "));
+                    unexpected += 1;
+                }
+            }
+            println!(
+                "# {}: {} operations, {} faults, {} s",
+                scene.name,
+                operations - was_operations,
+                faults - was_faults,
+                begin.elapsed().as_secs()
+            );
+        }
+        stage.unload()?;
+        println!(
+            "# {operations} operations, {faults} faults: {refused} refused, {} did without, {} s",
+            faults - refused,
+            start.elapsed().as_secs()
+        );
+        let gone =
+            expected.gone(self.one_in == 1 && self.only.is_empty() && self.scenes.is_empty());
+        for entry in &gone {
+            println!("expected, and does not happen any more: {entry}");
+        }
+        if unexpected + gone.len() != 0 {
+            bail!(
+                "{unexpected} deviations, {} expected ones are gone",
+                gone.len()
+            );
+        }
+        if faults == 0 {
+            bail!("there was no fault");
+        }
+        Ok(())
+    }
+
+    /// Says whether things are as they are when a file was only opened to be written anew: who empties a file first has
+    /// it empty, as in tracefs, whatever becomes of what is to come.
+    fn is_emptied(&self, stage: &mut Stage, operation: &Operation, now: &State) -> Result<bool> {
+        stage.restore()?;
+        if !operation.empty()? {
+            return Ok(false);
+        }
+        let mut emptied = State::take();
+        emptied.forget(scene::RECORDED);
+        Ok(emptied.differs(now).is_empty())
+    }
+
+    /// Has all of an operation fail; `None` if it cannot be done in this scene.
+    fn sweep(
+        &self,
+        stage: &mut Stage,
+        injector: &dyn Injector,
+        operation: &Operation,
+    ) -> Result<Option<Outcome>> {
+        stage.prepare(operation)?;
+        // As it should be; twice, as what it says may differ each time.
+        let Ok(right) = operation.run(&[]) else {
+            stage.restore()?;
+            return Ok(None);
+        };
+        let mut after = stage.before().clone();
+        after.forget(scene::RECORDED);
+        if !operation.is_reading() {
+            after = State::take();
+            stage.restore()?;
+            stage.prepare(operation)?;
+        }
+        let again = operation.run(&[]);
+        let is_same_text = matches!(&again, Ok(again) if *again == right);
+        if !operation.is_reading() {
+            after = after.common(State::take());
+            stage.restore()?;
+            stage.prepare(operation)?;
+        }
+        let mut outcome = Outcome::default();
+        let mut number = 1;
+        while number <= MOST {
+            injector.arm(number)?;
+            let result = operation.run(&injector.parameters(number));
+            let place = injector.disarm(result.is_err())?;
+            let mut wrong = |what: String| {
+                let place = place
+                    .clone()
+                    .filter(|place| !place.is_empty())
+                    .unwrap_or(number.to_string());
+                outcome.wrong.entry(what).or_default().insert(place);
+            };
+            let mut is_clean = true;
+            match &result {
+                Err(error) => {
+                    outcome.refused += 1;
+                    if place.is_none() {
+                        wrong(format!("the next try fails: {}", errno(error)));
+                    } else if !is_clean_errno(error) {
+                        wrong(format!("fails by {}", errno(error)));
+                    }
+                    if !operation.is_reading() {
+                        let now = State::take();
+                        let differ = stage.before().differs(&now);
+                        is_clean = differ.is_empty();
+                        if !is_clean && !self.is_emptied(stage, operation, &now)? {
+                            wrong(format!("fails, and changes {differ}"));
+                        }
+                    }
+                }
+                Ok(text) => {
+                    // (it may say something else by now anyhow)
+                    if is_same_text
+                        && *text != right
+                        && operation.is_reading()
+                        && operation.run(&[]).is_ok_and(|again| again == right)
+                    {
+                        wrong("succeeds, and says something else".to_owned());
+                    }
+                    if !operation.is_reading() {
+                        is_clean = false;
+                        let differ = after.differs(&State::take());
+                        if !differ.is_empty() {
+                            wrong(format!("succeeds, without {differ}"));
+                        }
+                    }
+                }
+            }
+            // (who reads changes nothing but what is given out once; but it is not looked at each time)
+            if operation.is_reading() && place.is_none() {
+                let differ = after.differs(&State::take());
+                if !differ.is_empty() {
+                    wrong(format!("changes {differ}"));
+                }
+                is_clean = false;
+            }
+            if self.verbose {
+                let said = result.as_ref().map_or_else(errno, |_| "done".to_owned());
+                println!("#   {number} {place:?}: {said}");
+            }
+            if !is_clean {
+                let was = stage.before().clone();
+                stage.restore()?;
+                if stage.before().says_another(scene::RECORDED, &was) {
+                    // (recorded anew, at other times)
+                    after.forget(scene::RECORDED);
+                }
+            }
+            if place.is_none() {
+                return Ok(Some(outcome));
+            }
+            outcome.faults += 1;
+            if !is_clean || operation.needs_preparation() {
+                stage.prepare(operation)?;
+            }
+            number += match self.some {
+                true if number >= EACH => number / 4,
+                _ => 1,
+            };
+        }
+        bail!("there is no end of it");
+    }
+}
+
+/// A number that follows from a name (FNV-1a).
+fn number_of(name: &str) -> u32 {
+    let step = |sum: u32, byte: u8| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    name.bytes().fold(0x811c_9dc5, step) >> 8
+}
+
+/// An error by the name of its number.
+fn errno(error: &io::Error) -> String {
+    let Some(number) = error.raw_os_error() else {
+        return error.to_string();
+    };
+    format!("{:?}", rustix::io::Errno::from_raw_os_error(number))
+}
+
+/// Says whether an error tells what is wrong: there is no memory, or what was to be read or written cannot be.
+fn is_clean_errno(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let number = error.raw_os_error();
+    number == Some(Errno::NOMEM.raw_os_error()) || number == Some(Errno::FAULT.raw_os_error())
+}
+
+/// The text of a file, if it can be read.
+fn text_of(path: &str) -> Option<String> {
+    fs::read(path)
+        .ok()
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The operations: what can be done to each file that there is, to directories of instances, and to modules.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use fastrand::Rng;
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::fs::OFlags;
+use rustix::pipe::{splice, SpliceFlags};
+use rustix::system::{delete_module, finit_module};
+
+use super::scene::{Scene, Stage};
+use super::state::name_of;
+use crate::input;
+use crate::world::{self, DIRECTORY, INSTANCES};
+
+/// Most bytes that are read.
+const MOST: u64 = 48 << 10;
+/// Input that is tried for a file, until there is enough of each form.
+const TRIES: u64 = 120;
+/// A module to load, which filters of the scenes name.
+pub const OTHER: &str = "cpuid";
+
+/// An operation.
+pub struct Operation {
+    name: String,
+    step: Step,
+}
+
+/// What it does.
+enum Step {
+    Read(PathBuf),
+    Poll(PathBuf),
+    Splice(PathBuf),
+    Write(PathBuf, Vec<u8>, bool),
+    Make(PathBuf),
+    Remove(PathBuf),
+    Load(&'static str, &'static [&'static str]),
+    Unload,
+    LoadOther,
+    UnloadOther,
+}
+
+/// Parameters to load the module with.
+const PARAMETERS: &[&[&str]] = &[
+    &[],
+    &["filter=__*_sys_getppid,__*_sys_acct", "buffer_size_kb=64"],
+    &[
+        "filter=__*_sys_getppid",
+        "tracer=function_graph",
+        "buffer_size_kb=64",
+    ],
+];
+
+/// All operations of a scene. Those that the scene does not let happen are among them.
+pub fn all(stage: &mut Stage, scene: &Scene, some: bool) -> Result<Vec<Operation>> {
+    let mut all = Vec::new();
+    let mut add = |name: String, step| all.push(Operation { name, step });
+    if !scene.is_loaded {
+        let tried = if some { &PARAMETERS[2..] } else { PARAMETERS };
+        for parameters in tried {
+            let name = format!("insmod {}", parameters.join(" "));
+            add(
+                name.trim().to_owned(),
+                Step::Load(stage.module(), parameters),
+            );
+        }
+        return Ok(all);
+    }
+    let mut random = Rng::with_seed(1);
+    for path in world::files() {
+        let name = name_of(&path);
+        if name.starts_with("instances/") || some && is_like_others(&name) {
+            continue;
+        }
+        let mode = fs::metadata(&path)?.permissions().mode();
+        if mode & 0o400 != 0 {
+            add(format!("read {name}"), Step::Read(path.clone()));
+            add(format!("poll {name}"), Step::Poll(path.clone()));
+            add(format!("splice {name}"), Step::Splice(path.clone()));
+        }
+        if mode & 0o200 != 0 {
+            let inputs = inputs(&path, stage, some, &mut random);
+            for (number, (form, data)) in inputs.into_iter().enumerate() {
+                let step = |cut| Step::Write(path.clone(), data.clone(), cut);
+                add(format!("write {name} {form}"), step(true));
+                if number == 1 || !some {
+                    add(format!("append {name} {form}"), step(false));
+                }
+            }
+        }
+    }
+    let directory = Path::new(DIRECTORY).join("instances").join(INSTANCES[0]);
+    add("mkdir".into(), Step::Make(directory.clone()));
+    add("rmdir".into(), Step::Remove(directory));
+    if other().exists() {
+        add("load a module".into(), Step::LoadOther);
+        add("unload a module".into(), Step::UnloadOther);
+    }
+    add("rmmod".into(), Step::Unload);
+    Ok(all)
+}
+
+/// A file that is as another.
+fn is_like_others(name: &str) -> bool {
+    let is_option = name
+        .strip_prefix("options/")
+        .is_some_and(|rest| !rest.starts_with("func"));
+    let is_of_cpu = name
+        .strip_prefix("per_cpu/cpu")
+        .is_some_and(|rest| !rest.starts_with('0'));
+    let is_stat = name
+        .strip_prefix("trace_stat/function")
+        .is_some_and(|rest| rest != "0");
+    is_option || is_of_cpu || is_stat || name.starts_with("events/")
+}
+
+/// Valid input for a file, some of each form, by the form's name.
+fn inputs(path: &Path, stage: &Stage, some: bool, random: &mut Rng) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    let mut forms: BTreeMap<String, usize> = BTreeMap::new();
+    for _ in 0..TRIES {
+        let mut data = input::valid(path, stage.world(), random);
+        // (as by echo: what comes of a word without an end is said to nobody, as the file is closed then)
+        data.push(b'\n');
+        if !seen.insert(data.clone()) {
+            continue;
+        }
+        let form = form(&data);
+        let is_function = data.starts_with(b"__");
+        let is_word = form.starts_with(|c: char| c.is_ascii_alphabetic()) && !is_function;
+        // (names of what a file offers are each something else; numbers, and lists of functions, are not)
+        let most = match (some, form.as_str()) {
+            (true, _) if is_word => 4,
+            (false, _) if is_word => 12,
+            (true, _) => 1,
+            (false, _) => 2,
+        };
+        let count = forms.entry(form.clone()).or_default();
+        let is_name = is_word && data.len() < 40 && !data.trim_ascii_end().contains(&b' ');
+        if *count >= most || is_word && !is_name && *count >= 1 {
+            continue;
+        }
+        *count += 1;
+        let name = match (is_name, *count) {
+            (true, _) => String::from_utf8_lossy(data.trim_ascii_end()).into_owned(),
+            (false, 1) => form,
+            (false, count) => format!("{form} ({count})"),
+        };
+        found.insert(name, data);
+    }
+    found
+}
+
+/// The form of input: the kinds of its words, of `name`, `9` and what is between.
+fn form(data: &[u8]) -> String {
+    let text = String::from_utf8_lossy(data);
+    let part = |part: &str| {
+        let is_number = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        let (sign, name) = part.split_at(part.len() - part.trim_start_matches('!').len());
+        match (is_number, name.is_empty()) {
+            (true, _) => "9".to_owned(),
+            (_, true) => sign.to_owned(),
+            (_, false) => format!("{sign}name"),
+        }
+    };
+    let kind = |word: &str| word.split(':').map(part).collect::<Vec<_>>().join(":");
+    let kinds: BTreeSet<String> = text.split_whitespace().map(kind).collect();
+    match kinds.is_empty() {
+        true => "nothing".into(),
+        false => kinds.into_iter().collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// The file of the other module.
+fn other() -> PathBuf {
+    let release = rustix::system::uname();
+    let release = release.release().to_string_lossy().into_owned();
+    Path::new("/lib/modules")
+        .join(release)
+        .join(format!("{OTHER}.ko"))
+}
+
+fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    options.custom_flags(flags).open(path)
+}
+
+/// Loads a module, by this system call and no other: where that fails, nothing else is tried.
+pub fn load(path: &Path, parameters: &[String]) -> io::Result<()> {
+    let parameters = CString::new(parameters.join(" "))?;
+    Ok(finit_module(File::open(path)?, &parameters, 0)?)
+}
+
+/// Unloads a module.
+pub fn unload(name: &str) -> io::Result<()> {
+    let name = CString::new(name)?;
+    Ok(delete_module(&name, OFlags::NONBLOCK.bits() as i32)?)
+}
+
+/// Whether a module is there.
+pub fn is_loaded(name: &str) -> bool {
+    Path::new("/sys/module").join(name).exists()
+}
+
+impl Operation {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Says whether it changes nothing.
+    pub fn is_reading(&self) -> bool {
+        matches!(self.step, Step::Read(_) | Step::Poll(_) | Step::Splice(_))
+    }
+
+    /// Says whether something must be there, or not, that a scene has not, or has.
+    pub fn needs_preparation(&self) -> bool {
+        use Step::{LoadOther, Make, Remove, UnloadOther};
+        matches!(self.step, Make(_) | Remove(_) | LoadOther | UnloadOther)
+    }
+
+    /// Has that be so.
+    pub fn prepare(&self) -> io::Result<()> {
+        match &self.step {
+            Step::Remove(path) if !path.exists() => fs::create_dir(path),
+            Step::Make(path) if path.exists() => fs::remove_dir(path),
+            Step::LoadOther if is_loaded(OTHER) => unload(OTHER),
+            Step::UnloadOther if !is_loaded(OTHER) => load(&other(), &[]),
+            _ => Ok(()),
+        }
+    }
+
+    /// Does its first step, if that is to empty a file, and no other; false if it is not.
+    pub fn empty(&self) -> io::Result<bool> {
+        let Step::Write(path, _, true) = &self.step else {
+            return Ok(false);
+        };
+        open(path, OpenOptions::new().write(true).truncate(true))?;
+        Ok(true)
+    }
+
+    /// Does it; what came of it. `parameters` are more of the module's.
+    pub fn run(&self, parameters: &[String]) -> io::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        match &self.step {
+            Step::Read(path) => {
+                let file = open(path, OpenOptions::new().read(true))?;
+                match file.take(MOST).read_to_end(&mut text) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    result => drop(result?),
+                }
+            }
+            Step::Poll(path) => {
+                let file = open(path, OpenOptions::new().read(true))?;
+                let mut polled = [PollFd::new(&file, PollFlags::IN)];
+                let now = Timespec {
+                    tv_sec: 0,
+                    tv_nsec: 0,
+                };
+                poll(&mut polled, Some(&now))?;
+                let events = polled[0].revents();
+                // (it has no other way to fail)
+                if events.contains(PollFlags::ERR) {
+                    return Err(rustix::io::Errno::NOMEM.into());
+                }
+                text = format!("{events:?}").into_bytes();
+            }
+            Step::Splice(path) => {
+                let file = open(path, OpenOptions::new().read(true))?;
+                let (from, to) = rustix::pipe::pipe()?;
+                let flags = SpliceFlags::NONBLOCK;
+                match splice(file.as_fd(), None, to.as_fd(), None, 8192, flags) {
+                    Err(rustix::io::Errno::AGAIN) => {}
+                    Ok(0) => {}
+                    Ok(length) => {
+                        text.resize(length, 0);
+                        let length = rustix::io::read(&from, &mut text)?;
+                        text.truncate(length);
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Step::Write(path, data, cut) => {
+                let mut options = OpenOptions::new();
+                match cut {
+                    true => options.write(true).truncate(true),
+                    false => options.append(true),
+                };
+                open(path, &mut options)?.write_all(data)?;
+            }
+            Step::Make(path) => fs::create_dir(path)?,
+            Step::Remove(path) => fs::remove_dir(path)?,
+            Step::Load(module, own) => {
+                let own = own.iter().map(|parameter| (*parameter).to_owned());
+                let all: Vec<_> = own.chain(parameters.iter().cloned()).collect();
+                load(Path::new(module), &all)?;
+            }
+            Step::Unload => unload("rust_ftrace")?,
+            Step::LoadOther => load(&other(), &[])?,
+            Step::UnloadOther => unload(OTHER)?,
+        }
+        Ok(text)
+    }
+}

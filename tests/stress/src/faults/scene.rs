@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The settings in which operations are done, and the way back to them.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::operation::{is_loaded, load, unload, Operation, OTHER};
+use super::state::State;
+use crate::input;
+use crate::world::{World, DIRECTORY};
+
+/// Settings.
+pub struct Scene {
+    /// Their name.
+    pub name: &'static str,
+    /// The module is there.
+    pub is_loaded: bool,
+    /// What is written to which files, with `>>`. `A`, `B` and `C` are functions.
+    written: &'static [(&'static str, &'static str)],
+}
+
+/// All of them.
+pub const ALL: &[Scene] = &[
+    Scene {
+        name: "idle",
+        is_loaded: true,
+        written: &[],
+    },
+    Scene {
+        name: "function",
+        is_loaded: true,
+        written: &[
+            ("filter", "A B"),
+            ("filter", "C:stacktrace"),
+            ("filter", "*:mod:cpuid"),
+        ],
+    },
+    Scene {
+        name: "graph",
+        is_loaded: true,
+        written: &[
+            ("filter", "A B C"),
+            ("filter", "*:mod:cpuid"),
+            ("current_tracer", "function_graph"),
+        ],
+    },
+    Scene {
+        name: "profile",
+        is_loaded: true,
+        written: &[("filter", "A B C"), ("function_profile_enabled", "1")],
+    },
+    Scene {
+        name: "unloaded",
+        is_loaded: false,
+        written: &[],
+    },
+];
+
+/// The file of functions that are not traced.
+const LEFT_OUT: &str = "notrace";
+/// What is written to it first in each: all functions are some hundred then, which are soon hooked.
+const FEW: [&str; 9] = [
+    "[a-zA-Z]*",
+    "_[a-zA-Z0-9]*",
+    "__[abce-rt-wyzA-Z0-9]*",
+    "__d[a-np-z_]*",
+    "__do_[a-rt-z]*",
+    "__s[a-df-z_]*",
+    "__x[a-z_]*",
+    "__*_[a-fh-rt-z]*",
+    "__*_sys_*_*",
+];
+
+/// System calls that nobody makes here; the first is made on purpose.
+const QUIET: [&str; 10] = [
+    "getppid",
+    "setdomainname",
+    "sethostname",
+    "swapoff",
+    "swapon",
+    "setfsgid",
+    "setfsuid",
+    "setpriority",
+    "setregid",
+    "setreuid",
+];
+/// Patterns of such.
+const PATTERNS: &[&str] = &["__*_sys_set*name", "__*_sys_setfs?id", "__*_sys_swap*"];
+/// The file of what was recorded.
+pub const RECORDED: &str = "trace";
+/// How often that call is made.
+const CALLS: u32 = 5;
+
+/// The machine, set as a scene wants it.
+pub struct Stage {
+    world: World,
+    module: &'static str,
+    scene: Option<&'static Scene>,
+    is_verbose: bool,
+    /// What it is without an operation's preparation.
+    base: State,
+    before: State,
+}
+
+impl Stage {
+    /// The machine; the module is loaded from this file.
+    pub fn new(module: &'static str, is_verbose: bool) -> Result<Self> {
+        let is_quiet = |name: &str| {
+            let names = ["__do_sys_", "__se_sys_", "__x64_sys_"];
+            let call = names.iter().find_map(|begin| name.strip_prefix(begin));
+            call.is_some_and(|call| QUIET.contains(&call))
+        };
+        let world = World::quiet(is_quiet, PATTERNS)?;
+        world.functions().get(2).context("too few functions")?;
+        Ok(Self {
+            world,
+            module,
+            scene: None,
+            is_verbose,
+            base: State::default(),
+            before: State::default(),
+        })
+    }
+
+    /// The machine.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// The module's file.
+    pub fn module(&self) -> &'static str {
+        self.module
+    }
+
+    /// What there is before an operation.
+    pub fn before(&self) -> &State {
+        &self.before
+    }
+
+    /// Unloads the modules.
+    pub fn unload(&self) -> Result<()> {
+        for name in [OTHER, "rust_ftrace"] {
+            if is_loaded(name) {
+                unload(name).with_context(|| format!("cannot unload {name}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets it as `scene` wants it, from anew.
+    pub fn set(&mut self, scene: &'static Scene) -> Result<()> {
+        self.scene = Some(scene);
+        self.unload()?;
+        if scene.is_loaded {
+            load(Path::new(self.module), &[]).context("cannot load the module")?;
+            let path = Path::new(DIRECTORY).join(LEFT_OUT);
+            put(&path, &FEW.join(" "), true).context(LEFT_OUT)?;
+            for (name, data) in scene.written {
+                self.append(name, data)?;
+            }
+        }
+        self.record()?;
+        self.base = State::take().common(State::take());
+        self.before = self.base.clone();
+        Ok(())
+    }
+
+    /// The text of a scene, with functions of this kernel.
+    fn append(&self, name: &str, data: &str) -> Result<()> {
+        let functions = self.world.functions();
+        let first = functions.iter().find(|name| name.ends_with("_getppid"));
+        let first = first.context("getppid cannot be traced")?;
+        let mut others = functions.iter().filter(|name| *name != first);
+        let data = data.replacen('A', first, 1);
+        let data = data.replacen('B', others.next().map_or("", String::as_str), 1);
+        let data = data.replacen('C', others.next().map_or("", String::as_str), 1);
+        put(&Path::new(DIRECTORY).join(name), &data, false)
+            .with_context(|| format!("{data} > {name}"))
+    }
+
+    /// Has events recorded, always as many.
+    fn record(&self) -> Result<()> {
+        let trace = Path::new(DIRECTORY).join(RECORDED);
+        if trace.exists() {
+            put(&trace, "", true)?;
+            for _ in 0..CALLS {
+                let _ = rustix::process::getppid();
+            }
+        }
+        Ok(())
+    }
+
+    /// Has ready what an operation needs.
+    pub fn prepare(&mut self, operation: &Operation) -> Result<()> {
+        self.before = self.base.clone();
+        if operation.needs_preparation() {
+            operation.prepare()?;
+            let now = State::take();
+            self.before = now.common(State::take());
+        }
+        Ok(())
+    }
+
+    /// Goes back to the scene: by writing to files what they said, or else from anew.
+    pub fn restore(&mut self) -> Result<()> {
+        let Some(scene) = self.scene else {
+            return Ok(());
+        };
+        if is_loaded(OTHER) {
+            unload(OTHER)?;
+        }
+        if is_loaded("rust_ftrace") != scene.is_loaded {
+            return self.set(scene);
+        }
+        if !scene.is_loaded {
+            return Ok(());
+        }
+        for entry in fs::read_dir(Path::new(DIRECTORY).join("instances"))? {
+            fs::remove_dir(entry?.path())?;
+        }
+        let now = State::take();
+        if self.base.differs(&now).is_empty() {
+            self.before = self.base.clone();
+            return Ok(());
+        }
+        for (path, text) in self.base.files_that_differ(&now) {
+            // (what cannot be said is not as it was, which is seen)
+            let _ = match path.ends_with(LEFT_OUT) {
+                true => put(&path, &FEW.join(" "), true),
+                false => say_again(&path, text),
+            };
+        }
+        let mut now = State::take();
+        let mut base = self.base.clone();
+        if base.says_another(RECORDED, &now) {
+            // (what was recorded cannot be written)
+            self.record()?;
+            now = State::take();
+            base.take_over(RECORDED, &now);
+        }
+        if !base.differs(&now).is_empty() {
+            if self.is_verbose {
+                println!("#   from anew, for {}", base.differs(&now));
+            }
+            return self.set(scene);
+        }
+        self.base = base;
+        self.before = self.base.clone();
+        Ok(())
+    }
+}
+
+fn put(path: &Path, data: &str, cut: bool) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    match cut {
+        true => options.write(true).truncate(true),
+        false => options.append(true),
+    };
+    options.open(path)?.write_all(data.as_bytes())
+}
+
+/// Writes to a file what it is to say.
+fn say_again(path: &Path, text: &str) -> io::Result<()> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.unwrap_or_default();
+    match name {
+        "trace" => return Ok(()),
+        "snapshot" => return put(path, "0", true),
+        "error_log" => return put(path, "", true),
+        "trace_options" => {
+            for word in text.split_whitespace() {
+                put(path, word, true)?;
+            }
+            return Ok(());
+        }
+        _ => {}
+    }
+    if let Some((_, rest)) = text.split_once('[') {
+        if let Some((word, _)) = rest.split_once(']') {
+            return put(path, word, true);
+        }
+    }
+    // Commands are taken out one by one.
+    for line in input::said(path).lines() {
+        if line.contains(':') && !line.contains(":mod:") && !line.starts_with('#') {
+            let _ = put(path, &format!("!{line}"), false);
+        }
+    }
+    let is_words = !text.starts_with("no ");
+    let lines = text
+        .lines()
+        .filter(|line| is_words && !line.starts_with('#'));
+    let (more, plain): (Vec<_>, Vec<_>) = lines.partition(|line| line.contains(':'));
+    put(path, &plain.join("\n"), true)?;
+    for line in more {
+        put(path, line.trim_end_matches(":unlimited"), false)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! All that faults must not change: what the module's files say, and what the kernel has hooked.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::text_of;
+use crate::input;
+use crate::world::{self, DIRECTORY, TRACEFS};
+
+/// What there is, by name; files by their path in the module's directory.
+#[derive(Clone, Default)]
+pub struct State {
+    said: BTreeMap<String, String>,
+    /// Names of what says something else each time.
+    restless: Vec<String>,
+}
+
+/// Directories whose files say what others say, too.
+const TOLD_ELSEWHERE: [&str; 2] = ["options/", "per_cpu/"];
+
+/// The module's files that say how it is set: what can be read and written, but not by what others do.
+fn settings() -> Vec<PathBuf> {
+    let is_setting = |path: &PathBuf| {
+        let name = name_of(path);
+        let mode = fs::metadata(path).map_or(0, |data| data.permissions().mode());
+        let is_told = TOLD_ELSEWHERE.iter().any(|begin| name.starts_with(begin));
+        mode & 0o600 == 0o600 && !is_told && !name.starts_with("instances/")
+    };
+    world::files().into_iter().filter(is_setting).collect()
+}
+
+/// The name of a file below the module's directory.
+pub fn name_of(path: &Path) -> String {
+    let name = path.strip_prefix(DIRECTORY).unwrap_or(path);
+    name.display().to_string()
+}
+
+/// What the kernel says of a function, without the addresses of trampolines, which are made anew.
+fn hooked(line: &str) -> String {
+    let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let rest = rest.split("\ttramp").next().unwrap_or_default();
+    format!(
+        "{name} {}",
+        rest.split_whitespace().collect::<Vec<_>>().join(" ")
+    )
+}
+
+impl State {
+    /// All that is there now.
+    pub fn take() -> Self {
+        let mut said = BTreeMap::new();
+        for path in settings() {
+            said.insert(name_of(&path), input::said(&path));
+        }
+        let hooks = text_of(&format!("{TRACEFS}/enabled_functions")).unwrap_or_default();
+        let mut hooks: Vec<_> = hooks.lines().map(hooked).collect();
+        hooks.sort();
+        said.insert("the kernel's hooks".into(), hooks.join("\n"));
+        said.insert("instances".into(), names(&format!("{DIRECTORY}/instances")));
+        let modules = text_of("/proc/modules").unwrap_or_default();
+        let modules = modules.lines().filter_map(|line| line.split(' ').next());
+        said.insert("modules".into(), modules.collect::<Vec<_>>().join(" "));
+        Self {
+            said,
+            restless: Vec::new(),
+        }
+    }
+
+    /// What it says, without what `other` does not say, too.
+    pub fn common(mut self, other: Self) -> Self {
+        let mut restless = Vec::new();
+        self.said.retain(|name, text| {
+            let is_same = other.said.get(name) == Some(text);
+            if !is_same {
+                restless.push(name.clone());
+            }
+            is_same
+        });
+        self.restless = restless;
+        self
+    }
+
+    /// Names of what is not so in `other`, with commas; and of what is only there.
+    pub fn differs(&self, other: &Self) -> String {
+        let differ = self.said.iter();
+        let differ = differ.filter(|(name, text)| other.said.get(*name) != Some(*text));
+        let names = differ.map(|(name, _)| name.as_str());
+        let more = other.said.keys();
+        let more =
+            more.filter(|name| !self.said.contains_key(*name) && !self.restless.contains(name));
+        let names = names.chain(more.map(String::as_str));
+        names.collect::<Vec<_>>().join(", ")
+    }
+
+    /// What files say that say something else in `other`.
+    pub fn files_that_differ<'a>(&'a self, other: &Self) -> Vec<(PathBuf, &'a str)> {
+        let differ = self.said.iter();
+        let differ = differ.filter(|(name, text)| other.said.get(*name) != Some(*text));
+        let files = differ.map(|(name, text)| (Path::new(DIRECTORY).join(name), text.as_str()));
+        files.filter(|(path, _)| path.exists()).collect()
+    }
+
+    /// Takes out what is said of `name`.
+    pub fn forget(&mut self, name: &str) {
+        if self.said.remove(name).is_some() {
+            self.restless.push(name.to_owned());
+        }
+    }
+
+    /// Whether it says something of `name`, and `other` something else.
+    pub fn says_another(&self, name: &str, other: &Self) -> bool {
+        let text = self.said.get(name);
+        text.is_some() && text != other.said.get(name)
+    }
+
+    /// Says of `name` what `other` says, if anything is said of it.
+    pub fn take_over(&mut self, name: &str, other: &Self) {
+        if let (Some(text), Some(new)) = (self.said.get_mut(name), other.said.get(name)) {
+            new.clone_into(text);
+        }
+    }
+
+    /// Number of things that are compared.
+    pub fn compared(&self) -> usize {
+        self.said.len()
+    }
+
+    /// Names of things that are not.
+    pub fn restless(&self) -> String {
+        match self.restless.is_empty() {
+            true => "none".into(),
+            false => self.restless.join(", "),
+        }
+    }
+}
+
+fn names(directory: &str) -> String {
+    let Ok(entries) = fs::read_dir(directory) else {
+        return String::new();
+    };
+    let names = entries.flatten().map(|entry| entry.file_name());
+    let mut names: Vec<_> = names
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names.join(" ")
+}
