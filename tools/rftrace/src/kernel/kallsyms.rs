@@ -114,7 +114,7 @@ impl<'a> Table<'a> {
         let mut at = self.tokens.checked_sub(4)?;
         if self.u32(at)? == 0 {
             // (for alignment)
-            at -= 4;
+            at = at.checked_sub(4)?;
         }
         while self.u32(at)? != 0 {
             let before = at.checked_sub(4)?;
@@ -168,13 +168,13 @@ impl<'a> Table<'a> {
         let offsets = self.index + 2 * TOKENS;
         let offset = |number: usize| Some(self.u32(offsets + 4 * number)? as i32);
         let own = |number: usize| {
-            let place = address + (offsets + 4 * number) as u64;
+            let place = address.wrapping_add((offsets + 4 * number) as u64);
             Some(place.wrapping_add_signed(i64::from(offset(number)?)))
         };
         let mut addresses: Vec<u64> = (0..count).map(own).collect::<Option<_>>()?;
         if !addresses.is_sorted() {
             let base = self.u64((offsets + 4 * count).next_multiple_of(self.alignment))?;
-            let based = |number| Some(base + u64::from(offset(number)? as u32));
+            let based = |number| base.checked_add(u64::from(offset(number)? as u32));
             addresses = (0..count).map(based).collect::<Option<_>>()?;
         }
         let symbol = |(name, address): (String, u64)| {

@@ -86,7 +86,9 @@ impl Memory {
                     && addresses.end <= segment.addresses.end
             })
             .ok_or_else(missing)?;
-        let offset = segment.offset + (addresses.start - segment.addresses.start);
+        let offset = (segment.offset)
+            .checked_add(addresses.start - segment.addresses.start)
+            .ok_or_else(missing)?;
         match &self.bytes {
             Bytes::File(file) => {
                 let mut data = vec![0; length];

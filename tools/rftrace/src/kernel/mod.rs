@@ -240,7 +240,10 @@ impl Kernel {
             let (Some(module), true) = (symbol.module.as_deref(), symbol.is_code) else {
                 continue;
             };
-            let end = (symbol.address + 1).next_multiple_of(PAGE);
+            let next = symbol.address.checked_add(1);
+            let Some(end) = next.and_then(|next| next.checked_next_multiple_of(PAGE)) else {
+                continue;
+            };
             match ranges.last_mut() {
                 Some((last, range)) if *last == module => range.end = end,
                 _ => ranges.push((module, symbol.address..end)),
@@ -260,7 +263,7 @@ impl Kernel {
         }
         let (start, table) = self.between("__alt_instructions", "__alt_instructions_end")?;
         let alternative = |(number, entry): (usize, &[u8])| {
-            let own = start + (BYTES * number) as u64;
+            let own = start.wrapping_add((BYTES * number) as u64);
             let offset = |at: usize| {
                 i64::from(i32::from_le_bytes([
                     entry[at],
@@ -269,10 +272,11 @@ impl Kernel {
                     entry[at + 3],
                 ]))
             };
-            let address = (own + 4).wrapping_add_signed(offset(4));
-            let code = self
-                .memory()?
-                .read(address..address + u64::from(entry[BYTES - 1]))?;
+            let address = own.wrapping_add(4).wrapping_add_signed(offset(4));
+            let length = u64::from(entry[BYTES - 1]);
+            let end = address.checked_add(length);
+            let end = end.ok_or(Error::NoMemory(address))?;
+            let code = self.memory()?.read(address..end)?;
             Ok(Alternative {
                 place: own.wrapping_add_signed(offset(0)),
                 address,
@@ -339,7 +343,8 @@ impl Kernel {
         let (start, table) = self.between("__ibt_endbr_seal", "__ibt_endbr_seal_end")?;
         let seal = |(number, bytes): (usize, &[u8])| {
             let offset = i32::from_le_bytes(bytes.try_into().unwrap_or_default());
-            (start + 4 * number as u64).wrapping_add_signed(i64::from(offset))
+            let own = start.wrapping_add(4 * number as u64);
+            own.wrapping_add_signed(i64::from(offset))
         };
         Ok(table.chunks_exact(4).enumerate().map(seal).collect())
     }

@@ -7,6 +7,10 @@ use super::btf::{kind, Btf};
 /// Most types that one is made of: a chain that is longer leads round in a circle.
 const DEEPEST: usize = 64;
 
+/// Most types and bytes of names that a declaration takes. (Where two parameters each lead to two others and so on,
+/// even [`DEEPEST`] has no end.)
+const MOST: usize = 1 << 16;
+
 /// Types as compilers name them, and as people do.
 const SHORTER: [(&str, &str); 7] = [
     ("short int", "short"),
@@ -24,12 +28,20 @@ impl Btf {
         let function = self.get(self.function(name)?)?;
         let prototype = self.get(function.size)?;
         (prototype.kind == kind::FUNC_PROTO).then_some(())?;
-        self.declare(function.size, name.into(), DEEPEST)
+        let mut left = MOST;
+        self.declare(function.size, name.into(), DEEPEST, &mut left)
     }
 
     /// A declaration: the type `number` around `inner`, the part that has the name.
-    fn declare(&self, number: u32, inner: String, deepest: usize) -> Option<String> {
+    fn declare(
+        &self,
+        number: u32,
+        inner: String,
+        deepest: usize,
+        left: &mut usize,
+    ) -> Option<String> {
         let deeper = deepest.checked_sub(1)?;
+        *left = left.checked_sub(1 + inner.len())?;
         let join = |left: String| match inner.is_empty() {
             true => left,
             false => format!("{left} {inner}"),
@@ -38,6 +50,7 @@ impl Btf {
             return Some(join("void".into()));
         }
         let found = self.get(number)?;
+        *left = left.checked_sub(self.text(found.name).len())?;
         let name = || match self.text(found.name) {
             "" => "{...}",
             name => {
@@ -52,7 +65,7 @@ impl Btf {
                     Some(kind::ARRAY | kind::FUNC_PROTO) => format!("(*{inner})"),
                     _ => format!("*{inner}"),
                 };
-                self.declare(found.size, pointer, deeper)
+                self.declare(found.size, pointer, deeper, left)
             }
             kind::CONST | kind::VOLATILE | kind::RESTRICT => {
                 let word = match found.kind {
@@ -63,12 +76,14 @@ impl Btf {
                 // (of a pointer, behind its star)
                 match after {
                     Some(kind::PTR) if inner.is_empty() => {
-                        self.declare(found.size, word.into(), deeper)
+                        self.declare(found.size, word.into(), deeper, left)
                     }
-                    Some(kind::PTR) => self.declare(found.size, format!("{word} {inner}"), deeper),
+                    Some(kind::PTR) => {
+                        self.declare(found.size, format!("{word} {inner}"), deeper, left)
+                    }
                     _ => Some(format!(
                         "{word} {}",
-                        self.declare(found.size, inner, deeper)?
+                        self.declare(found.size, inner, deeper, left)?
                     )),
                 }
             }
@@ -79,27 +94,30 @@ impl Btf {
                 } else {
                     format!("{tagged} {inner}")
                 };
-                self.declare(found.size, inner, deeper)
+                self.declare(found.size, inner, deeper, left)
             }
             kind::ARRAY => {
                 let (element, length) =
                     (self.word(number, &found, 0)?, self.word(number, &found, 2)?);
-                self.declare(element, format!("{inner}[{length}]"), deeper)
+                self.declare(element, format!("{inner}[{length}]"), deeper, left)
             }
             kind::FUNC_PROTO => {
                 let mut parameters = Vec::new();
                 for index in 0..found.count {
+                    *left = left.checked_sub(1)?;
                     let name = self.word(number, &found, 2 * index)?;
                     parameters.push(match self.word(number, &found, 2 * index + 1)? {
                         0 => "...".into(),
-                        parameter => self.declare(parameter, self.text(name).into(), deeper)?,
+                        parameter => {
+                            self.declare(parameter, self.text(name).into(), deeper, left)?
+                        }
                     });
                 }
                 if parameters.is_empty() {
                     parameters.push("void".into());
                 }
                 let inner = format!("{inner}({})", parameters.join(", "));
-                self.declare(found.size, inner, deeper)
+                self.declare(found.size, inner, deeper, left)
             }
             kind::STRUCT => Some(join(format!("struct {}", name()))),
             kind::UNION => Some(join(format!("union {}", name()))),
@@ -289,5 +307,17 @@ mod tests {
             &[],
         );
         assert_eq!(Btf::new(circle, None).unwrap().prototype("f"), None);
+        // (two ways on at each step: a bound of the depth alone would be no end in a lifetime)
+        let two = [Name("a"), Number(2), Name("b"), Number(2)];
+        let bush = bytes(
+            0,
+            &[
+                ("", kind::FUNC_PROTO, 0, &two),
+                ("", kind::PTR, 1, &[]),
+                ("f", kind::FUNC, 1, &[]),
+            ],
+            &[],
+        );
+        assert_eq!(Btf::new(bush, None).unwrap().prototype("f"), None);
     }
 }

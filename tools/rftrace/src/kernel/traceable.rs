@@ -27,7 +27,7 @@ pub fn traceable(kernel: &Kernel) -> Result<BTreeSet<u64>, Error> {
     let has_site = |begin: &u64| {
         OFFSETS
             .iter()
-            .any(|offset| sites.contains(&(begin + offset)))
+            .any(|offset| sites.contains(&begin.wrapping_add(*offset)))
     };
     Ok(kernel.symbols.functions().filter(has_site).collect())
 }
