@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use proptest::prelude::*;
 
-use super::interrupted;
+use super::{cases, interrupted};
 use crate::engine::clock::{never_back, ClockKind, Conversion, Sample, Scale};
 use crate::engine::render::TimeUnit;
 use crate::platform::Word;
@@ -171,4 +171,20 @@ fn interrupted_stamps() {
     }
     // At each of the two loads and exchanges, at least.
     assert!(cases >= 3);
+}
+
+proptest! {
+    #![proptest_config(cases(256))]
+
+    /// So many cycles are no longer than the time, and one more is no shorter.
+    #[test]
+    fn cycles_of_a_time(khz in 1_u32..10_000_000, ns in 0_u64..1 << 58) {
+        let conversion = Conversion::fit(scale(khz), [sample(7, 9, 7)].into_iter()).expect("one").0;
+        let cycles = conversion.to_cycles(ns);
+        prop_assert!(conversion.duration(cycles) <= ns);
+        prop_assert!(conversion.duration(cycles + 1) >= ns);
+        let (mult, shift, offset) = conversion.parts();
+        let time = (u128::from(cycles) * u128::from(mult)) >> shift;
+        prop_assert_eq!(conversion.to_ns(cycles), (time as u64).wrapping_add(offset));
+    }
 }

@@ -12,12 +12,14 @@ use crate::engine::context::{
 use crate::engine::decode::Event;
 use crate::engine::line::{Output, ROOM};
 use crate::engine::render::{
-    write_cpu_started, write_entry, write_header, write_lost, Shown, Symbols, TimeUnit, Totals,
+    write_cpu_started, write_entry, write_header, write_lost, write_rootless, write_time, Shown,
+    Symbols, TimeUnit, Totals,
 };
 use crate::engine::slot::Task;
 use crate::support::task;
 
-struct Names(String);
+/// Some functions' names, and room for the others'.
+pub(super) struct Names(pub(super) String);
 
 impl Symbols for Names {
     fn name(&mut self, address: u64) -> &[u8] {
@@ -32,8 +34,9 @@ impl Symbols for Names {
         }
     }
 
-    fn place(&mut self, _address: u64) -> &[u8] {
-        unreachable!("no column of it")
+    fn place(&mut self, address: u64) -> &[u8] {
+        self.0 = format!("{address:x}+0x0/0x10");
+        self.0.as_bytes()
     }
 }
 
@@ -348,4 +351,25 @@ fn notes() {
         out,
         "CPU:3 [LOST 42 EVENTS]\n##### CPU 3 buffer started ####\n"
     );
+}
+
+#[test]
+fn a_call_without_its_entry() {
+    for (pid, wanted) in [
+        (
+            0,
+            "##### <idle>-0: the entry of vfs_read is not in this trace ####\n",
+        ),
+        (
+            7,
+            "##### cat-7: the entry of vfs_read is not in this trace ####\n",
+        ),
+    ] {
+        let mut page = Page(String::new(), [0; ROOM]);
+        let written = write_rootless(&mut page, &task(pid, 7, "cat"), b"vfs_read");
+        assert_eq!((page.0.as_str(), written), (wanted, Ok(())));
+    }
+    let mut page = Page(String::new(), [0; ROOM]);
+    write_time(&mut page, (5_000_123_456_789, TimeUnit::Nanoseconds)).expect("a string");
+    assert_eq!(page.0.trim(), "5000.123457");
 }

@@ -2,13 +2,14 @@
 
 //! Lines other than usual; the guest's tests compare them with the kernel's own.
 
-use super::render::Page;
+use super::render::{Names, Page};
 use crate::engine::context::{Context, HARDIRQ, IRQS_ON};
 use crate::engine::decode::Event;
+use crate::engine::graph_header;
 use crate::engine::line::ROOM;
 use crate::engine::options::{Options, TraceOption};
-use crate::engine::render::TimeUnit;
-use crate::engine::style::{Moment, Style};
+use crate::engine::render::{Shown, TimeUnit, Totals};
+use crate::engine::style::{Machine, Moment, Style};
 use crate::support::task;
 
 fn style(changes: &[(TraceOption, bool)]) -> Style {
@@ -98,5 +99,165 @@ fn marks() {
         (2_000_000_000, b'$'),
     ] {
         assert_eq!(Style::mark(7_000, 7_000 + ns), mark, "{ns}");
+    }
+}
+
+#[test]
+fn bodies() {
+    use TraceOption::{PrintParent, SymAddr, SymOffset};
+    let event = Event {
+        ip: 1,
+        parent_ip: 2,
+        ..Event::default()
+    };
+    let shown = Shown {
+        depth: None,
+        indent: 0,
+        args: b"",
+    };
+    let inner = Shown {
+        depth: Some(3),
+        indent: 2,
+        args: b"(fd=0x1)",
+    };
+    let all = [(SymOffset, true), (SymAddr, true)];
+    for (changes, shown, wanted) in [
+        (&all[..0], shown, "vfs_read <-ksys_read\n"),
+        (&[(PrintParent, false)], shown, "vfs_read\n"),
+        (
+            &all[..1],
+            inner,
+            "    3     1+0x0/0x10(fd=0x1) <-2+0x0/0x10\n",
+        ),
+        (
+            &all[1..],
+            shown,
+            "vfs_read <0000000000000001> <-ksys_read <0000000000000002>\n",
+        ),
+    ] {
+        let mut page = Page(String::new(), [0; ROOM]);
+        let names = &mut Names(String::new());
+        let written = style(changes).write_entry(&mut page, names, &event, shown);
+        assert_eq!((page.0.as_str(), written), (wanted, Ok(())));
+    }
+    let mut page = Page(String::new(), [0; ROOM]);
+    let names = &mut Names(String::new());
+    let callers = &mut [3].into_iter();
+    let written = style(&all).write_stack(&mut page, names, &event, callers);
+    let wanted = "<stack trace>\n \
+        => 1+0x0/0x10 <0000000000000001>\n \
+        => 2+0x0/0x10 <0000000000000002>\n \
+        => 3+0x0/0x10 <0000000000000003>\n";
+    assert_eq!((page.0.as_str(), written), (wanted, Ok(())));
+}
+
+const MACHINE: Machine<'_> = Machine {
+    release: "7.3.4",
+    preemption: "preempt",
+};
+
+const TOTALS: Totals = Totals {
+    present: 7,
+    written: 9,
+    cpus: 2,
+};
+
+/// Where a function's name begins in a line is where the header says so.
+#[test]
+fn headers() {
+    use TraceOption::{ContextInfo, IrqInfo, LatencyFormat, RecordTgid, Verbose};
+    let header = |changes: &[(TraceOption, bool)], totals, with_depth| {
+        let mut text = String::new();
+        let written =
+            style(changes).write_header(&mut text, "function", &totals, with_depth, MACHINE);
+        assert_eq!(written, Ok(()));
+        text
+    };
+    let nothing = "# tracer: function\n#\n";
+    assert_eq!(header(&[(ContextInfo, false)], TOTALS, false), nothing);
+    assert_eq!(header(&[(Verbose, true)], TOTALS, false), nothing);
+    let empty = Totals {
+        present: 0,
+        ..TOTALS
+    };
+    assert_eq!(header(&[(LatencyFormat, true)], empty, false), nothing);
+
+    let latency = header(&[(LatencyFormat, true)], TOTALS, false);
+    assert!(latency.contains("# function latency trace v1.1.5 on 7.3.4\n"));
+    assert!(
+        latency.contains("# latency: 0 us, #7/9, CPU#0 | (M:preempt VP:0, KP:0, SP:0 HP:0 #P:2)\n")
+    );
+    assert!(latency.ends_with("#     \\   /        ||||||  \\    |    /       \n"));
+    let verbose = header(&[(LatencyFormat, true), (Verbose, true)], TOTALS, false);
+    assert_eq!(
+        latency
+            .strip_prefix(&verbose)
+            .map(|rest| rest.lines().count()),
+        Some(9)
+    );
+
+    let event = Event {
+        task: task(77, 77, "a_name_of_tasks"),
+        context: Context(IRQS_ON),
+        ..Event::default()
+    };
+    let moment = Moment {
+        time: (5_000_123_456_789, TimeUnit::Nanoseconds),
+        start: 0,
+        index: 0,
+    };
+    for irqs in [false, true] {
+        for tgid in [false, true] {
+            let changes = [(IrqInfo, irqs), (RecordTgid, tgid)];
+            let text = header(&changes, TOTALS, true);
+            assert!(text.starts_with(
+                "# tracer: function\n#\n# entries-in-buffer/entries-written: 7/9   #P:2\n#\n"
+            ));
+            let names = text.lines().rev().nth(1).expect("a line of names");
+            assert!(names.ends_with("  DEPTH FUNCTION"), "{names}");
+            let mut page = Page(String::new(), [0; ROOM]);
+            let columns = style(&changes).write_columns(&mut page, 3, &event, moment);
+            assert_eq!(columns, Ok(None));
+            let (first, flags) = (page.0.find('['), page.0.find("...."));
+            assert_eq!(names.find("CPU#"), first, "{names}");
+            assert_eq!(names.find("|||||"), flags, "{names}");
+            assert_eq!(names.contains("TGID"), tgid);
+        }
+    }
+}
+
+#[test]
+fn headers_of_calls() {
+    use TraceOption::{ContextInfo, GraphAbstime, GraphCpu, GraphProc, LatencyFormat};
+    let header = |changes: &[(TraceOption, bool)], totals: Totals| {
+        let with =
+            |options: Options, (option, on): &(TraceOption, bool)| options.with(*option, *on);
+        let options = changes.iter().fold(Options::new(), with);
+        let mut text = String::new();
+        graph_header::write_header(&mut text, "function_graph", options, &totals, MACHINE)
+            .expect("a string");
+        text
+    };
+    let nothing = "# tracer: function_graph\n#\n";
+    assert_eq!(header(&[(ContextInfo, false)], TOTALS), nothing);
+    let empty = Totals {
+        present: 0,
+        ..TOTALS
+    };
+    assert_eq!(header(&[(LatencyFormat, true)], empty), nothing);
+    let all = [(GraphAbstime, true), (GraphProc, true)];
+    let plain = header(&all, TOTALS);
+    let names =
+        "#     TIME        CPU  TASK/PID         DURATION                  FUNCTION CALLS\n\
+        #      |          |     |    |           |   |                     |   |   |   |\n";
+    assert_eq!(plain, format!("{nothing}{names}"));
+    // The flags' explanation is above the flags' column, whatever is before it.
+    for columns in [&all[..], &all[..1], &[(GraphCpu, false)]] {
+        let text = header(&[columns, &[(LatencyFormat, true)]].concat(), TOTALS);
+        let lines: Vec<&str> = text.lines().collect();
+        let [.., above, _, rule] = lines[..] else {
+            panic!("{text}");
+        };
+        assert_eq!(above.find("||| /"), rule.find("||||"), "{text}");
     }
 }
