@@ -1,12 +1,19 @@
 #!/bin/bash
 # Usage: tests/host/run.sh
-# Runs the host's tests, those of tools/, then the models (loom), and prints one line of KTAP for each.
+# Runs the host's tests, those of tools/, then the models (loom), and prints one line of KTAP for each, and one
+# for how much of the engine the first ran.
 # The last line is "N passed, N failed". Builds outside of the checkout: CARGO_TARGET_DIR, or a cache.
 set -uo pipefail
 cd "$(dirname "$0")" || exit 1
 target=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/rust_ftrace/target-host}
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+work=$(mktemp -d)
+log=$work/log
+trap 'rm -rf "$work"' EXIT
+
+# Of lines and of regions (parts of lines that run together) of rust_ftrace/engine, in percent: a little less than
+# there are. What guests alone run (how options change a line) is not among them. Raise it when there are more.
+least_lines=96
+least_regions=90
 
 # suite NAME CMD...: turns libtest's lines into KTAP; CMD that ends badly without saying which test
 # failed (no build, a crash) is a failure by its own name.
@@ -38,8 +45,44 @@ suite() {
 	fi
 }
 
+# How much of the engine ran: one line, which fails if that is less than it was.
+covered() {
+	local tools name=coverage said program files
+	# (of the LLVM that rustc has: the format changes)
+	tools=/usr/lib/llvm-$(rustc -vV | sed -nE 's/^LLVM version: ([0-9]+).*/\1/p')/bin
+	program=$(sed -nE 's/^ +Running .*\((.*)\)$/\1/p' "$log")
+	files=("$program" -instr-profile="$work/all" -ignore-filename-regex='tests/host/|platform/|registry/')
+	if ! { "$tools/llvm-profdata" merge -sparse "$work"/*.profraw -o "$work/all" &&
+		"$tools/llvm-cov" report --show-branch-summary "${files[@]}" >"$work/report"; } >"$log" 2>&1; then
+		result "not ok" "$name: no figures"
+		sed 's/^/# /' "$log"
+		return
+	fi
+	"$tools/llvm-cov" show "${files[@]}" >"$target/covered/lines"
+	# TOTAL, then for regions, functions, lines and branches: how many, how many never ran, percent
+	said=$(awk -v lines="$least_lines" -v regions="$least_regions" '
+		$1 == "TOTAL" && $8 > 1000 {
+			gsub("%", "")
+			verdict = $10 >= lines && $4 >= regions ? "ok" : "not ok"
+			printf "%s engine: %s %% of %d lines, %s %% of regions, %s %% of branches", verdict, $10, $8, $4, $13
+			printf " (at least %s %% and %s %%)\n", lines, regions
+		}' "$work/report")
+	case $said in
+	"ok "*) result ok "$name of the ${said#ok }" ;;
+	"not ok "*) result "not ok" "$name of the ${said#not ok }" ;;
+	*) result "not ok" "$name: no figures" ;;
+	esac
+	echo "# what never ran, line by line: $target/covered/lines"
+	awk -F'  +' '/rust_ftrace\/engine\// && $10 + 0 < 90 {
+		sub(".*/engine/", "", $1)
+		print "#   engine/" $1 ": " $10 " of lines"
+	}' "$work/report"
+}
+
 echo "KTAP version 1"
-suite test env CARGO_TARGET_DIR="$target" cargo test --locked --lib --no-fail-fast
+suite test env CARGO_TARGET_DIR="$target/covered" RUSTC_WRAPPER="$PWD/covered" \
+	LLVM_PROFILE_FILE="$work/%p.profraw" cargo test --locked --lib --no-fail-fast
+covered
 suite tools env CARGO_TARGET_DIR="$target" cargo test --locked --manifest-path ../../tools/Cargo.toml --workspace --no-fail-fast
 # In a folder of its own: other flags would build everything anew each time.
 suite model env CARGO_TARGET_DIR="$target/loom" RUSTFLAGS="${RUSTFLAGS:-} --cfg loom" \
