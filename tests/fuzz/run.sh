@@ -4,6 +4,7 @@
 # that this finds bugs: the engine is broken in the ways that "mutants" lists, in a copy of it.
 # Prints the input and the message of what fails. The last line is "N passed, N failed[, N skipped]".
 #   FUZZ_SECONDS=N  for each target; 6 is a regression test, hours are a search
+#   FUZZ_IDLE=N     for each target, until so many seconds have shown no new edge: 900 before a release
 #   FUZZ_SEED=N     other inputs than last time
 #   FUZZ_KEEP=1     new inputs that reach new code go into the corpus, and it is made as small as can be
 # Builds outside of the checkout: CARGO_TARGET_DIR, or a cache.
@@ -51,10 +52,10 @@ build() {
 	done
 }
 
-# fuzz KIND TARGET SECONDS: stops at the first input that makes it fail; the log is $work/TARGET.log.
+# fuzz KIND TARGET SECONDS [ROUND]: stops at the first input that makes it fail; the log is $work/TARGET.log.
 fuzz() {
 	mkdir -p "$work/$2.new"
-	timeout $(($3 + 120)) "$target/$1/$2" -seed="$seed" -max_total_time="$3" -max_len=1024 \
+	timeout $(($3 + 120)) "$target/$1/$2" -seed=$((seed + ${4:-0})) -max_total_time="$3" -max_len=1024 \
 		-timeout=20 -rss_limit_mb=1024 -artifact_prefix="$work/$2." \
 		"$work/$2.new" "$corpus/$2" >"$work/$2.log" 2>&1
 }
@@ -65,7 +66,15 @@ show() {
 }
 
 finds_nothing() {
-	fuzz whole "$1" "$seconds" || { show "$1"; return 1; }
+	local round=0 edges=0 before=-1 began=$SECONDS
+	# (what a round found is there for the next)
+	while ((edges > before)); do
+		fuzz whole "$1" "${FUZZ_IDLE:-$seconds}" "$round" || { show "$1"; return 1; }
+		[[ -n ${FUZZ_IDLE:-} ]] || break
+		before=$edges round=$((round + 1))
+		edges=$(sed -nE 's/.* cov: ([0-9]+) .*/\1/p' "$work/$1.log" | sort -n | tail -n 1)
+		echo "    $edges edges after $((SECONDS - began)) s"
+	done
 	sed -n 's/^Done/    &/p' "$work/$1.log"
 	[[ -z ${FUZZ_KEEP:-} ]] || minimise "$1"
 }

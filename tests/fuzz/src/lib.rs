@@ -12,10 +12,14 @@ mod raw_decoder;
 mod support;
 
 mod input;
+mod kernels;
 mod memory;
 mod parsers;
 mod recordings;
+mod settings;
 
+pub use kernels::{kernels, types};
 pub use memory::{memory, raw};
 pub use parsers::{lists, patterns, pids, values, words};
-pub use recordings::recordings;
+pub use recordings::{exports, recordings};
+pub use settings::{marks, pending, quantities, settings};

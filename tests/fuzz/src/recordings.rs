@@ -8,13 +8,18 @@ use std::io::Write;
 use std::rc::Rc;
 
 use rftrace_cli::calls::{Analysis, Assembler, By, Limits};
+use rftrace_cli::export::stacks::{Stacks, Tops, Weight};
+use rftrace_cli::export::{flamegraph, folded, perfetto, pprof, trace_dat, About};
 use rftrace_cli::kernel::Symbols;
 use rftrace_cli::recording::{Recording, Settings, Writer};
 use rftrace_cli::stream::{Events, Globs, LongCalls, Selected, Selection};
 use rftrace_cli::symbolizer::Symbolizer;
+use rftrace_cli::text::{Joined, Lines, TextBuffer, TimeColumn};
 
+use crate::engine::btf::Btf;
 use crate::engine::consumer::Chunk;
 use crate::engine::decode::Decoder;
+use crate::engine::options::{Options, TraceOption};
 use crate::engine::raw::{fill_header, TimeFormat, HEADER_BYTES};
 use crate::engine::slot::SLOT_BYTES;
 
@@ -25,11 +30,9 @@ fn file(bytes: &[u8]) -> Option<File> {
     Some(file)
 }
 
-/// A whole file, and the contents of chunks that are right.
-pub fn recordings(data: &[u8]) {
-    let Some((kind, data)) = data.split_first() else {
-        return;
-    };
+/// A recording: a whole file, or the contents of a chunk that is right.
+fn recording(data: &[u8]) -> Option<Recording> {
+    let (kind, data) = data.split_first()?;
     let recording = match kind % 4 {
         0 => file(data).map(Recording::new),
         kind => file(&[]).map(|file| {
@@ -44,7 +47,12 @@ pub fn recordings(data: &[u8]) {
             Recording::new(file)
         }),
     };
-    let Some(Ok(recording)) = recording else {
+    recording?.ok()
+}
+
+/// Reads it, and counts what there is.
+pub fn recordings(data: &[u8]) {
+    let Some(recording) = recording(data) else {
         return;
     };
     let _ = recording.btf();
@@ -115,4 +123,54 @@ fn analyse(mut events: impl Events, symbols: Symbols) {
         .sum();
     assert_eq!(ended, counts.open + counts.missed);
     assert!(counts.self_unknown <= counts.returned);
+}
+
+/// What is shown of a recording, and what it becomes in other programs' formats.
+pub fn exports(data: &[u8]) {
+    let Some(recording) = recording(data) else {
+        return;
+    };
+    let symbols = recording.symbols().unwrap_or_default();
+    let symbolizer = Rc::new(RefCell::new(Symbolizer::new(symbols)));
+    let btf = recording.btf().ok().flatten();
+    if let Ok(events) = recording.events() {
+        let options = Options(u64::MAX).with(TraceOption::Verbose, data.len() & 1 != 0);
+        let (settings, column) = (recording.settings(), TimeColumn::Wall);
+        let mut lines = Lines::new(settings, symbolizer.clone(), btf.clone(), options, column);
+        let mut events = Joined::new(events);
+        let mut text = TextBuffer::default();
+        lines.write_header(&mut text, None).expect("memory");
+        while let Ok(Some(item)) = events.next() {
+            let beside = events.beside();
+            lines.write(&mut text, &item, beside).expect("memory");
+            text.clear();
+        }
+    }
+    let types = btf.and_then(|bytes| Btf::new(bytes).ok().flatten());
+    let about = About {
+        settings: recording.settings(),
+        end: recording.end(),
+        symbolizer: &symbolizer,
+        btf: types.as_ref(),
+    };
+    let mut out = Vec::new();
+    if let Ok(mut events) = recording.events() {
+        let _ = perfetto::write(&mut out, &about, &mut events);
+    }
+    if let (Ok(mut events), Some(mut file)) = (recording.events(), file(&[])) {
+        let _ = trace_dat::write(&mut file, &std::env::temp_dir(), &about, &mut events);
+    }
+    for tops in [Tops::Comms, Tops::Threads] {
+        let Ok(mut events) = recording.events() else {
+            return;
+        };
+        let Ok(stacks) = Stacks::of(&mut events, tops, &symbolizer) else {
+            return;
+        };
+        let _ = pprof::write(&mut out, &about, &stacks);
+        for weight in [Weight::Time, Weight::Calls] {
+            let _ = folded::write(&mut out, &about, &stacks, weight);
+            let _ = flamegraph::write(&mut out, &about, &stacks, weight);
+        }
+    }
 }

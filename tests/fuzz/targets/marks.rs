@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! See [`rust_ftrace_fuzz::marks`].
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| rust_ftrace_fuzz::marks(data));
