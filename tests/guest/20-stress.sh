@@ -1,33 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Load and unload under load; all functions traced while the machine works.
+# All functions traced while the machine works, and the module unloaded meanwhile. (20b-rmmod.sh unloads it with some.)
 . /tests/ktap.sh
-
-# (each takes 3 s, and 7 s on a debug kernel: CMDLINE=rounds=50 for more)
-case $KERNEL in
-debug) ROUNDS=${rounds:-6} ;;
-*) ROUNDS=${rounds:-18} ;;
-esac
-load_unload() {
-	local i
-	unload
-	background churn 0
-	background churn 1
-	i=0
-	while [ $i -lt $ROUNDS ]; do
-		i=$((i + 1))
-		load
-		# Loaded, idle; armed by a filter; armed by a pattern and busy: all ways to go.
-		case $((i % 3)) in
-		0) echo "$PARENT" >$R/filter ;;
-		1) echo 'vfs_*' >$R/filter; cat $R/trace >/dev/null ;;
-		esac
-		rmmod rust_ftrace
-		[ ! -e $R ]
-	done
-	end_background
-	is hooked "$(grep -c . $T/enabled_functions)" 0
-}
 
 all_functions() {
 	local start lines=0
@@ -67,7 +41,6 @@ all_and_rmmod() {
 	end_background
 }
 
-t "$ROUNDS times loaded and unloaded under load" load_unload
 t 'all functions traced for 10 s' all_functions
 t 'unloaded while all functions are traced' all_and_rmmod
 finish
