@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &Replay, out: &mut dyn Write) -> Result<()> {
         let mut text = TextBuffer::default();
         let lost = recording.end().map_or(0, |end| end.lost());
         let present = recording.events_count();
-        lines.write_header(&mut text, Some((present, present + lost)))?;
+        lines.write_header(&mut text, Some((present, present.saturating_add(lost))))?;
         while let Some(item) = events.next().with_context(|| broken(&arguments.file))? {
             lines.write(&mut text, &item, events.beside())?;
             if text.as_bytes().len() >= TEXT_BYTES {

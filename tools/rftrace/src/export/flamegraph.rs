@@ -33,10 +33,12 @@ pub fn write(
             (Weight::Calls, _) => bail!("there are no calls"),
         }
     }
-    let weights = lines
+    let mut weights = lines
         .iter()
         .filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
-    let sum: u64 = weights.sum();
+    // (whoever draws adds them up, too)
+    let sum = weights.try_fold(0_u64, |sum, weight| sum.checked_add(weight));
+    let sum = sum.context("it says of calls that together they took more than 584 years")?;
     let mut options = Options::default();
     options.name_type = "Function:".into();
     options.hash = true;

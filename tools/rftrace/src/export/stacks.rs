@@ -123,7 +123,7 @@ impl Stacks {
         let mut way = Vec::new();
         for id in self.tree.ids() {
             let node = self.tree.node(id);
-            let (calls, time) = (calls(node), node.self_time + node.open_self);
+            let (calls, time) = (calls(node), node.self_time.saturating_add(node.open_self));
             if calls == 0 && time == 0 {
                 continue;
             }

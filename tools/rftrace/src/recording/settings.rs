@@ -83,7 +83,8 @@ pub struct CpuTotals {
 impl CpuTotals {
     /// Events that are not in the file.
     pub fn lost(&self) -> u64 {
-        self.overwritten + self.commit_overrun + self.dropped
+        let lost = self.overwritten.saturating_add(self.commit_overrun);
+        lost.saturating_add(self.dropped)
     }
 }
 
@@ -112,7 +113,8 @@ pub struct End {
 impl End {
     /// All events that are not in the file.
     pub fn lost(&self) -> u64 {
-        let cpus: u64 = self.cpus.iter().map(CpuTotals::lost).sum();
-        cpus + self.lost.iter().map(|(_, count)| count).sum::<u64>()
+        let cpus = self.cpus.iter().map(CpuTotals::lost);
+        let others = self.lost.iter().map(|(_, count)| *count);
+        cpus.chain(others).fold(0, u64::saturating_add)
     }
 }
