@@ -8,7 +8,7 @@
 # Without that one operation in so many is done, always the same.)
 some=--some
 share=4
-[ "$SLOWER" -eq 1 ] || share=12
+[ "$SLOWER" -eq 1 ] || share=48
 if [ "${faults:-some}" = all ]; then
 	some=''
 	share=1
@@ -31,7 +31,7 @@ fail() {
 }
 
 own() { fail own; }
-in_calls() { fail task; }
+in_calls() { fail task ${some:+graph}; }
 in_work() { fail any idle,function,unloaded; }
 
 after_all() {
@@ -53,13 +53,21 @@ if ! [ -x /usr/bin/stress ] || ! [ -e /rust_ftrace_faults.ko ]; then
 	exit 0
 fi
 unload
-t 'per-CPU memory, buffers and registrations fail, while the module is loaded and in each call' own
-figures
+if [ "$SLOWER" -eq 1 ] || [ -z "$some" ]; then
+	t 'per-CPU memory, buffers and registrations fail, while the module is loaded and in each call' own
+	figures
+else
+	skip 'per-CPU memory, buffers and registrations fail' 'takes minutes on a debug kernel (faults=all)'
+fi
 if [ -e /proc/self/fail-nth ] && [ -e /sys/kernel/debug/failslab ]; then
 	t 'memory fails, while the module is loaded and in each call' in_calls
 	figures
-	t 'memory fails in whoever works for a call' in_work
-	figures
+	if [ -z "$some" ]; then
+		t 'memory fails in whoever works for a call' in_work
+		figures
+	else
+		skip 'memory fails in whoever works for a call' 'takes minutes (faults=all)'
+	fi
 else
 	for name in ', while the module is loaded and in each call' ' in whoever works for a call'; do
 		skip "memory fails$name" 'no fault injection in this kernel (CONFIG_FAILSLAB)'
