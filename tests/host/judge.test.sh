@@ -89,6 +89,11 @@ out_of_memory fail "and before" sh stress-eater
 clean_console | sed '$i [    2.5] ls invoked oom-killer: order=0\n[    2.6] Call Trace:' >"$dir/console"
 expect fail "nobody is said to be killed" 'Call Trace'
 
+clean_console | sed '$i [    2.5] WARNING: stack going in the wrong direction? at return_to_handler+0x46/0x50' >"$dir/console"
+expect pass "an interrupt in return_to_handler()"
+clean_console | sed '$i [    2.5] WARNING: stack going in the wrong direction? at vfs_read+0x46/0x50' >"$dir/console"
+expect fail "a stack that goes the wrong way" 'WARNING: stack going'
+
 # long: more lines than a pipe holds.
 long() {
 	seq -f '[    3.5] line %.0f of a long log' 10000
