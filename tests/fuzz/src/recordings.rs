@@ -125,7 +125,7 @@ fn analyse(mut events: impl Events, symbols: Symbols) {
     assert!(counts.self_unknown <= counts.returned);
 }
 
-/// What is shown of a recording, and what it becomes in other programs' formats.
+/// Shows a recording as lines, and exports it in other programs' formats.
 pub fn exports(data: &[u8]) {
     let Some(recording) = recording(data) else {
         return;

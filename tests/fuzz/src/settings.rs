@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What people write into control files that do not hold lists of functions, and as values of options.
+//! Targets for input of control files that do not hold lists of functions, and for values of options.
 
 use rftrace_cli::text::TextBuffer;
 use rftrace_cli::units::{Count, Error, Size, Time};
@@ -193,7 +193,7 @@ fn edits(one: &[u8], other: &[u8]) -> usize {
     table[one.len()][other.len()]
 }
 
-/// What programs write into `trace_marker` and `trace_marker_raw`, in slots and as lines.
+/// Puts marks into slots, as `trace_marker` and `trace_marker_raw` do, and shows them as lines.
 pub fn marks(text: &[u8]) {
     let bytes = &text[..text.len().min(MAX_MARK)];
     let slots: Vec<Words> = bytes.chunks(TEXT_BYTES).map(Words::text_slot).collect();
@@ -291,7 +291,7 @@ fn said(parsed: &Result<u64, &Error>) -> Option<Option<u64>> {
     }
 }
 
-/// What `text` says, digit by digit.
+/// Reads a quantity digit by digit.
 fn quantity(
     text: &str,
     units: &[&str],

@@ -43,6 +43,12 @@ impl Hand {
         INSTANCES[self.random.usize(0..INSTANCES.len())]
     }
 
+    /// One of the files of an instance that have these names.
+    fn one_of(&mut self, names: &[&'static str]) -> (&'static str, PathBuf) {
+        let name = names[self.random.usize(0..names.len())];
+        (name, self.instance().join(name))
+    }
+
     fn open(&mut self, path: &Path, options: &mut OpenOptions) -> io::Result<File> {
         let file = options
             .custom_flags(OFlags::NONBLOCK.bits() as i32)
@@ -104,8 +110,7 @@ pub fn trace(hand: &mut Hand) -> io::Result<()> {
         "graph_function",
         "tracing_on",
     ];
-    let name = NAMES[hand.random.usize(0..NAMES.len())];
-    let path = hand.instance().join(name);
+    let (name, path) = hand.one_of(&NAMES);
     let data = match name {
         "tracing_on" => vec![b"01"[hand.random.usize(0..2)]],
         _ => input::valid(&path, &hand.world, &mut hand.random),
@@ -123,8 +128,7 @@ pub fn buffers(hand: &mut Hand) -> io::Result<()> {
         "trace",
         "trace",
     ];
-    let name = NAMES[hand.random.usize(0..NAMES.len())];
-    let path = hand.instance().join(name);
+    let (name, path) = hand.one_of(&NAMES);
     let data = match name {
         "trace" => Vec::new(),
         "snapshot" => vec![b"012"[hand.random.usize(0..3)]],
@@ -184,8 +188,7 @@ pub fn wait(hand: &mut Hand) -> io::Result<()> {
         "per_cpu/cpu0/trace_pipe",
         "free_buffer",
     ];
-    let name = NAMES[hand.random.usize(0..NAMES.len())];
-    let path = hand.instance().join(name);
+    let (_, path) = hand.one_of(&NAMES);
     let mut command = Command::new("dd");
     command
         .arg(format!("if={}", path.display()))

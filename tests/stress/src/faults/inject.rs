@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What fails things: the kernel's fault injection, or the module that is built for it.
+//! Injectors of faults: the kernel's, or the module that is built for it.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};

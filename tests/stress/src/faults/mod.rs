@@ -58,7 +58,7 @@ pub struct Faults {
     verbose: bool,
 }
 
-/// What comes of an operation's faults.
+/// Results of an operation's faults.
 #[derive(Default)]
 struct Outcome {
     faults: u32,

@@ -35,7 +35,7 @@ pub struct Operation {
     step: Step,
 }
 
-/// What it does.
+/// The deed of an operation.
 enum Step {
     Read(PathBuf),
     Poll(PathBuf),
@@ -207,7 +207,7 @@ pub fn unload(name: &str) -> io::Result<()> {
     Ok(delete_module(&name, OFlags::NONBLOCK.bits() as i32)?)
 }
 
-/// Whether a module is there.
+/// Returns whether a module is there.
 pub fn is_loaded(name: &str) -> bool {
     Path::new("/sys/module").join(name).exists()
 }
