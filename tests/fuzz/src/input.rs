@@ -2,7 +2,7 @@
 
 //! The fuzzer's bytes as numbers. Behind their end there are none: a run ends there.
 
-/// What is left of the bytes.
+/// Bytes that were not used yet.
 pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
 
 impl Input<'_> {

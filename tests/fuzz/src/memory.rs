@@ -10,7 +10,7 @@ use crate::input::Input;
 use crate::raw_decoder::{decode, Error};
 use crate::support::{call, copy_space, raw_record, ring as new_ring, task, Heap, Who};
 
-/// What is done to a ring, and with it.
+/// A ring, its reader, and all that operations on them need.
 struct Ground {
     ring: Ring<Heap>,
     consumer: Consumer<Vec<Words>>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What people write into control files.
+//! Targets for input of control files that hold lists.
 
 use std::collections::BTreeSet;
 

@@ -19,7 +19,7 @@ pub struct Scene {
     pub name: &'static str,
     /// The module is there.
     pub is_loaded: bool,
-    /// What is written to which files, with `>>`. `A`, `B` and `C` are functions.
+    /// Files, and the text that is appended to each. `A`, `B` and `C` are functions.
     written: &'static [(&'static str, &'static str)],
 }
 
@@ -62,7 +62,7 @@ pub const ALL: &[Scene] = &[
 
 /// The file of functions that are not traced.
 const LEFT_OUT: &str = "notrace";
-/// What is written to it first in each: all functions are some hundred then, which are soon hooked.
+/// Patterns of that file in each scene: all functions are some hundred then, which are soon hooked.
 const FEW: [&str; 9] = [
     "[a-zA-Z]*",
     "_[a-zA-Z0-9]*",
@@ -92,7 +92,7 @@ const QUIET: [&str; 10] = [
 const PATTERNS: &[&str] = &["__*_sys_set*name", "__*_sys_setfs?id", "__*_sys_swap*"];
 /// The file of what was recorded.
 pub const RECORDED: &str = "trace";
-/// How often that call is made.
+/// Number of times that call is made.
 const CALLS: u32 = 5;
 
 /// The machine, set as a scene wants it.
@@ -101,7 +101,7 @@ pub struct Stage {
     module: &'static str,
     scene: Option<&'static Scene>,
     is_verbose: bool,
-    /// What it is without an operation's preparation.
+    /// The state without an operation's preparation.
     base: State,
     before: State,
 }
@@ -136,7 +136,7 @@ impl Stage {
         self.module
     }
 
-    /// What there is before an operation.
+    /// The state before an operation.
     pub fn before(&self) -> &State {
         &self.before
     }

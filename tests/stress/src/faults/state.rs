@@ -11,7 +11,7 @@ use super::text_of;
 use crate::input;
 use crate::world::{self, DIRECTORY, TRACEFS};
 
-/// What there is, by name; files by their path in the module's directory.
+/// Texts by name: of files, named by their path in the module's directory, and of the kernel.
 #[derive(Clone, Default)]
 pub struct State {
     said: BTreeMap<String, String>,
@@ -39,7 +39,7 @@ pub fn name_of(path: &Path) -> String {
     name.display().to_string()
 }
 
-/// What the kernel says of a function, without the addresses of trampolines, which are made anew.
+/// Takes out of the kernel's line on a function the addresses of trampolines, which are made anew.
 fn hooked(line: &str) -> String {
     let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
     let rest = rest.split("\ttramp").next().unwrap_or_default();
@@ -70,7 +70,7 @@ impl State {
         }
     }
 
-    /// What it says, without what `other` does not say, too.
+    /// Keeps only texts that `other` has, too.
     pub fn common(mut self, other: Self) -> Self {
         let mut restless = Vec::new();
         self.said.retain(|name, text| {
@@ -96,7 +96,7 @@ impl State {
         names.collect::<Vec<_>>().join(", ")
     }
 
-    /// What files say that say something else in `other`.
+    /// Files that have another text in `other`, and the text that they have here.
     pub fn files_that_differ<'a>(&'a self, other: &Self) -> Vec<(PathBuf, &'a str)> {
         let differ = self.said.iter();
         let differ = differ.filter(|(name, text)| other.said.get(*name) != Some(*text));
@@ -111,7 +111,7 @@ impl State {
         }
     }
 
-    /// Whether it says something of `name`, and `other` something else.
+    /// Returns whether `name` has a text, and another one in `other`.
     pub fn says_another(&self, name: &str, other: &Self) -> bool {
         let text = self.said.get(name);
         text.is_some() && text != other.said.get(name)
