@@ -94,6 +94,36 @@ expect pass "an interrupt in return_to_handler()"
 clean_console | sed '$i [    2.5] WARNING: stack going in the wrong direction? at vfs_read+0x46/0x50' >"$dir/console"
 expect fail "a stack that goes the wrong way" 'WARNING: stack going'
 
+# rcu_report SAYS FRAME [INSERT]: a report of lockdep about RCU, with another one in its midst
+rcu_report() {
+	local head="[    2.5] =====
+[    2.5] WARNING: suspicious RCU usage
+[    2.5] $1
+[    2.5] Call Trace:
+[    2.5]  <TASK>"
+	local stack="[    2.5]  $2+0x1/0x2
+[    2.5]  do_idle+0x1/0x2
+[    2.5]  </TASK>"
+	clean_result >"$dir/result"
+	{
+		printf '%s\n' "$head" "$head" "$stack" "${3-[    2.5]  x+0x1/0x2}" "$stack"
+		clean_console
+	} >"$dir/console"
+}
+offline='RCU used illegally from offline CPU!'
+rcu_report "$offline" fprobe_fgraph_entry
+expect pass "fprobe on a CPU that goes"
+rcu_report "$offline" fprobe_return '[    2.5]  ? old [rust_ftrace]'
+expect pass "fprobe on a CPU that comes"
+rcu_report 'other info that might help' fprobe_return
+expect fail "fprobe on a CPU that is there" 'suspicious RCU usage'
+rcu_report "$offline" vfs_read
+expect fail "another on a CPU that goes" 'suspicious RCU usage'
+rcu_report "$offline" fprobe_fgraph_entry '[    2.5]  hook+0x1/0x2 [rust_ftrace]'
+expect fail "ours on a CPU that goes" 'suspicious RCU usage'
+rcu_report "$offline" fprobe_fgraph_entry '[    2.5] WARNING: suspicious RCU usage'
+expect fail "a report without an end" 'suspicious RCU usage'
+
 # long: more lines than a pipe holds.
 long() {
 	seq -f '[    3.5] line %.0f of a long log' 10000
