@@ -3,7 +3,7 @@
 # Feeds each target (all, if none is named) its corpus and then what libFuzzer makes of it; then shows
 # that this finds bugs: the engine is broken in the ways that "mutants" lists, in a copy of it.
 # Prints the input and the message of what fails. The last line is "N passed, N failed[, N skipped]".
-#   FUZZ_SECONDS=N  for each target; 6 is a regression test, hours are a search
+#   FUZZ_SECONDS=N  for each target; 3 is a regression test, hours are a search
 #   FUZZ_IDLE=N     for each target, until so many seconds have shown no new edge: 900 before a release
 #   FUZZ_SEED=N     other inputs than last time
 #   FUZZ_KEEP=1     new inputs that reach new code go into the corpus, and it is made as small as can be
@@ -13,7 +13,7 @@
 
 target=${CARGO_TARGET_DIR:-$cache/target-fuzz}/fuzz
 triple=x86_64-unknown-linux-gnu
-seconds=${FUZZ_SECONDS:-6} seed=${FUZZ_SEED:-1}
+seconds=${FUZZ_SECONDS:-3} seed=${FUZZ_SEED:-1}
 corpus=$top/tests/fuzz/corpus
 targets=("$@")
 if (($# == 0)); then
