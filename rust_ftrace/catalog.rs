@@ -158,7 +158,7 @@ impl Catalog {
         Ok(FunctionSet::from_sorted(chosen)?)
     }
 
-    /// Whether there are functions of modules that `selector` names.
+    /// Returns whether there are functions of modules that `selector` names.
     pub(crate) fn has_module_of(&self, selector: &Selector<'_>) -> bool {
         let mut modules = self.iter().filter_map(|function| function.module);
         modules.any(|module| selector.is_of_module(module))

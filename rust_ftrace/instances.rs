@@ -78,7 +78,7 @@ impl Instances {
     ///
     /// # Errors
     ///
-    /// What `user` returns.
+    /// Those of `user`.
     pub(crate) fn try_for_each(&self, mut user: impl FnMut(&Instance) -> Result) -> Result {
         user(&self.top)?;
         let mut last = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is the machine's and not an instance's: the list of functions, and the clock.
+//! State of the machine, not of an instance: the list of functions, and the clock.
 
 use core::ops::{DerefMut, Range};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ use crate::sys::seq_reader::read_btf;
 use crate::sys::{symbols, tasks};
 use crate::tracer::cost;
 
-/// How far two calibrations may differ, in ns beyond their own errors, for the time stamp counter
+/// The most that two calibrations may differ, in ns beyond their own errors, for the time stamp counter
 /// to be taken for what the `local` clock is made of.
 const MAX_DRIFT_NS: u64 = 500;
 
@@ -64,7 +64,7 @@ impl Timeline {
         }
     }
 
-    /// How long `ticks` between two stamps last, in ns; `None` if the clock does not tell.
+    /// The time that `ticks` between two stamps last, in ns; `None` if the clock does not tell.
     pub(crate) fn duration(&self, ticks: u64) -> Option<u64> {
         match self {
             Self::Plain(TimeUnit::Nanoseconds) => Some(ticks),
@@ -75,7 +75,7 @@ impl Timeline {
         }
     }
 
-    /// The same for others to do, of stamps of `clock`.
+    /// The conversion of stamps of `clock` to times, for other programs to do.
     pub(crate) fn format(&self, clock: ClockKind) -> TimeFormat {
         let (is_ns, (mult, shift, offset)) = match self {
             Self::Plain(unit) => (*unit == TimeUnit::Nanoseconds, (1, 0, 0)),
@@ -129,7 +129,7 @@ impl Addresses {
     }
 }
 
-/// What all instances share.
+/// The state that all instances share.
 #[pin_data]
 pub(crate) struct Machine {
     /// Read when first needed, and again after a module came or went.
@@ -140,7 +140,7 @@ pub(crate) struct Machine {
     /// Where the functions of modules lie that were going when last heard of. ftrace lists those for some time yet.
     #[pin]
     leaving: Mutex<KVec<Range<usize>>>,
-    /// How many modules were loaded.
+    /// The number of times that a module was loaded.
     modules_loaded: AtomicU64,
     /// The kernel's `local` clock is made of the time stamp counter.
     local_is_counter: bool,
@@ -190,7 +190,7 @@ impl Machine {
         agrees() == Some(true)
     }
 
-    /// Whether events are stamped with cycles of the time stamp counter for this clock.
+    /// Returns whether events are stamped with cycles of the time stamp counter for this clock.
     pub(crate) fn is_counter(&self, kind: ClockKind) -> bool {
         match kind {
             ClockKind::Local => self.local_is_counter,
@@ -212,7 +212,7 @@ impl Machine {
         }
     }
 
-    /// How many ticks of a clock `ns` are; 1 for a clock that does not count time.
+    /// The ticks of a clock that `ns` are; 1 for a clock that does not count time.
     pub(crate) fn ticks(&self, kind: ClockKind, ns: u64) -> u64 {
         match self.is_counter(kind) {
             true => (self.conversion()).map_or(ns, |(conversion, _)| conversion.to_cycles(ns)),
@@ -221,7 +221,7 @@ impl Machine {
         }
     }
 
-    /// How far times may be from those of the kernel's own `local` clock at the same moment, in ns,
+    /// The most that times may be from those of the kernel's own `local` clock at the same moment, in ns,
     /// if they are converted; `None` if not.
     pub(crate) fn conversion_error(&self) -> Option<u64> {
         match self.local_is_counter {
@@ -270,7 +270,7 @@ impl Machine {
         self.addresses.irq_text.clone()
     }
 
-    /// What programs' marks are shown as.
+    /// The address whose function programs' marks are shown as.
     pub(crate) fn marker_ip(&self) -> u64 {
         self.addresses.marker_ip
     }
@@ -354,7 +354,7 @@ impl Machine {
         self.modules_loaded.fetch_add(1, Ordering::Release);
     }
 
-    /// How many modules were loaded: after an event of the last one is seen, it is among them.
+    /// The number of times that a module was loaded: after an event of the last one is seen, it is among them.
     pub(crate) fn modules_loaded(&self) -> u64 {
         self.modules_loaded.load(Ordering::Acquire)
     }

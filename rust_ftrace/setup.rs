@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is looked at and done when the module is loaded.
+//! Setting up when the module is loaded, and the looks that it takes.
 
 use core::borrow::Borrow;
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What has become of every event of a CPU, over all rings that it had.
+//! The account of every event of a CPU, over all rings that it had.
 //!
 //! A ring counts from when it was made. A CPU's counts begin when its buffer was cleared last, and go on
 //! when the ring is replaced by one of another size.
 
-/// What a ring has counted, or a CPU.
+/// The counts of a ring, or of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Events written.
@@ -68,9 +68,9 @@ impl Counts {
 /// Where a CPU's counts began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// What rings before this one have counted since then.
+    /// The counts of rings before this one, since then.
     earlier: Counts,
-    /// What this ring had counted then.
+    /// The counts of this ring then.
     base: Counts,
 }
 

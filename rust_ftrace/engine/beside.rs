@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What an event can have beside it, in slots of its own right before its own: the arguments of the
+//! Data that an event can have beside it, in slots of its own right before its own: the arguments of the
 //! call, and the stack.
 //!
 //! # Arguments
@@ -32,7 +32,7 @@ use super::ring::Slot;
 use super::slot::{is_text_address, Kind, Words};
 use crate::platform::Word;
 
-/// How many arguments are recorded: those that are passed in registers.
+/// The number of arguments that are recorded: those that are passed in registers.
 pub const ARGS: usize = 6;
 
 /// Most slots of arguments.
@@ -117,7 +117,7 @@ impl Words {
         }
     }
 
-    /// What a slot of arguments says of them.
+    /// Takes the arguments that a slot of them has.
     pub fn read_args(self, args: &mut [u64; ARGS]) {
         let [a, b, c, d, e, f] = args;
         match self.kind() {

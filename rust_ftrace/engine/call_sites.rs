@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What the code says of a call: which function it is made from, and which function it is made to.
+//! The two ends of a call as the code tells them: the function that it is made from, and the one that it is made to.
 //!
 //! All of that is read long after the call, and code changes (jump labels, static calls, live patches,
 //! modules that come and go). So it is a hint: whoever takes it must not depend on it.
 
 /// Tells of the code around calls.
 pub trait CallSites {
-    /// What the code at `address` belongs to.
+    /// Returns the code that `address` belongs to.
     fn code(&mut self, address: u64) -> Code;
 
     /// Where the call that returns to `parent_ip` goes, if it is direct and can be read.
     fn target(&mut self, parent_ip: u64) -> Option<u64>;
 
-    /// Whether the function at ftrace location `from` jumps to the one at `to`.
+    /// Returns whether the function at ftrace location `from` jumps to the one at `to`.
     fn jumps(&mut self, from: u64, to: u64) -> bool;
 
-    /// Whether the function at ftrace location `from` calls or jumps to the one that begins at `to`, which is
+    /// Returns whether the function at ftrace location `from` calls or jumps to the one that begins at `to`, which is
     /// hidden though all are traced that can be. Where a filter hides others, that tells too little: false.
     fn calls(&mut self, from: u64, to: u64) -> bool;
 
-    /// Whether entries of the function that begins at `start` are recorded.
+    /// Returns whether entries of the function that begins at `start` are recorded.
     fn is_traced(&mut self, start: u64) -> bool;
 }
 
@@ -29,7 +29,7 @@ pub trait CallSites {
 pub struct Code {
     /// Where it begins, 0 if none is known.
     pub start: u64,
-    /// What it is in the ways into the kernel.
+    /// Its role in the ways into the kernel.
     pub role: Role,
 }
 
@@ -48,7 +48,7 @@ pub enum Role {
     InterruptEdge,
     /// It gives the CPU to another task. (It cannot be traced.)
     Scheduler,
-    /// The same, where it is on the stack of the next task already.
+    /// It gives the CPU to another task, and is on the stack of that task already.
     TaskSwitch,
     /// Where functions return to whose return somebody waits for (function_graph, fprobe, kretprobes): what
     /// was called from there was jumped to by such a function.
@@ -105,17 +105,17 @@ const MAX_LOCATION_OFFSET: u64 = 4;
 /// Calls may go to what lies before a function (call depth tracking), which is this long at most.
 const MAX_PADDING: u64 = 16;
 
-/// Whether `ip` is the ftrace location of the function that begins at `start`.
+/// Returns whether `ip` is the ftrace location of the function that begins at `start`.
 pub const fn is_location(ip: u64, start: u64) -> bool {
     start != 0 && ip.wrapping_sub(start) <= MAX_LOCATION_OFFSET
 }
 
-/// Whether who goes to `target` enters the function with ftrace location `ip`.
+/// Returns whether a jump to `target` enters the function with ftrace location `ip`.
 pub const fn enters(target: u64, ip: u64) -> bool {
     ip.wrapping_sub(target) <= MAX_LOCATION_OFFSET + MAX_PADDING
 }
 
-/// How long a direct call is.
+/// Bytes of a direct call.
 pub const CALL_BYTES: usize = 5;
 
 /// Where a call goes that returns to `parent_ip`, if these bytes before that are a direct one.
@@ -127,7 +127,7 @@ pub fn call_target(bytes: [u8; CALL_BYTES], parent_ip: u64) -> Option<u64> {
     Some(parent_ip.wrapping_add_signed(i32::from_le_bytes(offset).into()))
 }
 
-/// Whether `code`, which lies at `address`, has a direct call of the function at `ip`; all bytes are taken
+/// Returns whether `code`, which lies at `address`, has a direct call of the function at `ip`; all bytes are taken
 /// for the begin of an instruction, as by [`has_jump`].
 pub fn has_call(code: &[u8], address: u64, ip: u64) -> bool {
     let windows = code.windows(CALL_BYTES).zip(0u64..);
@@ -139,10 +139,10 @@ pub fn has_call(code: &[u8], address: u64, ip: u64) -> bool {
         .any(|target| enters(target, ip))
 }
 
-/// How long the longest direct jump is.
+/// Bytes of the longest direct jump.
 pub const JUMP_BYTES: usize = 6;
 
-/// Whether `code`, which lies at `address`, has a direct jump to the function with ftrace location `ip`.
+/// Returns whether `code`, which lies at `address`, has a direct jump to the function with ftrace location `ip`.
 ///
 /// Where instructions begin is not known, so all bytes are taken for one: that four of them are the
 /// right offset by chance is as good as impossible.

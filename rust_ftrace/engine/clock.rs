@@ -23,7 +23,7 @@ pub enum ClockKind {
     Counter,
     /// Hundredths of a second since boot (USER_HZ).
     Uptime,
-    /// What perf stamps its samples with.
+    /// The clock that perf stamps its samples with.
     Perf,
     /// CLOCK_MONOTONIC.
     Mono,
@@ -75,7 +75,7 @@ impl ClockKind {
             .find(|kind| kind.name().as_bytes() == name)
     }
 
-    /// What it counts in.
+    /// The unit that it counts in.
     pub const fn unit(self) -> TimeUnit {
         match self {
             Self::Counter | Self::Uptime | Self::X86Tsc => TimeUnit::Counts,
@@ -175,7 +175,7 @@ impl Conversion {
         ))
     }
 
-    /// Whether both give the time of `cycles`, and all times near it, to within `tolerance` ns.
+    /// Returns whether both give the time of `cycles`, and all times near it, to within `tolerance` ns.
     pub fn agrees_with(&self, other: &Self, cycles: u64, tolerance: u64) -> bool {
         let difference = self.to_ns(cycles).wrapping_sub(other.to_ns(cycles)) as i64;
         self.scale == other.scale && difference.unsigned_abs() <= tolerance
@@ -186,12 +186,12 @@ impl Conversion {
         (self.scale.mult, self.scale.shift, self.offset)
     }
 
-    /// How long `cycles` last, in ns.
+    /// The time that `cycles` last, in ns.
     pub const fn duration(self, cycles: u64) -> u64 {
         self.scale.to_ns(cycles)
     }
 
-    /// How many cycles `ns` are.
+    /// The cycles that `ns` last.
     pub const fn to_cycles(self, ns: u64) -> u64 {
         // (in two steps, since the kernel divides no more than 64 bits)
         let (mult, shift) = (self.scale.mult as u64, self.scale.shift);

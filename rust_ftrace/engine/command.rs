@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What people write into `filter` to have something done when a function is called.
+//! Commands, as people write them into `filter` to have something done when a function is called.
 //!
 //! ```text
 //! word   = ["!"] names ":" action [":" count]
@@ -11,7 +11,7 @@
 use super::filter::{Refusal, Selector};
 use super::parse::parse_any_base;
 
-/// What is done.
+/// The act of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
     /// Recording is switched on.
@@ -24,7 +24,7 @@ pub enum Action {
     Snapshot,
     /// Recording is switched off, and the trace goes to the console.
     Dump,
-    /// The same, with the trace of the CPU only.
+    /// Recording is switched off, and the trace of this CPU goes to the console.
     Cpudump,
 }
 
@@ -56,7 +56,7 @@ impl Action {
         (Self::ALL.into_iter()).find(|action| action.name().as_bytes() == name)
     }
 
-    /// How often it is done if nothing is said; `None` for always.
+    /// Times that it is done if nothing is said; `None` for always.
     const fn default_count(self) -> Option<u64> {
         match self {
             Self::Dump | Self::Cpudump => Some(1),
@@ -72,9 +72,9 @@ pub struct Command<'a> {
     pub remove: bool,
     /// A name or a pattern.
     pub names: &'a [u8],
-    /// What.
+    /// The act.
     pub action: Action,
-    /// How often; `None` for always.
+    /// Times that it is done; `None` for always.
     pub count: Option<u64>,
 }
 

@@ -28,7 +28,7 @@ pub struct Chunk {
     pub events: u64,
     /// Events that were lost right before them.
     pub lost: u64,
-    /// What slots before them said.
+    /// The state that slots before them left.
     pub decoder: Decoder,
 }
 
@@ -64,7 +64,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
         }
     }
 
-    /// Whether it has room for a copy, without which it finds nothing.
+    /// Returns whether it has room for a copy, without which it finds nothing.
     pub fn has_copy(&self) -> bool {
         !self.window.copy.as_ref().is_empty()
     }
@@ -149,7 +149,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
         }
     }
 
-    /// Whether there are slots to decode, after having looked for more.
+    /// Returns whether there are slots to decode, after having looked for more.
     fn has_slots<S: Storage>(&mut self, ring: &Ring<S>) -> bool {
         if self.closed || !self.has_copy() {
             return false;
@@ -187,7 +187,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
         self.peeked.map(|(index, event, _)| (index, event))
     }
 
-    /// What the event that [`Consumer::peek`] returned has beside it.
+    /// The data beside the event that [`Consumer::peek`] returned.
     pub fn extras(&self) -> Extras {
         (self.peeked).map_or_else(Extras::default, |(_, _, after)| after.group.extras)
     }
@@ -197,7 +197,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
         self.window.stack(&self.extras())
     }
 
-    /// What a program has written, if that is the event.
+    /// The bytes that a program has written, if that is the event.
     pub fn text(&self) -> impl Iterator<Item = u8> + '_ {
         let end = (self.peeked).map_or(0, |(_, _, after)| after.decoded);
         self.window.text(&self.extras(), end)
@@ -251,7 +251,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
         }
     }
 
-    /// The same of the next slots, as long as they are events with nothing beside them; whether all were accepted.
+    /// Drains the next slots as long as they are events with nothing beside them; returns whether all were accepted.
     #[inline(always)]
     fn drain_plain(
         &mut self,
@@ -328,8 +328,8 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
         })
     }
 
-    /// How many of the next slots make a chunk, how many events are in them, and whether they are all
-    /// that is left of their sub-buffer.
+    /// Finds the next slots that make a chunk: their number, that of their events, and whether they are all that is left of
+    /// their sub-buffer.
     fn find_chunk<S: Storage>(
         &mut self,
         ring: &Ring<S>,

@@ -48,7 +48,7 @@ pub const ENTRY_TAG_SHIFT: u32 = 16;
 const ENTRY_TAG_MASK: u32 = 7;
 /// Where the stack offset begins.
 pub const STACK_SHIFT: u32 = 19;
-/// How many bits it has.
+/// The number of its bits.
 pub const STACK_BITS: u32 = 13;
 const STACK_MASK: u32 = (1 << STACK_BITS) - 1;
 
@@ -112,13 +112,13 @@ impl Context {
         (self.0 >> 4) & 0xf
     }
 
-    /// Whether any of the bits `mask` is set.
+    /// Returns whether any of the bits `mask` is set.
     pub const fn has(self, mask: u32) -> bool {
         self.0 & mask != 0
     }
 }
 
-/// Whether stack offset `a` lies deeper in the stack (at a lower address) than `b`.
+/// Returns whether stack offset `a` lies deeper in the stack (at a lower address) than `b`.
 pub const fn is_deeper(a: u16, b: u16) -> bool {
     let difference = b.wrapping_sub(a) & STACK_MASK as u16;
     difference != 0 && difference < 1 << (STACK_BITS - 1)

@@ -17,23 +17,23 @@ pub struct Event {
     pub parent_ip: u64,
     /// Stack offset and state.
     pub context: Context,
-    /// Who called it.
+    /// The task that called it.
     pub task: Task,
     /// Events of this CPU that were overwritten before this reader came to them, right before it.
     pub lost: u64,
-    /// What happened.
+    /// The kind of the event.
     pub what: What,
     /// Depth of a call, 0 for the outermost of its task; 255 for more.
     pub depth: u8,
-    /// Whether there are [`Extras`].
+    /// There are [`Extras`].
     pub has_extras: bool,
     /// Its entry and its return were two events of the ring.
     pub joined: bool,
-    /// How long a call took, in ticks of the trace clock.
+    /// The time that a call took, in ticks of the trace clock.
     pub duration: u64,
 }
 
-/// What an event says.
+/// The kinds of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum What {
     /// A function was entered; nothing is said of its end.
@@ -52,16 +52,16 @@ pub enum What {
 }
 
 impl Event {
-    /// How many events of the ring it stands for: a [`What::Call`] may have been two.
+    /// The number of events of the ring that it stands for: a [`What::Call`] may have been two.
     pub const fn count(&self) -> u64 {
         1 + self.joined as u64
     }
 }
 
-/// What only some events have, beside [`Event`].
+/// Data that only some events have, beside [`Event`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extras {
-    /// What the call has returned.
+    /// The return value of the call.
     pub retval: Option<u64>,
     /// When the call began, if that was before the event's own time.
     pub since: Option<u64>,
@@ -75,16 +75,16 @@ pub struct Extras {
     pub text: Option<u32>,
 }
 
-/// What slots before it say of an event.
+/// The state that slots leave for the events after them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decoder {
     /// Upper half of the time.
     pub epoch: u32,
-    /// Who runs.
+    /// The task that runs.
     pub task: Task,
 }
 
-/// What the slots of a group say of the event at their end.
+/// The content of a group's slots that belongs to the event at their end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Group {
     /// Bits 32-63 of the duration.
@@ -92,7 +92,7 @@ pub struct Group {
     /// The event was decoded.
     ended: bool,
     wide: Option<u64>,
-    /// Whether any of `extras` is there.
+    /// Some of `extras` is there.
     any: bool,
     /// Something was said, which the next group must not find.
     said: bool,
@@ -101,12 +101,12 @@ pub struct Group {
 }
 
 impl Group {
-    /// Whether its event was decoded.
+    /// Returns whether its event was decoded.
     pub(super) fn is_ended(&self) -> bool {
         self.ended
     }
 
-    /// Whether anything is beside the event.
+    /// Returns whether anything is beside the event.
     pub(super) fn is_any(&self) -> bool {
         self.any
     }

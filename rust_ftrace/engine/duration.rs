@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! How long something took, as text of a fixed width (`trace_print_graph_duration()` of
+//! Durations as text of a fixed width (`trace_print_graph_duration()` of
 //! kernel/trace/trace_functions_graph.c).
 
 use super::line::Line;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What `events/` says of the records of [`kernel_page`](super::kernel_page): the texts by which programs decode them
+//! The texts in `events/` of the records of [`kernel_page`](super::kernel_page), by which programs decode them
 //! (`f_show()` of kernel/trace/trace_events.c, kernel/trace/trace_entries.h, `ring_buffer_print_page_header()`).
 
 use core::fmt::{Result, Write};
@@ -11,7 +11,7 @@ use super::kernel_page::{Layout, RecordType, PAGE_HEADER_BYTES};
 /// whether it is signed.
 struct Field(&'static str, usize, usize, bool);
 
-/// What all records begin with.
+/// The fields that all records begin with.
 const COMMON: &[Field] = &[
     Field("unsigned short common_type", 0, 2, false),
     Field("unsigned char common_flags", 2, 1, false),
@@ -94,7 +94,7 @@ impl RecordType {
         }
     }
 
-    /// How it is to be shown, as C.
+    /// The way to show it, as C.
     const fn print(self, layout: Layout) -> &'static str {
         match self {
             Self::Function => r#"" %ps <-- %ps", (void *)REC->ip, (void *)REC->parent_ip"#,

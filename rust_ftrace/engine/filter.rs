@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What people write into `filter` and `notrace`: words that name functions.
+//! Words that name functions, as people write them into `filter` and `notrace`.
 //!
 //! ```text
 //! word   = ["!"] names [":mod:" ["!"] module]
@@ -42,9 +42,9 @@ pub enum Refusal {
     Empty,
     /// No function's name has such a character.
     BadCharacter,
-    /// What follows the colon is no command that this file knows.
+    /// The word behind the colon is no command that this file knows.
     UnknownCommand,
-    /// What follows `:stacktrace:` and the like is no number.
+    /// The word behind `:stacktrace:` and the like is no number.
     BadCount,
     /// `:mod:` without a module.
     NoModule,
@@ -88,7 +88,7 @@ pub fn words(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     })
 }
 
-/// Whether words end here; a NUL does so too, as in tracefs.
+/// Returns whether words end here; a NUL does so too, as in tracefs.
 pub const fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | 0)
 }
@@ -133,22 +133,22 @@ impl<'a> Selector<'a> {
         })
     }
 
-    /// Whether the word is one name, not a pattern.
+    /// Returns whether the word is one name, not a pattern.
     pub fn is_name(&self) -> bool {
         !glob::is_pattern(self.names)
     }
 
-    /// Whether a function of this name, in this module or (`None`) in the kernel itself, is meant.
+    /// Returns whether a function of this name, in this module or (`None`) in the kernel itself, is meant.
     pub fn matches(&self, name: &[u8], module: Option<&[u8]>) -> bool {
         self.matches_module(module) && self.matches_name(name)
     }
 
-    /// Whether it means functions of `module`, by naming it.
+    /// Returns whether it means functions of `module`, by naming it.
     pub fn is_of_module(&self, module: &[u8]) -> bool {
         (self.module).is_some_and(|wanted| !wanted.inverted && glob::matches(wanted.name, module))
     }
 
-    /// Whether it means functions of modules that it names.
+    /// Returns whether it means functions of modules that it names.
     pub fn names_modules(&self) -> bool {
         self.module.is_some_and(|wanted| !wanted.inverted)
     }
@@ -174,7 +174,7 @@ impl<'a> Selector<'a> {
     }
 }
 
-/// Whether a name's rest is what compilers append to the name of a function.
+/// Returns whether a name's rest is one that compilers append to the name of a function.
 fn is_variant(suffix: &[u8]) -> bool {
     suffix.first() == Some(&b'.')
         && suffix

@@ -14,10 +14,10 @@ const MAX_FRAMES: usize = 1024;
 /// Most arguments that a function gets on the stack.
 const MAX_ARGUMENTS: u16 = 8;
 
-/// How far apart two system calls can begin: CONFIG_RANDOMIZE_KSTACK_OFFSET takes up to 1 KiB.
+/// The farthest apart that two system calls can begin: CONFIG_RANDOMIZE_KSTACK_OFFSET takes up to 1 KiB.
 const MAX_RANDOM: u16 = 1024 / 8;
 
-/// What a stack offset can be.
+/// The number of stack offsets that there can be.
 const OFFSETS: u16 = (1 << STACK_BITS) - 1;
 
 /// An open call.
@@ -57,18 +57,18 @@ impl Frame {
 }
 
 impl Frame {
-    /// Whether it has the same return address at the same place as `open`.
+    /// Returns whether it has the return address of `open`, at the place of that one.
     fn is_at(&self, open: &Self) -> bool {
         self.offset == open.offset && (self.parent_ip == open.parent_ip || self.is_jump)
     }
 }
 
-/// What is known of a call before it is compared with those that are open.
+/// The caller of a call, as far as it is known before it is compared with those that are open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
     /// It is among the open calls: the one at this place, of the innermost one of its function.
     Open(usize),
-    /// The same, and the entry is on another stack than that call.
+    /// It is among the open calls, and the entry is on another stack than that call.
     Elsewhere(usize),
     /// It is not, and nothing is open: all that was has returned.
     Nothing,
@@ -181,7 +181,7 @@ impl Frames {
         }
     }
 
-    /// How many of the open calls are callers of `call`, whose own caller is not among them.
+    /// The number of open calls that are callers of `call`, whose own caller is not among them.
     fn callers_by_offset(&self, call: &Frame, sites: &mut impl CallSites) -> usize {
         let Some(outermost) = self.frames.first() else {
             return 0;
@@ -219,7 +219,7 @@ impl Frames {
         }
     }
 
-    /// How many calls behind the first `callers` have left by a jump, to `call` in the end: a tail call, whose
+    /// The number of calls behind the first `callers` that have left by a jump, to `call` in the end: a tail call, whose
     /// return address is that of the function which it leaves.
     fn left_by_jump(&self, callers: usize, call: &Frame, sites: &mut impl CallSites) -> usize {
         let rest = self.frames.get(callers..).unwrap_or_default();

@@ -45,17 +45,17 @@ impl FunctionSet {
         self.ips.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.ips.is_empty()
     }
 
-    /// Whether `ip` is in the set.
+    /// Returns whether `ip` is in the set.
     pub fn contains(&self, ip: usize) -> bool {
         self.ips.binary_search(&ip).is_ok()
     }
 
-    /// What is in this set, or in `other`.
+    /// The union of this set and `other`.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl FunctionSet {
         Self::from_sorted(merged)
     }
 
-    /// What is in this set and not in `other`.
+    /// The functions in this set that are not in `other`.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl FunctionSet {
         self.len() != before
     }
 
-    /// The same set again.
+    /// A copy of the set.
     ///
     /// # Errors
     ///

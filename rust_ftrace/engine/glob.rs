@@ -3,12 +3,12 @@
 //! Wildcards, as the kernel's `glob_match()` (lib/glob.c) understands them: `*`, `?`, `[a-z]`,
 //! `[!a-z]` and `\` before a character that is to stand for itself.
 
-/// Whether `pattern` has a wildcard.
+/// Returns whether `pattern` has a wildcard.
 pub fn is_pattern(pattern: &[u8]) -> bool {
     pattern.iter().any(|byte| b"*?[\\".contains(byte))
 }
 
-/// Whether all of `text` matches `pattern`.
+/// Returns whether all of `text` matches `pattern`.
 ///
 /// Takes time proportional to the product of the lengths at worst.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {

@@ -28,7 +28,7 @@ const NAME_WIDTH: usize = 7;
 /// Most that is written of a return value.
 const VALUE_ROOM: usize = 32;
 
-/// What the kernel's error codes are at most (MAX_ERRNO).
+/// The kernel's greatest error code (MAX_ERRNO).
 const MAX_ERROR: u64 = 4095;
 
 /// A call's event, and what is made of its numbers to show it.
@@ -38,13 +38,13 @@ pub struct Shown<'a> {
     pub cpu: u32,
     /// The event; not [`What::Function`].
     pub event: &'a Event,
-    /// What it has beside it.
+    /// The data beside it.
     pub extras: &'a Extras,
     /// [When](time_of), in ns or what else the trace clock counts; needed for `funcgraph-abstime` only.
     pub time: u64,
     /// [How long](ticks_of) the call took, in ns; `None` if nothing says so.
     pub duration: Option<u64>,
-    /// What was passed, in parentheses; nothing if that was not recorded.
+    /// The arguments, in parentheses; nothing if they were not recorded.
     pub arguments: &'a [u8],
 }
 
@@ -56,7 +56,7 @@ pub fn time_of(event: &Event, extras: &Extras) -> u64 {
     extras.since.unwrap_or(event.time).min(event.time)
 }
 
-/// How long the call took, in ticks of the trace clock; `None` if it had to begin before time did, or to end
+/// The time that the call took, in ticks of the trace clock; `None` if it had to begin before time did, or to end
 /// after it.
 pub fn ticks_of(event: &Event) -> Option<u64> {
     let is_possible = match event.what {
@@ -67,10 +67,10 @@ pub fn ticks_of(event: &Event) -> Option<u64> {
     is_possible.then_some(event.duration)
 }
 
-/// What lines follow from beside their events, of one CPU.
+/// The state of one CPU that lines follow from, beside their events.
 #[derive(Clone, Copy)]
 struct CpuState {
-    /// Whose event the last one was.
+    /// The task of the last event.
     last: Option<Task>,
     /// The depth at which an interrupt began that is not shown.
     hidden_at: Option<u8>,
@@ -122,7 +122,7 @@ impl Cpu {
     }
 }
 
-/// What the last event has changed.
+/// The change that the last event has made.
 #[derive(Clone, Copy)]
 struct Change {
     index: usize,
@@ -164,13 +164,13 @@ impl Graph {
         self.options = options;
     }
 
-    /// Whether lines have a column with the time.
+    /// Returns whether lines have a column with the time.
     #[inline(always)]
     pub fn with_time(&self) -> bool {
         self.has(TraceOption::GraphAbstime)
     }
 
-    /// Whether they have one with the duration.
+    /// Returns whether lines have a column with the duration.
     #[inline(always)]
     fn with_duration(&self) -> bool {
         self.has(TraceOption::GraphDuration) && self.has(TraceOption::ContextInfo)
@@ -194,7 +194,7 @@ impl Graph {
         }
     }
 
-    /// What is kept of `cpu`.
+    /// The state of `cpu`.
     #[inline(always)]
     fn cpu(&mut self, cpu: u32) -> core::result::Result<&mut Cpu, Error> {
         if self.cpus.get(self.index).is_none_or(|last| last.cpu != cpu) {
@@ -509,7 +509,7 @@ impl Graph {
 /// As many as the greatest depth has.
 static BLANKS: [u8; 0xff * INDENT] = [b' '; 0xff * INDENT];
 
-/// How many digits a number has.
+/// The number of digits of a number.
 fn digits(number: u32) -> usize {
     number.checked_ilog10().unwrap_or(0) as usize + 1
 }

@@ -60,7 +60,7 @@ impl RecordType {
     }
 }
 
-/// What a record's first word says instead of a length: it has one of its own.
+/// The value of a record's first word that stands for a length of its own.
 const LONG: u32 = 0;
 const TIME_EXTEND: u32 = 30;
 /// Most words of a payload whose length is in the first word.
@@ -113,7 +113,7 @@ const FLAGS: [u8; 256] = {
     flags
 };
 
-/// What the records of all events begin with: type, flags, preempt count, pid.
+/// Packs the beginning of the records of all events: type, flags, preempt count, pid.
 #[inline(always)]
 fn common(kind: RecordType, event: &Event) -> u64 {
     // (the depths of preemption and migration are as they are there)
@@ -156,7 +156,7 @@ impl Record<'_> {
         self.put(value.to_le_bytes());
     }
 
-    /// What the records of all events begin with.
+    /// Adds the beginning of the records of all events.
     fn common(&mut self, kind: RecordType, event: &Event) {
         self.word(common(kind, event));
     }
@@ -168,12 +168,12 @@ impl Record<'_> {
     }
 }
 
-/// What need not be the same for all readers.
+/// The parts of the format that readers can choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Bytes of a page: [`PAGE_BYTES`] or more.
     pub page_bytes: usize,
-    /// What functions return, in `funcgraph_exit`.
+    /// Values that functions return are in `funcgraph_exit`.
     pub retval: bool,
 }
 
@@ -207,7 +207,7 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
         }
     }
 
-    /// Whether nothing is in it.
+    /// Returns whether nothing is in it.
     pub fn is_empty(&self) -> bool {
         self.used == 0
     }
@@ -264,7 +264,7 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
         added
     }
 
-    /// The same of an event with nothing beside it, in fewer instructions if it is one of a function.
+    /// Adds an event with nothing beside it, in fewer instructions than [`Self::push`] if it is one of a function.
     #[inline(always)]
     pub fn push_plain(&mut self, event: &Event, time: u64, duration: u64) -> bool {
         let delta = time.saturating_sub(self.time);

@@ -68,7 +68,7 @@ impl<'a> Line<'a> {
         Self { bytes, length: 0 }
     }
 
-    /// How many bytes it has.
+    /// The number of its bytes.
     #[inline(always)]
     pub(super) const fn length(&self) -> usize {
         self.length
@@ -120,7 +120,7 @@ impl<'a> Line<'a> {
         true
     }
 
-    /// Whether there is room for so many bytes and what comes behind a name.
+    /// Returns whether there is room for so many bytes and for those that come behind a name.
     #[inline(always)]
     pub(super) const fn has_room(&self, count: usize) -> bool {
         self.length.saturating_add(count).saturating_add(BEHIND) <= ROOM
@@ -207,7 +207,7 @@ impl<'a> Line<'a> {
         self.put((text >> 64) as u64, 8);
     }
 
-    /// The same for a name that is no more than probably text.
+    /// Adds a name that is no more than probably text.
     #[cold]
     fn odd_name(&mut self, task: &Task) {
         let mut bytes = [0; 16];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What a program writes into the trace (`trace_marker`, `trace_marker_raw`): an event with bytes, which are in slots of
-//! their own right before its own.
+//! Marks, which programs write into the trace (`trace_marker`, `trace_marker_raw`): events with bytes, which are in
+//! slots of their own right before the event's.
 //!
 //! | word | bits  | [`Kind::Text`]                    | [`Kind::Mark`], [`Kind::RawMark`]               |
 //! |------|-------|-----------------------------------|-------------------------------------------------|

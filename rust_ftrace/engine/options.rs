@@ -18,14 +18,14 @@ macro_rules! options {
             /// All of them, in the order of `trace_options`.
             pub const ALL: &[Self] = &[$(Self::$option,)*];
 
-            /// What it is called.
+            /// Its name.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$option => $name,)*
                 }
             }
 
-            /// Whether it is on as long as nobody says otherwise.
+            /// Returns whether it is on at first.
             const fn default(self) -> bool {
                 match self {
                     $(Self::$option => options!(@ $default),)*
@@ -60,7 +60,7 @@ options! {
     RecordTgid = "record-tgid" off,
     /// Lines have the state of interrupts and preemption.
     IrqInfo = "irq-info" on,
-    /// What is written to `trace_marker` is recorded.
+    /// Writes to `trace_marker` are recorded.
     Markers = "markers" on,
     /// Nothing: there are no events whose list of tasks could follow forks.
     EventFork = "event-fork" off,
@@ -128,12 +128,12 @@ impl Options {
         Self(bits)
     }
 
-    /// Whether `option` is on.
+    /// Returns whether `option` is on.
     pub const fn has(self, option: TraceOption) -> bool {
         self.0 & option.bit() != 0
     }
 
-    /// The same with `option` on or off.
+    /// Returns the options with `option` on or off.
     pub const fn with(self, option: TraceOption, on: bool) -> Self {
         match on {
             true => Self(self.0 | option.bit()),
@@ -168,7 +168,7 @@ impl TraceOption {
         1 << self as u8
     }
 
-    /// What a word written to `trace_options` means: an option's name, or that with `no` before it.
+    /// Parses a word written to `trace_options`: an option's name, or that with `no` before it.
     pub fn parse(word: &[u8]) -> Option<(Self, bool)> {
         let find = |name: &[u8]| {
             let mut all = Self::ALL.iter().copied();

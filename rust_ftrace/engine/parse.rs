@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What people write into files of one value: numbers, switches, words.
+//! Values, as people write them into files of one value: numbers, switches, words.
 //!
 //! A NUL ends what was written, as it does where the kernel takes a C string.
 
@@ -61,7 +61,7 @@ pub fn parse_word(value: &[u8]) -> &[u8] {
     c_string(value).trim_ascii()
 }
 
-/// What comes before the first NUL.
+/// The bytes before the first NUL.
 fn c_string(value: &[u8]) -> &[u8] {
     value.split(|&byte| byte == 0).next().unwrap_or_default()
 }

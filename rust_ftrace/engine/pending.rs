@@ -17,7 +17,7 @@ impl PendingWords {
         Self { text: Vec::new() }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
@@ -88,7 +88,7 @@ impl PendingWords {
     }
 }
 
-/// Whether `word` waits for `module`.
+/// Returns whether `word` waits for `module`.
 pub fn waits_for(word: &[u8], module: &[u8]) -> bool {
     Selector::parse(word).is_ok_and(|selector| selector.is_of_module(module))
 }

@@ -6,7 +6,7 @@
 //! are made when they are first needed and stay as long as the set, so nothing that the hook may be
 //! looking at ever goes away.
 //!
-//! What people write:
+//! The words that people write:
 //!
 //! ```text
 //! word   = ["!"] number
@@ -81,7 +81,7 @@ fn parse(word: &[u8]) -> Result<(bool, u32), Refusal> {
     }
 }
 
-/// Whether `word` is good, or can become so by what follows: for words that come in parts.
+/// Returns whether `word` is good, or can become so by more of it: for words that come in parts.
 pub fn is_beginning(word: &[u8]) -> bool {
     // A digit can follow everything that anything can follow. (so many zeroes are nobody's)
     let mut longer = [b'0'; 32];
@@ -108,7 +108,7 @@ impl PidSet {
         })
     }
 
-    /// Whether `pid`, which is below [`PID_LIMIT`], is in the set.
+    /// Returns whether `pid`, which is below [`PID_LIMIT`], is in the set.
     #[inline(always)]
     pub fn contains(&self, pid: u32) -> bool {
         let word = self.chunk(pid).load((pid / u64::BITS) as usize);
@@ -189,7 +189,7 @@ impl PidSet {
             .sum()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.words().all(|(_, word)| word.load_relaxed() == 0)
     }
@@ -209,8 +209,8 @@ impl PidSet {
         core::mem::size_of_val(&*self.chunks) + words * core::mem::size_of::<Word>()
     }
 
-    /// What becomes of this set by the words in `text`, in their order; of an empty one if it is to
-    /// `replace` this.
+    /// Makes a set by the words in `text`, in their order, of this one, or of an empty one if it is to `replace`
+    /// this.
     ///
     /// # Errors
     ///
@@ -269,7 +269,7 @@ impl PidSet {
         Ok(())
     }
 
-    /// The same IDs.
+    /// A set of the IDs in this one.
     ///
     /// # Errors
     ///

@@ -94,7 +94,7 @@ impl Places {
         self.find_behind(start, key)
     }
 
-    /// The same for one that is not in the first slot that it can be in.
+    /// Finds one that is not in the first slot that it can be in.
     #[cold]
     #[inline(never)]
     fn find_behind(&self, start: usize, key: u32) -> Option<usize> {
@@ -158,7 +158,7 @@ pub fn numbered(
     Ok(ips)
 }
 
-/// What a CPU counts for a function. Written by it only.
+/// The counts of a CPU for a function. Written by it only.
 struct Record {
     hits: Word,
     /// Ticks of the clock.
@@ -167,7 +167,7 @@ struct Record {
     squares: [Word; 2],
 }
 
-/// What a CPU counts.
+/// The counts of a CPU.
 pub struct Table<P> {
     places: P,
     records: Vec<Record>,
@@ -222,7 +222,7 @@ impl<P: Deref<Target = Places>> Table<P> {
         }
     }
 
-    /// What was counted for the function with this number, more or less if that goes on now.
+    /// The counts for the function with this number, more or less if counting goes on now.
     pub fn totals(&self, number: usize) -> Totals {
         let Some(record) = self.records.get(number) else {
             return Totals::default();
@@ -246,12 +246,12 @@ impl<P: Deref<Target = Places>> Table<P> {
     }
 }
 
-/// What is known of a function.
+/// The counts of a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// How often it was entered.
+    /// Times that it was entered.
     pub hits: u64,
-    /// How long all its calls took that have returned.
+    /// Time that all its calls took that have returned.
     pub time: u64,
     /// The squares of how long each took.
     pub squares: u128,
@@ -267,7 +267,7 @@ impl Totals {
         }
     }
 
-    /// How long a call took on average.
+    /// The time that a call took on average.
     pub fn average(&self) -> u64 {
         self.time.checked_div(self.hits).unwrap_or(0)
     }
@@ -312,13 +312,13 @@ fn divide(value: u128, by: u64) -> u128 {
     top | quotient
 }
 
-/// What stands above the columns.
+/// The lines above the columns.
 pub const HEADER: &str = concat!(
     "  Function                               Hit    Time            Avg             s^2\n",
     "  --------                               ---    ----            ---             ---\n",
 );
 
-/// How long the name of a function can be.
+/// The longest that a function's name is shown.
 const NAME_WIDTH: usize = 30;
 
 /// Writes the line of a function; `to_ns` says how many ns some ticks are.

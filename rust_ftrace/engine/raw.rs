@@ -28,7 +28,7 @@
 
 use super::consumer::Chunk;
 
-/// What a header begins with: `RFTR`.
+/// The bytes that a header begins with: `RFTR`.
 pub const MAGIC: [u8; 4] = *b"RFTR";
 /// The format's version. It changes when an old decoder would go wrong.
 pub const VERSION: u16 = 3;
@@ -38,12 +38,12 @@ pub const HEADER_BYTES: usize = 96;
 /// Flag: converted times are in ns.
 pub const FLAG_NS: u32 = 1 << 0;
 
-/// How stamps become times: `(stamp * mult >> shift) + offset`, modulo 2^64, the product of 128 bits.
+/// The way from stamps to times: `(stamp * mult >> shift) + offset`, modulo 2^64, the product of 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeFormat {
     /// Place of the clock in `trace_clock`.
     pub clock: u32,
-    /// Whether times are in ns.
+    /// Times are in ns.
     pub is_ns: bool,
     /// The factor; 1 where stamps are times.
     pub mult: u32,

@@ -10,7 +10,7 @@ use super::ring::{parity_of, Head, Ring, Slot, Storage, LAPS};
 use super::slot::{Words, PARITY};
 use crate::platform::{fence_acquire, spin_hint};
 
-/// What a ring holds at one moment.
+/// The content of a ring at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     /// The oldest sub-buffer that is not overwritten, 0 if nothing was ever written.
@@ -23,7 +23,7 @@ pub struct Extent {
     pub end_event: u64,
 }
 
-/// What came of copying a sub-buffer.
+/// The outcome of copying a sub-buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Copied {
     /// The index of its first event, and how many of its slots are complete.
@@ -34,7 +34,7 @@ pub(super) enum Copied {
     NotYet,
 }
 
-/// How often a reader looks again after a writer has changed what it looked at.
+/// Times that a reader looks again after a writer has changed something under its eyes.
 pub(super) const PATIENCE: u32 = 1 << 14;
 
 impl<S: Storage> Ring<S> {
@@ -90,7 +90,7 @@ impl<S: Storage> Ring<S> {
         first
     }
 
-    /// What the ring holds now; nothing, if a writer was faster than this every time.
+    /// The content of the ring now; nothing, if a writer was faster than this every time.
     pub fn extent(&self) -> Extent {
         self.try_extent().unwrap_or_default()
     }
@@ -210,20 +210,20 @@ pub(super) struct Place {
     /// Slots of the copy that are decoded.
     pub(super) decoded: usize,
     pub(super) decoder: Decoder,
-    /// What the last slots have said.
+    /// The state that the last slots left.
     pub(super) group: Group,
     /// Events given up since the last one given out.
     pub(super) lost: u64,
 }
 
 impl Place {
-    /// Whether the next slot has nothing to do with those before it.
+    /// Returns whether the next slot has nothing to do with those before it.
     pub(super) fn is_between_groups(&self) -> bool {
         self.group.is_ended() || self.decoded == 0
     }
 }
 
-/// What the last event has beside it.
+/// The data beside the last event.
 pub struct Beside<'a, B>(pub(super) &'a Window<B>);
 
 impl<'a, B: AsRef<[Words]> + AsMut<[Words]>> Beside<'a, B> {
@@ -237,7 +237,7 @@ impl<'a, B: AsRef<[Words]> + AsMut<[Words]>> Beside<'a, B> {
         self.0.stack(self.0.extras())
     }
 
-    /// What a program has written, if that is the event.
+    /// The bytes that a program has written, if that is the event.
     pub fn text(&self) -> impl Iterator<Item = u8> + 'a {
         self.0.text(self.0.extras(), self.0.place.decoded)
     }
@@ -251,7 +251,7 @@ pub(super) struct Window<B> {
     pub(super) seq: u64,
     /// Slots of `copy` that are valid.
     pub(super) complete: usize,
-    /// How often the reader was overtaken since it last copied anything.
+    /// Times that the reader was overtaken since it last copied anything.
     pub(super) overtaken: u64,
     pub(super) place: Place,
     /// Events from here on are wanted,
@@ -260,7 +260,7 @@ pub(super) struct Window<B> {
     pub(super) until: u64,
 }
 
-/// What came of looking for more slots.
+/// The outcome of looking for more slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refill {
     /// There are slots to decode.
@@ -375,12 +375,12 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Window<B> {
         }
     }
 
-    /// What the last event has beside it.
+    /// The data beside the last event.
     pub(super) fn extras(&self) -> &Extras {
         &self.place.group.extras
     }
 
-    /// What a program has written, if the event in the slot before `end` says so.
+    /// The bytes that a program has written, if the event in the slot before `end` says so.
     pub(super) fn text(&self, extras: &Extras, end: usize) -> impl Iterator<Item = u8> + '_ {
         let at = move |length| text_at(self.copy.as_ref(), end.wrapping_sub(1), length as usize);
         // (which is not called if there is none)
@@ -430,7 +430,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Cursor<B> {
         None
     }
 
-    /// What the last event has beside it.
+    /// The data beside the last event.
     pub fn extras(&self) -> &Extras {
         self.0.extras()
     }
@@ -440,7 +440,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Cursor<B> {
         self.0.stack(self.0.extras())
     }
 
-    /// What a program has written, if that is the last event.
+    /// The bytes that a program has written, if that is the last event.
     pub fn text(&self) -> impl Iterator<Item = u8> + '_ {
         self.0.text(self.0.extras(), self.0.place.decoded)
     }

@@ -18,7 +18,7 @@ pub trait Symbols {
     /// `name [module]`; the address in hex if none is known.
     fn name(&mut self, address: u64) -> &[u8];
 
-    /// The same with the offset, and the function's size: `name+0x12/0x34`, or `name+0x12/0x34 [module]`.
+    /// The name with the offset, and the function's size: `name+0x12/0x34`, or `name+0x12/0x34 [module]`.
     fn place(&mut self, address: u64) -> &[u8];
 }
 
@@ -31,7 +31,7 @@ pub enum TimeUnit {
     Counts,
 }
 
-/// What the header says of the buffer.
+/// The totals of the buffer in the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Totals {
     /// Events that are still there.
@@ -122,12 +122,12 @@ pub(super) fn begin(line: &mut Line<'_>, cpu: u32, event: &Event, time: (u64, Ti
     line.put(u64::from_le_bytes(*b":       "), 2);
 }
 
-/// What an entry's line has that not all have.
+/// The parts of an entry's line that not all have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shown<'a> {
     /// The depth, in a column of its own.
     pub depth: Option<usize>,
-    /// How many levels to the right the function is.
+    /// The levels to the right that the function is at.
     pub indent: usize,
     /// The arguments, behind its name.
     pub args: &'a [u8],

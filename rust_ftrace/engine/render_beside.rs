@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What was recorded beside an event, as text in ftrace's format: its stack (`trace_stack_print()` of
+//! Text, in ftrace's format, of the data beside an event: its stack (`trace_stack_print()` of
 //! kernel/trace/trace_output.c) and its arguments (`print_function_args()` there).
 
 use core::fmt::{Result, Write};

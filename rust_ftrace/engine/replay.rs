@@ -209,7 +209,7 @@ impl TaskFrames {
     }
 }
 
-/// What the replay says of an entry.
+/// The place of an entry, as the replay has found it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entered {
     /// Its depth, 0 for the outermost.
@@ -225,7 +225,7 @@ pub struct Replay {
     tasks: Vec<TaskFrames>,
     /// Which is whose, in the order of keys.
     keys: Vec<(u64, usize)>,
-    /// How far offsets are shifted to tell stacks apart: one stack lies within one such part of the window.
+    /// The bits that offsets are shifted by to tell stacks apart: one stack lies within one such part of the window.
     slot_shift: u32,
     /// Number of events so far.
     events: u64,

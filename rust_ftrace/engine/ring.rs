@@ -106,7 +106,7 @@ pub struct Call {
     pub parent_ip: u64,
 }
 
-/// What an event needs beside that. Asked for only where it is used, so that a hook need not have it
+/// Time, context and task of an event. Asked for only where they are used, so that a hook need not have them
 /// ready.
 pub trait Caller: Copy {
     /// Ticks of the clock, never fewer than before on this CPU.
@@ -115,19 +115,19 @@ pub trait Caller: Copy {
     /// See [`context`](super::context).
     fn context(&self) -> u32;
 
-    /// The same without the stack pointer: bits 0-15.
+    /// The context without the stack pointer: bits 0-15.
     fn flags(&self) -> u32 {
         self.context()
     }
 
-    /// Who runs.
+    /// The task that runs.
     fn task(&self) -> Task;
 
-    /// Whether that is who `word(0)`, `word(1)` and `word(2)` say: ids and comm of a [`Task`].
+    /// Returns whether that is the task of `word(0)`, `word(1)` and `word(2)`: ids and comm of a [`Task`].
     fn is_task(&self, word: impl Fn(usize) -> u64) -> bool;
 }
 
-/// What became of an event.
+/// The outcome of writing an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is in the ring.
@@ -187,7 +187,7 @@ impl Head {
         (self.0 >> OTHERS_SHIFT) & OTHERS_MASK
     }
 
-    /// How often the head has come to the ring's start, modulo [`LAPS`].
+    /// Times that the head has come to the ring's start, modulo [`LAPS`].
     pub const fn lap(self) -> u64 {
         (self.0 & LAP_MASK) >> LAP_SHIFT
     }
@@ -225,8 +225,8 @@ pub const fn parity_of(seq: u64, count: u64) -> u64 {
     }
 }
 
-/// What readers tell the writer. They write it, rarely, so it has a cache line of its own; the writer
-/// looks at it when it opens a sub-buffer.
+/// Words that readers write, rarely, and the writer reads when it opens a sub-buffer. So they have a cache line of
+/// their own.
 #[repr(align(64))]
 struct ReaderSide {
     /// 1 in discard mode, 0 in overwrite mode.
@@ -271,7 +271,7 @@ pub struct Ring<S: Storage> {
     storage: S,
 }
 
-/// What the cold path needs.
+/// State that only the cold path needs.
 #[repr(align(64))]
 struct Cold {
     subbufs: u64,
@@ -287,7 +287,7 @@ struct Cold {
     returns: Word,
     /// The token of the call whose entry is not complete yet, 0 for none. See [`call`].
     pending: Word,
-    /// What tells this ring's tokens from those of others.
+    /// The bits by which this ring's tokens differ from those of others.
     identity: u64,
 }
 
@@ -482,7 +482,7 @@ impl<S: Storage> Ring<S> {
         true
     }
 
-    /// Whether an entry at `now` has nothing beside it that is not known already.
+    /// Returns whether an entry at `now` has nothing beside it that is not known already.
     #[inline(always)]
     fn is_plain(&self, call: Call, now: u64, caller: &impl Caller) -> bool {
         is_text_address(call.parent_ip)
@@ -490,13 +490,13 @@ impl<S: Storage> Ring<S> {
             && caller.is_task(|index| self.task_word(index))
     }
 
-    /// Whether an event at `now` is to say its time in full.
+    /// Returns whether an event at `now` is to say its time in full.
     #[inline(always)]
     fn needs_time(&self, now: u64) -> bool {
         now >> TIME_BITS != self.epoch.load_relaxed()
     }
 
-    /// How far `head` is into its sub-buffer, in slots; 0 at a boundary.
+    /// The distance of `head` from the start of its sub-buffer, in slots; 0 at a boundary.
     #[inline(always)]
     fn place(&self, head: Head) -> usize {
         head.slot() & self.subbuf_slots().wrapping_sub(1)

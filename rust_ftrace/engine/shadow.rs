@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What a call's hook knows of the calls around it: marks on the task's shadow stack.
+//! The calls around a call, as its hook knows them: marks on the task's shadow stack.
 //!
 //! fgraph keeps a frame for each call that is open, and in it some words for each of its users. Those of a
 //! call that is marked begin with a *mark*: their own address, by exclusive or with a secret of whoever

@@ -63,7 +63,7 @@ const FLAGS_SHIFT: u32 = 8;
 /// Where the kernel's text begins.
 const TEXT_START: u64 = 0xffff_ffff_8000_0000;
 
-/// What a slot holds.
+/// The kinds of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -84,12 +84,12 @@ pub enum Kind {
     Wide = 5,
     /// Bits 32-63 of the duration of the event that follows, in bits 32-63 of word 1.
     Long = 6,
-    /// What the call that follows has returned: its low half in bits 32-63 of word 0, its high half in bits
+    /// The return value of the call that follows: its low half in bits 32-63 of word 0, its high half in bits
     /// 32-63 of word 1.
     Retval = 7,
     /// When the call whose entry follows began, if that was before its own time; halves as above.
     Since = 8,
-    /// How many calls of the task were too deep to be traced, up to the call that follows: bits 32-63 of
+    /// Calls of the task that were too deep to be traced, up to the call that follows: bits 32-63 of
     /// word 1.
     Overrun = 9,
     /// The stack of the event that follows, and of later ones that say so. For this and those up to
@@ -156,7 +156,7 @@ impl Kind {
 #[repr(C)]
 pub struct Words(pub u64, pub u64);
 
-/// Who runs: what a task is known by.
+/// A task, as far as events name it.
 ///
 /// The three words compare as a whole, so a task that takes a new name, or another task in the
 /// same memory, is never mistaken for the old one.
@@ -210,7 +210,7 @@ impl Words {
         (time << TIME_SHIFT) | (ip ^ ip_mask)
     }
 
-    /// The same of the entry of a call, not complete.
+    /// Packs the first word of the entry of a call, not complete.
     #[inline(always)]
     pub const fn first_of_open(ip: u64, ip_mask: u64, time: u64) -> u64 {
         let low = ip as u32 ^ ip_mask as u32 ^ PARITY as u32;
@@ -304,12 +304,12 @@ impl Words {
         ]
     }
 
-    /// The same slot, complete in a lap of parity `parity`.
+    /// Returns the slot as it is when complete in a lap of parity `parity`.
     pub const fn with_parity(self, parity: u64) -> Self {
         Self(self.0 & !PARITY | parity & PARITY, self.1)
     }
 
-    /// What the slot holds, `None` for a kind that no version writes.
+    /// Its kind, `None` for one that no version writes.
     #[inline]
     pub const fn kind(self) -> Option<Kind> {
         if self.is_entry() {
@@ -319,13 +319,13 @@ impl Words {
         }
     }
 
-    /// Whether it is a function entry.
+    /// Returns whether it is a function entry.
     #[inline(always)]
     pub const fn is_entry(self) -> bool {
         self.1 & ENTRY != 0
     }
 
-    /// Whether it is an event, of any kind.
+    /// Returns whether it is an event, of any kind.
     #[inline(always)]
     pub const fn is_event(self) -> bool {
         self.1 & (ENTRY | OTHER_EVENT) != 0
@@ -341,7 +341,7 @@ impl Words {
         (self.1 >> FLAGS_SHIFT) as u32 & 0xffff
     }
 
-    /// Whether the slot was completed in a lap of parity `parity`.
+    /// Returns whether the slot was completed in a lap of parity `parity`.
     #[inline(always)]
     pub const fn is_complete(self, parity: u64) -> bool {
         (self.0 ^ parity) & PARITY == 0
@@ -382,20 +382,20 @@ impl Words {
         self.high0() as u64 | ((self.high1() as u64) << 32)
     }
 
-    /// What a [`Kind::Task`] slot says of `task`.
+    /// Takes the part of `task` that a [`Kind::Task`] slot has.
     pub const fn first_half(self, task: &mut Task) {
         let pid = self.0 & PID_MASK;
         task.ids = pid | (self.small() << 32);
         task.comm[0] = self.high1() as u64 | ((self.high0() as u64) << 32);
     }
 
-    /// What a [`Kind::TaskName`] slot says of `task`.
+    /// Takes the part of `task` that a [`Kind::TaskName`] slot has.
     pub const fn second_half(self, task: &mut Task) {
         task.comm[1] = self.high0() as u64 | ((self.high1() as u64) << 32);
     }
 }
 
-/// What turns a text address into bits 0-31 of word 0, by exclusive or: clears the upper half, and
+/// The mask that turns a text address into bits 0-31 of word 0, by exclusive or: clears the upper half, and
 /// puts the parity in the place of bit 31.
 pub const fn ip_mask(parity: u64) -> u64 {
     0xffff_ffff_0000_0000 | ((parity ^ PARITY) & PARITY)
@@ -406,7 +406,7 @@ pub const fn text_address(word: u64) -> u64 {
     TEXT_START | (word & !PARITY & 0xffff_ffff)
 }
 
-/// Whether 31 bits are enough for `address`.
+/// Returns whether 31 bits are enough for `address`.
 #[inline(always)]
 pub const fn is_text_address(address: u64) -> bool {
     address >= TEXT_START

@@ -14,7 +14,7 @@ use super::line::Output;
 use super::options::{Options, TraceOption};
 use super::render::{self, Shown, Symbols, TimeUnit, Totals};
 
-/// What changes how lines look.
+/// The options that change the look of lines.
 const STYLES: [TraceOption; 8] = [
     TraceOption::PrintParent,
     TraceOption::SymOffset,
@@ -33,11 +33,11 @@ pub struct Moment {
     pub time: (u64, TimeUnit),
     /// When the buffer was cleared.
     pub start: u64,
-    /// How many events there were before it.
+    /// The number of events before it.
     pub index: u64,
 }
 
-/// What a latency header says of the machine.
+/// The machine, as a latency header tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine<'a> {
     /// The kernel's release.
@@ -46,7 +46,7 @@ pub struct Machine<'a> {
     pub preemption: &'a str,
 }
 
-/// How lines look.
+/// The look of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style(Options);
 
@@ -60,13 +60,13 @@ impl Style {
         self.0.has(option)
     }
 
-    /// Whether lines look as usual.
+    /// Returns whether lines look as usual.
     pub fn is_plain(self) -> bool {
         const USUAL: Options = Options::new();
         (STYLES.iter()).all(|option| self.has(*option) == USUAL.has(*option))
     }
 
-    /// Whether lines are in the latency format.
+    /// Returns whether lines are in the latency format.
     pub fn is_latency(self) -> bool {
         self.has(TraceOption::LatencyFormat) && self.has(TraceOption::ContextInfo)
     }

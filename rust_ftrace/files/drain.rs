@@ -15,9 +15,9 @@ use crate::instance::Instance;
 use crate::sys::stream::Stream;
 use crate::sys::wait::Poll;
 
-/// What such a file gives out.
+/// The contents of such a file.
 pub(super) trait Contents: Sized + Send + Unpin + 'static {
-    /// Whether who splices waits for as much as who polls; else for any event, as who reads.
+    /// A reader that splices waits for as much as one that polls; else for any event, as one that reads.
     const SPLICES_AS_POLLS: bool;
 
     /// Nothing yet.
@@ -38,7 +38,7 @@ pub(super) trait Contents: Sized + Send + Unpin + 'static {
     /// The bytes of the events that were taken out last, one part behind the other; none if there were no events.
     fn parts(&self) -> [&[u8]; 2];
 
-    /// How many bytes more the user must have room for, if a read that gave some is to take more events out.
+    /// The bytes more that the user must have room for, if a read that gave some is to take more events out.
     fn least_room(&self) -> usize;
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Drain<C> {
     progress: Progress,
     #[pin]
     waiting: Mutex<Option<Waiting>>,
-    /// How often somebody asked that whoever waits here should go on.
+    /// Number of requests that the reader that waits here should go on.
     woken: AtomicU32,
 }
 
@@ -84,7 +84,7 @@ impl Progress {
 }
 
 impl<C: Contents> State<C> {
-    /// Whether there are bytes of events that were taken out, and that the user does not have yet.
+    /// Returns whether there are bytes of events that were taken out, and that the user does not have yet.
     fn has_rest(&self) -> bool {
         let length: usize = self.contents.parts().iter().map(|part| part.len()).sum();
         self.sent < length
@@ -165,7 +165,7 @@ impl<C: Contents> State<C> {
     }
 }
 
-/// What a reader that polls waits for: any event of all CPUs, or part of one CPU's buffer, as in
+/// The events that a reader that polls waits for: any of all CPUs, or part of one CPU's buffer, as in
 /// `trace_poll()` of kernel/trace/trace.c.
 fn awaited(context: &Context) -> Awaited {
     match (context.cpu, context.instance.buffer_percent()) {

@@ -13,7 +13,7 @@ use crate::engine::parse::parse_number;
 use crate::instance::buffers::Buffers;
 use crate::sys::text::Text;
 
-/// What records have now. A reader of `trace_pipe_raw` stays with what it was when it opened the file.
+/// The layout of records now. A reader of `trace_pipe_raw` stays with that of when it opened the file.
 pub(super) fn layout(context: &Context) -> Layout {
     Layout {
         page_bytes: (context.instance).with_buffers(Buffers::page_bytes),

@@ -37,7 +37,7 @@ pub(super) struct Lines {
     /// The arguments of an event.
     args: Text,
     machine: Arc<Machine>,
-    /// What names and types they have, once there was an event with arguments.
+    /// Their names and types, once there was an event with arguments.
     btf: Option<Option<Arc<KernelBtf>>>,
     /// If the depth is shown.
     replay: Option<Replay>,
@@ -54,7 +54,7 @@ pub(super) struct Lines {
     marked: Option<(usize, u64)>,
 }
 
-/// What lines are like: where the depth is shown.
+/// The places where a line shows the depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shown {
     /// In a column.
@@ -74,7 +74,7 @@ impl Shown {
         }
     }
 
-    /// What is shown of an entry at `depth`.
+    /// The parts that are shown of an entry at `depth`.
     fn of(self, depth: usize, args: &Text) -> render::Shown<'_> {
         render::Shown {
             depth: self.column.then_some(depth),
@@ -173,7 +173,7 @@ impl Lines {
         Ok(entered.depth)
     }
 
-    /// Whether lines have a column with the depth.
+    /// Returns whether lines have a column with the depth.
     pub(super) fn with_depth(&self) -> bool {
         self.shown.column
     }
@@ -275,12 +275,12 @@ impl Lines {
         Ok(())
     }
 
-    /// Whether a line is complete only when the next event is known.
+    /// Returns whether a line is complete only when the next event is known.
     pub(super) fn is_latency(&self) -> bool {
         self.style.is_latency() && !self.shown.calls
     }
 
-    /// How lines that are not of `function_graph` look.
+    /// The look of lines that are not of `function_graph`.
     pub(super) fn style(&self) -> Style {
         self.style
     }

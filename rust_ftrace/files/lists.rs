@@ -25,7 +25,7 @@ use crate::sys::text::Text;
 pub(super) trait Which: Send + Sync + 'static {
     /// The list.
     const LIST: List;
-    /// What is shown if nothing was said.
+    /// The line that is shown if nothing was said.
     const EMPTY: &'static str;
 }
 
@@ -78,16 +78,16 @@ impl<W: Which> File for ListFile<W> {
     }
 }
 
-/// What lines are made of.
+/// The sources of lines.
 #[derive(Clone, Copy)]
 enum Source {
     /// A list, or this line if nothing was said.
     List(List, &'static str),
-    /// What is hooked now.
+    /// Functions that are hooked now.
     Enabled,
-    /// What can be.
+    /// Functions that can be.
     Available,
-    /// The same, with addresses.
+    /// Functions that can be, with addresses.
     Addresses,
 }
 
@@ -95,7 +95,7 @@ enum Source {
 pub(super) struct FunctionLines {
     context: Arc<Context>,
     source: Source,
-    /// What is shown, as it was when reading began; `None` for all there is.
+    /// The functions as they were when reading began; `None` for all there are.
     functions: Option<FunctionSet>,
     /// A line to be shown instead.
     instead: Option<&'static str>,
@@ -103,7 +103,7 @@ pub(super) struct FunctionLines {
     pending: KVVec<u8>,
     /// Functions with commands, and how often these are carried out yet; shown behind that.
     probes: KVVec<(usize, Action, Option<i64>)>,
-    /// Who hooks the functions, for `enabled_functions`.
+    /// The users of the functions, for `enabled_functions`.
     enabled: KVec<Enabled>,
     next: usize,
 }
@@ -242,7 +242,7 @@ fn write_name(text: &mut Text, function: &Function<'_>) -> core::fmt::Result {
     Ok(())
 }
 
-/// How many lines are made at a time, as the list of functions is locked for each.
+/// The lines that are made at a time, as the list of functions is locked for each.
 const AT_A_TIME: usize = 64;
 
 impl Records for FunctionLines {

@@ -14,7 +14,7 @@ use crate::engine::slot::Kind;
 pub(super) struct Marker;
 
 impl Small for Marker {
-    /// What is too long for one event comes with the next.
+    /// Takes as much as one event can have; the rest comes with the next.
     fn store_some(context: &Context, data: &[u8]) -> Result<usize> {
         allows(context)?;
         let data = data.get(..MAX_MARK).unwrap_or(data);
@@ -25,7 +25,7 @@ impl Small for Marker {
     }
 }
 
-/// Whether marks are wanted.
+/// Fails with `EINVAL` if marks are not wanted.
 fn allows(context: &Context) -> Result {
     match context.instance.options().has(TraceOption::Markers) {
         true => Ok(()),

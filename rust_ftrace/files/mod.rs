@@ -45,7 +45,7 @@ use crate::sys::cpu;
 use crate::sys::debugfs::{Owner, Place, Tree};
 use crate::sys::subdirectories::Parent;
 
-/// What a file belongs to.
+/// The object that a file belongs to.
 pub(crate) struct Context {
     instance: Arc<Instance>,
     /// The CPU, for files below `per_cpu`.
@@ -199,7 +199,7 @@ fn place_of(
 }
 
 impl Spec {
-    /// Whether there is one for each CPU.
+    /// Returns whether there is one for each CPU.
     fn is_of_cpu(&self) -> bool {
         self.name.starts_with(PER_CPU) || self.name == TRACE_STAT_FUNCTION
     }

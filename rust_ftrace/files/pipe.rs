@@ -25,7 +25,7 @@ pub(super) struct Merged {
     next: KVec<(u32, u64, u64)>,
 }
 
-/// What comes next on a CPU.
+/// The next event of a CPU.
 struct Head {
     source: usize,
     cpu: u32,
@@ -34,7 +34,7 @@ struct Head {
     extras: Extras,
     /// The stack.
     callers: KVec<u64>,
-    /// What a program has written.
+    /// The bytes that a program has written.
     said: KVec<u8>,
 }
 

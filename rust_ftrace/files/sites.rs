@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the kernel's code says of calls, as it is now.
+//! Calls, as the kernel's code tells of them now.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -14,7 +14,7 @@ use crate::instance::Instance;
 use crate::sys::code;
 use crate::sys::symbols::SymbolText;
 
-/// How much of a function is read at a time.
+/// The bytes of a function that are read at a time.
 const CHUNK: usize = 256;
 
 /// The most of a function that is looked at.
@@ -22,7 +22,7 @@ const MAX_FUNCTION: u64 = 1 << 16;
 
 /// The call sites of the running kernel.
 ///
-/// What was found is kept, with addresses of modules apart, whose meaning can change.
+/// Results are kept, with addresses of modules apart, whose meaning can change.
 pub(super) struct KernelSites {
     instance: Arc<Instance>,
     /// No filter hides functions.
@@ -31,9 +31,9 @@ pub(super) struct KernelSites {
     /// [`Code`] by address, as [`packed`].
     lasting: Names,
     passing: Names,
-    /// Whether one function jumps to another, as one byte, by a hash of both.
+    /// For two functions, by a hash of both: one jumps to the other, as one byte.
     jumps: Names,
-    /// Whether it jumps there or calls it.
+    /// As `jumps`: one jumps to the other or calls it.
     calls: Names,
 }
 
@@ -70,7 +70,7 @@ impl KernelSites {
         Some((start, start.wrapping_add(place.size), place.name))
     }
 
-    /// Whether the function at `from` has a jump to `to`, or a call if `also_calls`.
+    /// Returns whether the function at `from` has a jump to `to`, or a call if `also_calls`.
     fn look_for(&mut self, from: u64, to: u64, also_calls: bool) -> Option<bool> {
         let (start, end, _) = self.function(from)?;
         let end = end.min(start.wrapping_add(MAX_FUNCTION));

@@ -12,7 +12,7 @@ use crate::engine::parse::ParseError;
 use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::sys::text::Text;
 
-/// What such a file shows and takes.
+/// The behaviour of such a file.
 pub(super) trait Small: Send + Sync + Unpin + 'static {
     /// Writes the text; none, unless said otherwise.
     fn show(_context: &Context, _text: &mut Text) -> Result {
@@ -24,7 +24,7 @@ pub(super) trait Small: Send + Sync + Unpin + 'static {
         Err(EINVAL)
     }
 
-    /// The same, but it may take less than all: how much.
+    /// Takes a part of what was written, and returns its length.
     fn store_some(context: &Context, value: &[u8]) -> Result<usize> {
         Self::store(context, value)?;
         Ok(value.len())
@@ -84,7 +84,7 @@ impl<T: Small> Records for Once<T> {
     }
 }
 
-/// What formatting into a [`Text`] can fail with.
+/// The error of formatting into a [`Text`].
 pub(super) fn no_memory(_: core::fmt::Error) -> Error {
     ENOMEM
 }

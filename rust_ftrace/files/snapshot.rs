@@ -48,7 +48,7 @@ impl File for SnapshotFile {
     }
 }
 
-/// Whether the help is shown, which takes the place of an empty trace.
+/// The state of the help, which takes the place of an empty trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Help {
     NotDue,

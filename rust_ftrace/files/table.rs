@@ -524,7 +524,7 @@ pub(super) const TABLE: &[Spec] = &[
     ),
 ];
 
-/// What the top directory alone has: files that show what is the machine's, and other instances.
+/// The files that the top directory alone has: they show what is the machine's, and other instances.
 pub(super) const TOP_ONLY: &[&str] = &[
     INSTANCES,
     "README",

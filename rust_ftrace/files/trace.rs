@@ -140,7 +140,7 @@ impl Reading {
         })
     }
 
-    /// How many events there were.
+    /// The number of events.
     pub(super) const fn present(&self) -> u64 {
         self.totals.present
     }

@@ -10,7 +10,7 @@ use crate::sys::debugfs::OpenMode;
 /// Longest word that is put together from several writes, in bytes.
 const MAX_WORD: usize = 1024;
 
-/// What one writer has said so far.
+/// The words of one writer so far.
 pub(super) struct Writing {
     /// The first words replace the list: it was opened with O_TRUNC.
     replace: bool,

@@ -116,7 +116,7 @@ impl Buffer {
         self.consumer.lock().position()
     }
 
-    /// What it has counted since it was made, and how many events can be read.
+    /// The counts since it was made, and the number of events that can be read.
     pub(crate) fn counts(&self) -> (Counts, u64) {
         let consumer = self.consumer.lock();
         // (first those that are taken off the others: never more than they)

@@ -95,21 +95,21 @@ impl Counted {
     }
 }
 
-/// What a CPU has.
+/// The buffers of a CPU.
 pub(super) struct PerCpuBuffers {
     /// KiB of the buffer, also if it is not made yet.
     size_kb: usize,
-    /// Who is told of events, and of another buffer.
+    /// The waker that is told of events, and of another buffer.
     pub(super) waker: Arc<Waker>,
     pub(super) live: Counted,
     /// The snapshot.
     pub(super) spare: Counted,
 }
 
-/// What is known of a CPU's buffer at one moment.
+/// The counts of a CPU's buffer at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stats {
-    /// What was counted since the buffer was cleared.
+    /// The counts since the buffer was cleared.
     pub(crate) counts: Counts,
     /// Events that can be read.
     pub(crate) present: u64,
@@ -157,7 +157,7 @@ pub(crate) struct Buffers {
     /// Somebody has said how large sub-buffers are to be.
     has_said_subbuf: bool,
     discard: bool,
-    /// Whether anything has needed buffers so far.
+    /// Something has needed buffers so far.
     made: bool,
     budget: Arc<Budget>,
     /// By the number of the CPU.
@@ -468,7 +468,7 @@ impl Buffers {
         }
     }
 
-    /// Whether an entry is pending on `cpu`.
+    /// Returns whether an entry is pending on `cpu`.
     pub(crate) fn has_pending(&self, cpu: CpuId) -> bool {
         let mut rings = self.meant(Some(cpu)).filter_map(|(_, cpu)| cpu.live.ring());
         rings.any(CpuRing::has_pending)
@@ -560,7 +560,7 @@ impl PerCpuBuffers {
 struct Old {
     cpu: CpuId,
     buffer: Arc<Buffer>,
-    /// What it had counted when it was replaced.
+    /// Its counts when it was replaced.
     end: Counts,
 }
 

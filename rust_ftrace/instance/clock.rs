@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an instance stamps its events with.
+//! The clock of an instance, which stamps its events.
 
 use kernel::prelude::*;
 
@@ -50,7 +50,7 @@ impl Instance {
         self.machine.timeline(self.clock())
     }
 
-    /// What an event would be stamped with now. Reading a `counter` does not count.
+    /// The stamp that an event would get now. Reading a `counter` does not count.
     pub(crate) fn now(&self) -> u64 {
         match self.machine.is_counter(self.clock()) {
             true => cycles(),

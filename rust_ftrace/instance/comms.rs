@@ -25,7 +25,7 @@ pub(crate) struct Seen {
 /// Tasks by pid, the last name of each.
 pub(super) struct Comms {
     recent: RBTree<i32, Seen>,
-    /// How many there are in `recent`.
+    /// The number of those in `recent`.
     count: usize,
     /// Those that were there before `recent` was begun.
     older: RBTree<i32, Seen>,
@@ -40,7 +40,7 @@ impl Comms {
         }
     }
 
-    /// What was seen before another clock ran is older than all that will be.
+    /// Makes all that was seen, before another clock ran, older than all that will be.
     pub(super) fn forget_time(&mut self) {
         for seen in self.recent.values_mut() {
             seen.time = 0;
@@ -62,7 +62,7 @@ impl Comms {
     }
 }
 
-/// Whether the task is among these, which then have its last name: CPUs are read one after the other.
+/// Returns whether the task is among these, which then have its last name: CPUs are read one after the other.
 fn is_known(tasks: &mut RBTree<i32, Seen>, seen: Seen) -> bool {
     match tasks.get_mut(&seen.task.pid()) {
         Some(known) => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What was wrong with what people wrote, as tracefs's `error_log` shows it.
+//! Errors in what people wrote, as tracefs's `error_log` shows them.
 
 use core::fmt::{self, Write};
 
@@ -9,7 +9,7 @@ use kernel::prelude::*;
 use crate::sys::clock;
 use crate::sys::text::Text;
 
-/// How many errors are kept, as in tracefs (TRACING_LOG_ERRS_MAX).
+/// The number of errors that are kept, as in tracefs (TRACING_LOG_ERRS_MAX).
 const KEPT: usize = 8;
 
 /// Most bytes of a command that are kept, from its beginning.

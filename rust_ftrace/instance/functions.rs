@@ -22,13 +22,13 @@ use crate::tracer::Tracer;
 /// One of the lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum List {
-    /// What is traced.
+    /// Functions that are traced.
     Filter,
-    /// What is not traced, though the filter says so.
+    /// Functions that are not traced, though the filter says so.
     Notrace,
-    /// What `function_graph` traces all calls below of.
+    /// Functions that `function_graph` traces all calls below of.
     GraphFunction,
-    /// What it traces no calls below of.
+    /// Functions that it traces no calls below of.
     GraphNotrace,
 }
 
@@ -146,7 +146,7 @@ impl Lists {
         Ok(Some(wanted))
     }
 
-    /// Whether functions that come and go must be hooked and unhooked by hand, though no list names them.
+    /// Returns whether functions that come and go must be hooked and unhooked by hand, though no list names them.
     pub(crate) fn needs_news(&self, tracer: Tracer) -> bool {
         let all = self.get(List::Filter).is_none();
         match tracer {
@@ -169,7 +169,7 @@ impl Lists {
     }
 }
 
-/// What becomes of a list by words.
+/// A list as words change it.
 struct Edit {
     set: FunctionSet,
     /// `None` for a list whose words do not wait for modules.
@@ -265,7 +265,7 @@ pub(super) fn choose(
 }
 
 impl Lists {
-    /// Whether the function at symbol address `start` is to be traced.
+    /// Returns whether the function at symbol address `start` is to be traced.
     fn want(&self, machine: &Machine, start: u64) -> bool {
         let start = start as usize;
         let has = |set: &FunctionSet| {
@@ -286,7 +286,7 @@ impl Lists {
 }
 
 impl Instance {
-    /// Whether entries of the function at symbol address `start` are recorded now.
+    /// Returns whether entries of the function at symbol address `start` are recorded now.
     pub(crate) fn is_traced(&self, start: u64) -> bool {
         let control = self.control.lock();
         control.tracer != Tracer::Nop && control.lists.want(&self.machine, start)

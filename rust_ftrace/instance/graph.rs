@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an instance's `function_graph` tracer hooks, and how it records.
+//! The `function_graph` tracer of an instance: the functions that it hooks, and the way it records.
 
 use kernel::prelude::*;
 
@@ -31,7 +31,7 @@ pub(crate) struct Calls {
     thresh: u64,
 }
 
-/// What is kept of each call.
+/// The frames that calls can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kept {
     Plain,
@@ -52,7 +52,7 @@ impl Calls {
         }
     }
 
-    /// What there is, for another instance: calls that are open may know it, so it must not go. All is unhooked.
+    /// Takes the probes, for another instance: calls that are open may know them, so they must not go. All is unhooked.
     pub(super) fn take(&mut self) -> Self {
         self.clear();
         let mut taken = core::mem::replace(self, Self::new());
@@ -72,7 +72,7 @@ impl Calls {
         self.switches.clear();
     }
 
-    /// The same, and nothing will be said any more of the calls that are open.
+    /// Unhooks all, and nothing will be said any more of the calls that are open.
     pub(super) fn forget(&mut self) {
         self.plain.forget_calls();
         self.marked.forget_calls();
@@ -135,7 +135,7 @@ impl Calls {
     }
 }
 
-/// What calls are to be recorded with.
+/// The bits of [`Want`] that options stand for.
 fn wants(options: Options) -> u64 {
     let wants = [
         (TraceOption::GraphRetval, true, Want::Retval),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What programs write into the trace.
+//! Marks, which programs write into the trace.
 
 use kernel::prelude::*;
 

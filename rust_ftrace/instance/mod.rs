@@ -64,7 +64,7 @@ use crate::tracer::Tracer;
 /// `buffer_percent` unless said otherwise; the same as tracefs's.
 const DEFAULT_PERCENT: u8 = 50;
 
-/// What files change.
+/// The settings that files change.
 pub(crate) struct Control {
     tracer: Tracer,
     /// The tracer was started by writing a filter, not by name; clearing the filter stops it.
@@ -72,7 +72,7 @@ pub(crate) struct Control {
     lists: Lists,
     /// Hooks of `function_graph`.
     calls: Calls,
-    /// What lists of tasks follow.
+    /// The forks and exits that lists of tasks follow.
     forks: Forks<Recorder>,
     profile: ProfileHooks,
     /// Number of open files that hold what is recorded: see [`freeing`].
@@ -112,7 +112,7 @@ pub(crate) struct Instance {
     options: AtomicU64,
     /// `buffer_percent`.
     percent: AtomicU8,
-    /// What the clock said when a buffer was cleared the last time.
+    /// The clock's stamp when a buffer was cleared the last time.
     began: AtomicU64,
     /// Values that counts began with which do not begin at 0.
     #[pin]
@@ -201,7 +201,7 @@ impl Instance {
         none.and_then(|_| self.rearm(control))
     }
 
-    /// Who uses it.
+    /// Its users.
     pub(crate) fn users(&self) -> &Users {
         &self.users
     }
@@ -327,7 +327,7 @@ impl Instance {
         user(&self.control.lock().lists)
     }
 
-    /// Whether recording is on.
+    /// Returns whether recording is on.
     pub(crate) fn is_on(&self) -> bool {
         !self.hook.handler().has_gate(Gate::Off)
     }
@@ -518,7 +518,7 @@ impl Instance {
         }
     }
 
-    /// What the clock said when a buffer was cleared the last time.
+    /// The clock's stamp when a buffer was cleared the last time.
     pub(crate) fn began(&self) -> u64 {
         self.began.load(Ordering::Relaxed)
     }

@@ -60,7 +60,7 @@ impl Instance {
         }
     }
 
-    /// Whether a list says anything; if so, and nobody is in it, it is of tasks that have all ended.
+    /// Returns whether a list says anything; if so, and nobody is in it, it is of tasks that have all ended.
     pub(crate) fn has_pids(&self, list: PidList) -> bool {
         self.hook.handler().has_pids(list)
     }
@@ -84,7 +84,7 @@ impl Instance {
         rcu::synchronize_preempt_off();
     }
 
-    /// Whether `cpu` is traced.
+    /// Returns whether `cpu` is traced.
     pub(crate) fn is_cpu_traced(&self, cpu: CpuId) -> bool {
         self.hook.handler().is_cpu_traced(cpu)
     }

@@ -76,12 +76,12 @@ impl Instance {
         requests.set_server(Some(server));
     }
 
-    /// What commands ask for is not done any more. Must be called if [`Self::serve_commands`] was.
+    /// Does no more what commands ask for. Must be called if [`Self::serve_commands`] was.
     pub(crate) fn leave_commands(&self) {
         self.commands.handler().requests().set_server(None);
     }
 
-    /// The same probes.
+    /// A copy of the probes.
     fn duplicate_probes(&self) -> Result<Probes> {
         self.with_probes(|probes| {
             let mut new = Probes::new();

@@ -20,7 +20,7 @@ use crate::platform::Vec;
 use crate::sys::{cpu, rcu};
 use crate::tracer::profile::{CpuTable, Profiler, Without};
 
-/// What a CPU counts, and has counted.
+/// The counts of a CPU, those being made and those that are kept.
 struct CpuCounts {
     live: Option<KBox<CpuTable>>,
     /// A table that another took the place of, to which the CPU may still write.
@@ -81,7 +81,7 @@ impl Gone {
     }
 }
 
-/// What was counted. Kept when counting ends, until it begins anew or [`Instance::free_profile`].
+/// The counts. Kept when counting ends, until it begins anew or [`Instance::free_profile`].
 pub(super) struct Profile {
     /// Which functions have which numbers; `None` if nothing was counted.
     places: Option<Arc<Places>>,
@@ -309,7 +309,7 @@ impl Profile {
         Some(&gone.find(|gone| gone.number == number)?.name)
     }
 
-    /// What was counted, of every function that was called on `cpu`, or on any.
+    /// The counts of every function that was called on `cpu`, or on any.
     fn rows(&self, cpu: Option<CpuId>) -> Result<KVVec<Row>> {
         let mut rows = KVVec::new();
         let Some(places) = &self.places else {
@@ -332,7 +332,7 @@ impl Profile {
     }
 }
 
-/// What `status` says of the profile.
+/// The profile as `status` shows it.
 pub(crate) struct ProfileStats {
     pub(crate) on: bool,
     /// Functions that have a number.
@@ -346,25 +346,25 @@ pub(crate) struct ProfileStats {
     pub(crate) bytes: usize,
 }
 
-/// Who in an instance hooks functions.
+/// The users of functions in an instance.
 pub(crate) struct Enabled {
-    /// What the tracer hooks; `None` for all.
+    /// The functions that the tracer hooks; `None` for all.
     traced: Option<FunctionSet>,
-    /// What the profiler hooks, if it does.
+    /// The functions that the profiler hooks, if it does.
     counted: Option<FunctionSet>,
-    /// How often these were called, by their addresses.
+    /// Times that these were called, by their addresses.
     hits: KVVec<(usize, u64)>,
 }
 
 impl Enabled {
-    /// How many hook the function at `ip`.
+    /// The number of users that hook the function at `ip`.
     pub(crate) fn count(&self, ip: usize) -> usize {
         let traced = (self.traced.as_ref()).is_none_or(|set| set.contains(ip));
         let counted = (self.counted.as_ref()).is_some_and(|set| set.contains(ip));
         usize::from(traced).wrapping_add(usize::from(counted))
     }
 
-    /// How often it was called since calls are counted; `None` if they are not.
+    /// Times that it was called since calls are counted; `None` if they are not.
     pub(crate) fn hits(&self, ip: usize) -> Option<u64> {
         self.counted.as_ref().filter(|set| set.contains(ip))?;
         let found = self.hits.binary_search_by_key(&ip, |(ip, _)| *ip);
@@ -402,7 +402,7 @@ impl Instance {
         Ok((functions, enabled))
     }
 
-    /// Whether calls are being counted.
+    /// Returns whether calls are being counted.
     pub(crate) fn is_profiling(&self) -> bool {
         self.control.lock().profile.on
     }
@@ -524,7 +524,7 @@ impl Instance {
         }
     }
 
-    /// What was counted on `cpu`, or on all, the functions with most time first.
+    /// The counts of `cpu`, or of all, the functions with most time first.
     ///
     /// # Errors
     ///

@@ -11,7 +11,7 @@ use crate::sys::{cpu, rcu};
 use crate::tracer::function::Recorder;
 
 impl Buffers {
-    /// Whether there is a snapshot, of `cpu` or any.
+    /// Returns whether there is a snapshot, of `cpu` or any.
     pub(crate) fn has_snapshot(&self, cpu: Option<CpuId>) -> bool {
         self.meant(cpu)
             .any(|(_, buffers)| buffers.spare.buffer.is_some())

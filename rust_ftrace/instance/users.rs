@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who uses an instance, so that it is not removed meanwhile.
+//! Users of an instance, so that it is not removed meanwhile.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,7 +9,7 @@ use kernel::prelude::*;
 /// Set in [`Users`] when the instance is being removed.
 const GOING: usize = 1 << (usize::BITS - 1);
 
-/// How many files of an instance are open.
+/// The number of an instance's files that are open.
 pub(crate) struct Users(AtomicUsize);
 
 impl Users {

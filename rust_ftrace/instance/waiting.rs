@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How readers wait for events: whom the hook wakes, and how nothing is missed.
+//! Waiting for events: readers that the hook wakes, and the order by which nothing is missed.
 //!
 //! A reader that waits for the next event opens the gate ([`Gate::Wake`]), so that the hook goes its slow
 //! way, and sets `wanted` of the waker of its CPU (or of all). The hook writes its event, takes `wanted`
@@ -29,7 +29,7 @@ use crate::tracer::waker::Waker;
 pub(crate) struct Wakers {
     cpus: KVec<Arc<Waker>>,
     all: Arc<Waker>,
-    /// How many open files wait for the next event.
+    /// The number of open files that wait for the next event.
     waiting: usize,
 }
 
@@ -72,7 +72,7 @@ impl Wakers {
     }
 }
 
-/// What a reader waits for.
+/// The events that a reader waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
     /// An event.
@@ -113,7 +113,7 @@ impl Instance {
         self.wakers.lock().of(cpu).clone()
     }
 
-    /// Whether a reader of `cpu`, or of all, has what it waits for.
+    /// Returns whether a reader of `cpu`, or of all, has what it waits for.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl Instance {
         Ok(())
     }
 
-    /// What [`Instance::wait`] need not be woken by: all that was before this.
+    /// The events that [`Instance::wait`] need not be woken by: all before this.
     pub(crate) fn wakes_seen(&self, cpu: Option<CpuId>) -> Seen {
         self.waker(cpu).queue().seen()
     }
@@ -181,7 +181,7 @@ impl Instance {
         waker.queue().wait(seen)
     }
 
-    /// Whether there is what is waited for on `cpu`, or any; if not, `poll` is told when there is.
+    /// Returns whether there is what is waited for on `cpu`, or any; if not, `poll` is told when there is.
     ///
     /// A wait for an event also needs [`Waiting`] until it ends.
     ///

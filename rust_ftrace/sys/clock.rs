@@ -8,7 +8,7 @@ use super::context::{cycles, PreemptGuard, PreemptOff};
 use super::ffi;
 use crate::engine::clock::{Conversion, Sample, Scale};
 
-/// How many comparisons of the clocks a calibration makes.
+/// The number of comparisons of the clocks that a calibration makes.
 pub(crate) const SAMPLES: usize = 64;
 /// And how many will do to see that an earlier one still holds.
 pub(crate) const FEW_SAMPLES: usize = 8;

@@ -49,7 +49,7 @@ macro_rules! on_count {
     };
 }
 
-/// How large a task's stack is, and how it is aligned, in bytes: include/asm/page_64_types.h of arch/x86.
+/// The size of a task's stack, and its alignment, in bytes: include/asm/page_64_types.h of arch/x86.
 pub(crate) const THREAD_SIZE: usize = kernel::page::PAGE_SIZE << THREAD_ORDER;
 const THREAD_ORDER: u32 = if cfg!(CONFIG_KASAN) { 3 } else { 2 };
 
@@ -141,7 +141,7 @@ impl<'a> PreemptOff<'a> {
         1 << (within(NMI_MASK) + within(interrupt) + within(interrupt | SOFTIRQ_OFFSET))
     }
 
-    /// Whether a hardware interrupt is being served: `in_hardirq()`.
+    /// Returns whether a hardware interrupt is being served: `in_hardirq()`.
     pub(crate) fn is_in_hardirq(self) -> bool {
         self.count() as u32 & HARDIRQ_MASK != 0
     }
@@ -355,7 +355,7 @@ impl Current<'_> {
         unsafe { self.unaligned(COMM + 8 * HALF) }
     }
 
-    /// What the task is known by.
+    /// The task as events name it.
     #[inline(always)]
     pub(crate) fn identity(&self) -> Task {
         Task {
@@ -364,7 +364,7 @@ impl Current<'_> {
         }
     }
 
-    /// Whether that is who `word(0)`, `word(1)` and `word(2)` say.
+    /// Returns whether `word(0)`, `word(1)` and `word(2)` are its [`identity`](Self::identity).
     #[inline(always)]
     pub(crate) fn is_known_as(&self, word: impl Fn(usize) -> u64) -> bool {
         self.ids() == word(0) && self.comm::<0>() == word(1) && self.comm::<1>() == word(2)
@@ -394,7 +394,7 @@ impl Current<'_> {
         unsafe { word.cast::<u32>().read_volatile() }
     }
 
-    /// How many calls of the task, beside this one, fgraph watches: the depth of this one, while fgraph
+    /// The number of calls of the task, beside this one, that fgraph watches: the depth of this one, while fgraph
     /// calls us for it.
     #[inline(always)]
     pub(crate) fn call_depth(&self) -> u32 {
@@ -421,7 +421,7 @@ impl Current<'_> {
         (words, base as u64)
     }
 
-    /// How many calls of the task were too deep to be watched.
+    /// The number of calls of the task that were too deep to be watched.
     #[inline(always)]
     pub(crate) fn call_overrun(&self) -> u32 {
         // SAFETY: The field is an `atomic_t`, which is an int.

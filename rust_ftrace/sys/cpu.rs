@@ -71,7 +71,7 @@ impl Mask {
         Ok(Self(mask))
     }
 
-    /// Whether `cpu` is one of them.
+    /// Returns whether `cpu` is one of them.
     pub(crate) fn contains(&self, cpu: CpuId) -> bool {
         let number = cpu.as_u32();
         let word = self.0.get((number / c_ulong::BITS) as usize);

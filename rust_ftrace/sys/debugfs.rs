@@ -30,7 +30,7 @@ const MAX_WRITE: usize = 1 << 16;
 /// Permissions of directories.
 const DIRECTORY_MODE: u16 = 0o700;
 
-/// How a file was opened.
+/// The mode in which a file was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpenMode {
     /// For writing.
@@ -39,13 +39,13 @@ pub(crate) struct OpenMode {
     pub(crate) truncate: bool,
 }
 
-/// What files belong to. It knows whether any are open.
+/// The owner of files. It knows whether any are open.
 pub(crate) trait Owner: Send + Sync + 'static {
     /// A file of it is being opened.
     ///
     /// # Errors
     ///
-    /// What opening the file is to return; there will be no `closed` then.
+    /// Those that opening the file is to return; there will be no `closed` then.
     fn opened(&self) -> Result;
 
     /// A file of it was closed.
@@ -81,17 +81,17 @@ impl<C: Owner> Drop for Opened<C> {
     }
 }
 
-/// What a file shows and does; a value for each time it is opened.
+/// The behaviour of a file; a value for each time it is opened.
 pub(crate) trait File: Sized + Send + Sync + 'static {
-    /// What the file belongs to.
+    /// The owner of the file.
     type Context: Owner;
-    /// What reading it gives.
+    /// The text that it has.
     type Records: Records;
 
     /// The file is opened.
     fn open(context: &Arc<Self::Context>, mode: OpenMode) -> Result<Self>;
 
-    /// What reading gives, from the beginning; nothing is read yet.
+    /// Begins the text; nothing is read yet.
     fn records(&self, context: &Arc<Self::Context>) -> Self::Records;
 
     /// Takes all of `data`, or nothing.
@@ -99,7 +99,7 @@ pub(crate) trait File: Sized + Send + Sync + 'static {
         Err(EINVAL)
     }
 
-    /// The same, but it may take less than all: how much. The caller comes again with the rest.
+    /// Takes a part of `data`, and returns its length. The caller comes again with the rest.
     fn write_some(&self, context: &Self::Context, data: &[u8]) -> Result<usize> {
         self.write(context, data)?;
         Ok(data.len())
@@ -118,7 +118,7 @@ pub(crate) trait Records: Send + Unpin {
     fn next(&mut self, text: &mut Text) -> Result<bool>;
 }
 
-/// What an open file's private data leads to.
+/// The private data of an open file.
 #[pin_data]
 struct OpenFile<F: File> {
     file: F,

@@ -24,7 +24,7 @@ pub(crate) trait ForkHandler: Send + Sync + 'static {
 ///
 /// # Invariants
 ///
-/// What is registered is registered for a handler that is valid.
+/// The handler of a registration is valid.
 pub(crate) struct Forks<T: ForkHandler> {
     registered: Option<[Registration; 2]>,
     _handler: core::marker::PhantomData<fn(&T)>,
@@ -100,7 +100,7 @@ unsafe fn pid_of(task: *const bindings::task_struct) -> u32 {
     unsafe { pid.cast::<u32>().read() }
 }
 
-/// What fork() calls.
+/// Passes a new task to the handler: fork's callback.
 ///
 /// # Safety
 ///
@@ -119,7 +119,7 @@ unsafe extern "C" fn forked<T: ForkHandler>(
     handler.forked(parent, child);
 }
 
-/// What is called at the end of a task.
+/// Passes the end of a task to the handler.
 ///
 /// # Safety
 ///

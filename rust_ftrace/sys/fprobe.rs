@@ -25,7 +25,7 @@ use crate::engine::ring::Call;
 /// `D` is what is kept of a call between the two, on the task's shadow stack. It is of plain words, for which
 /// any bits will do.
 pub(crate) trait CallHandler<D: Copy>: Send + Sync + 'static {
-    /// What the functions of a probe have in common.
+    /// The role that the functions of a probe have in common.
     type Role: Copy + Send + Sync + Eq;
 
     /// A traced function was entered; whether its return is of interest. `data` is not initialised.
@@ -338,7 +338,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
     ///
     /// # Errors
     ///
-    /// What was traced before is traced still.
+    /// Functions that were traced before are traced still.
     ///
     /// - `ENOENT` if one of the addresses is no ftrace location.
     /// - `ENOMEM` if there is no memory.
@@ -482,7 +482,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
         }
     }
 
-    /// The same, and makes sure that no call that is open now is ever taken for one of a later probe.
+    /// Ends tracing, and makes sure that no call that is open now is ever taken for one of a later probe.
     pub(crate) fn forget_calls(&mut self) {
         self.clear();
         self.worn.retain(|place| place.is_known());
@@ -520,7 +520,7 @@ unsafe fn probe_of<'a, T: CallHandler<D>, D: Copy + 'static>(
     unsafe { &*fprobe.cast::<Probe<T, D>>() }
 }
 
-/// What fprobe calls at the entry of a function.
+/// Passes the entry of a function to the handler: fprobe's callback.
 ///
 /// # Safety
 ///
@@ -555,7 +555,7 @@ unsafe extern "C" fn entry<T: CallHandler<D>, D: Copy + 'static>(
     c_int::from(!handler.called(probe.role, called))
 }
 
-/// What fprobe calls at the return of a function.
+/// Passes the return of a function to the handler: fprobe's callback.
 ///
 /// # Safety
 ///

@@ -31,7 +31,7 @@ pub(crate) struct Site<'a> {
     /// The function, by its ftrace location (its first instruction, or the one after `endbr64`), and
     /// its caller.
     pub(crate) call: Call,
-    /// What ftrace saved.
+    /// The registers that ftrace saved.
     pub(crate) registers: Registers<'a>,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Registers<'a> {
         Self(unsafe { &*regs })
     }
 
-    /// What a function returns; only at its return.
+    /// The value that a function returns; only at its return.
     #[inline(always)]
     pub(crate) fn return_value(&self) -> u64 {
         self.0.regs.ax as u64
@@ -63,7 +63,7 @@ impl<'a> Registers<'a> {
         self.0.regs.sp as u64
     }
 
-    /// What the function is called with, as far as that is in registers.
+    /// The arguments of the function, as far as they are in registers.
     pub(crate) fn args(&self) -> [u64; ARGS] {
         let regs = &self.0.regs;
         [regs.di, regs.si, regs.dx, regs.cx, regs.r8, regs.r9].map(|value| value as u64)
@@ -140,7 +140,7 @@ impl<T: Handler> Hook<T> {
     ///
     /// # Errors
     ///
-    /// What was traced before is traced still.
+    /// Functions that were traced before are traced still.
     ///
     /// - `EINVAL` if one of the addresses is no ftrace location.
     /// - `ENOMEM` if there is no memory.
@@ -252,7 +252,7 @@ impl<T: Handler> PinnedDrop for Hook<T> {
     }
 }
 
-/// What ftrace calls.
+/// Passes an entry to the handler: ftrace's callback.
 ///
 /// # Safety
 ///

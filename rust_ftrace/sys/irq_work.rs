@@ -95,7 +95,7 @@ pub(super) fn set_gone(cpu: CpuId, is_gone: bool) {
     }
 }
 
-/// What has such work.
+/// A type with such work.
 ///
 /// # Safety
 ///

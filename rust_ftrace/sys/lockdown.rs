@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whether the kernel lets us do what we are for.
+//! Limits that the kernel sets to modules like this: lockdown, and debugfs switched off.
 
 use kernel::bindings;
 use kernel::prelude::*;
 
-/// What a lockdown can forbid.
+/// Acts that a lockdown can forbid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// Files of debugfs that can be written.
@@ -31,7 +31,7 @@ pub(crate) fn allows(_reason: Reason) -> Result {
     Ok(())
 }
 
-/// Whether debugfs is there.
+/// Returns whether debugfs is there.
 pub(crate) fn has_debugfs() -> bool {
     // SAFETY: Has no preconditions.
     unsafe { bindings::debugfs_initialized() }

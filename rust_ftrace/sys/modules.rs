@@ -54,7 +54,7 @@ impl<T: Watch> Notifier<T> {
     ///
     /// # Errors
     ///
-    /// What `register_module_notifier` returns.
+    /// Those of `register_module_notifier`.
     pub(crate) fn new(watcher: Arc<T>) -> impl PinInit<Self, Error> {
         try_pin_init!(&this in Self {
             block <- Opaque::ffi_init(|block: *mut bindings::notifier_block| {

@@ -20,7 +20,7 @@ impl StringParam {
         Self(AtomicPtr::new(core::ptr::null_mut()))
     }
 
-    /// What was given when the module was loaded.
+    /// The value that was given when the module was loaded.
     pub(crate) fn get(&self) -> Option<&CStr> {
         let value = self.0.load(Ordering::Relaxed);
         // SAFETY: The kernel stores a string, before the module is initialised, and frees it after

@@ -97,7 +97,7 @@ impl<T: SwitchHandler> Drop for Switches<T> {
     }
 }
 
-/// What the scheduler calls.
+/// Passes a switch of tasks to the handler: the tracepoint's callback.
 ///
 /// # Safety
 ///

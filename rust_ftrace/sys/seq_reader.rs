@@ -100,7 +100,7 @@ impl List {
     }
 }
 
-/// Whether the kernel has the file system that `list` is kept in.
+/// Returns whether the kernel has the file system that `list` is kept in.
 pub(crate) fn has(list: List) -> bool {
     let (file_system, _) = list.place();
     file_system.is_there()

@@ -23,7 +23,7 @@ use super::wait::Poll;
 
 /// A stream; a value for each time its file is opened.
 pub(crate) trait Stream: Sized + Send + Sync + 'static {
-    /// What the file belongs to.
+    /// The owner of the file.
     type Context: Owner;
 
     /// The file is opened.
@@ -51,7 +51,7 @@ pub(crate) trait Stream: Sized + Send + Sync + 'static {
     /// As for [`Stream::read`].
     fn wait_to_splice(&self, context: &Self::Context, block: bool) -> Result<bool>;
 
-    /// Whether there is something to read; if not, `poll` is told when there is.
+    /// Returns whether there is something to read; if not, `poll` is told when there is.
     fn poll(&self, context: &Self::Context, poll: Poll<'_>) -> bool;
 
     /// Wakes all that wait, though there may be nothing.
@@ -61,7 +61,7 @@ pub(crate) trait Stream: Sized + Send + Sync + 'static {
     fn release(&self, _context: &Self::Context) {}
 }
 
-/// What an open file's private data leads to.
+/// The private data of an open file.
 struct OpenStream<S: Stream> {
     stream: Pin<KBox<S>>,
     /// Held by who splices and may not wait.

@@ -30,14 +30,14 @@ pub(crate) unsafe trait Subdirectories: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// What `mkdir` is to return; `EEXIST` if there is one, though the VFS saw none.
+    /// Those that `mkdir` is to return; `EEXIST` if there is one, though the VFS saw none.
     fn make(&self, parent: Parent<'_>, name: &CStr) -> Result;
 
     /// Removes the directory `name` with all that is in it.
     ///
     /// # Errors
     ///
-    /// What `rmdir` is to return; `ENOENT` if there is none, though the VFS saw one.
+    /// Those that `rmdir` is to return; `ENOENT` if there is none, though the VFS saw one.
     fn remove(&self, name: &CStr) -> Result;
 
     /// Removes all directories: the parent goes, and none will be made any more.
@@ -161,12 +161,12 @@ unsafe fn set_operations(
     field.store(operations, Ordering::Release);
 }
 
-/// How the VFS locks an inode, for lockdep.
+/// The classes in which the VFS locks an inode, for lockdep.
 #[derive(Clone, Copy)]
 enum Nesting {
     /// A directory in which something is made or removed.
     Parent,
-    /// What is removed.
+    /// One that is removed.
     Victim,
 }
 
@@ -288,7 +288,7 @@ impl Drop for ModuleInUse {
     }
 }
 
-/// What `mkdir` and `rmdir` begin with: the handler, and the name. The module is to stay as long as the inode's lock
+/// Begins `mkdir` and `rmdir`: finds the handler, and the name. The module is to stay as long as the inode's lock
 /// is not held; with it, [`Served`] waits.
 ///
 /// # Safety
@@ -311,7 +311,7 @@ unsafe fn begin<T: Subdirectories>(
 
 /// # Safety
 ///
-/// What the VFS guarantees: `inode` is that of a directory with these operations, and locked; `dentry` is a negative one
+/// As the VFS guarantees, `inode` is that of a directory with these operations, and locked; `dentry` is a negative one
 /// in it.
 unsafe extern "C" fn mkdir<T: Subdirectories>(
     _idmap: *mut bindings::mnt_idmap,
@@ -342,7 +342,7 @@ unsafe extern "C" fn mkdir<T: Subdirectories>(
 
 /// # Safety
 ///
-/// What the VFS guarantees: `inode` is that of a directory with these operations, `dentry` a directory in it; both are
+/// As the VFS guarantees, `inode` is that of a directory with these operations, `dentry` a directory in it; both are
 /// locked.
 unsafe extern "C" fn rmdir<T: Subdirectories>(
     inode: *mut bindings::inode,

@@ -36,7 +36,7 @@ impl SymbolText {
         self.0.get(..length.max(0) as usize).unwrap_or_default()
     }
 
-    /// The same with offset and size, as `name+0x12/0x34` or `name+0x12/0x34 [module]`.
+    /// The name with offset and size, as `name+0x12/0x34` or `name+0x12/0x34 [module]`.
     pub(crate) fn look_up_place(&mut self, address: u64) -> &[u8] {
         let buffer = self.0.as_mut_ptr().cast::<c_char>();
         // SAFETY: `buffer` has room for the longest symbol text.

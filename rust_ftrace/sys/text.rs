@@ -42,7 +42,7 @@ impl Text {
         self.length = self.length.min(length);
     }
 
-    /// What was written.
+    /// The bytes that were written.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.room.get(..self.length).unwrap_or_default()
     }

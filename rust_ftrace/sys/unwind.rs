@@ -18,7 +18,7 @@ use super::context::PreemptOff;
 use super::ffi;
 use super::ftrace::Registers;
 
-/// What unwinding calls most: with all functions traced, nine of ten calls would be of these.
+/// The functions that unwinding calls most: with all functions traced, nine of ten calls would be of these.
 pub(crate) const OWN_FUNCTIONS: &[&[u8]] = &[
     b"stack_access_ok",
     b"*orc_find*",
@@ -78,12 +78,12 @@ fn address_in(_state: &ffi::unwind_state) -> Option<u64> {
     None
 }
 
-/// The same for any state, 0 if it is behind the last address.
+/// The return address of any state, 0 if it is behind the last address.
 fn return_address(state: &mut ffi::unwind_state) -> u64 {
     // SAFETY: `state` was filled by `__unwind_start()`.
     let address = unsafe { ffi::unwind_get_return_address(state) };
     address as u64
 }
 
-/// Whether the first address of [`walk`] is always where the traced function returns to.
+/// The first address of [`walk`] is always the traced function's return address.
 pub(crate) const FIRST_IS_PARENT: bool = cfg!(CONFIG_UNWINDER_ORC);

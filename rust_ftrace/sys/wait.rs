@@ -127,7 +127,7 @@ pub(crate) struct Poll<'a> {
 }
 
 impl Poll<'_> {
-    /// What a file operation was given.
+    /// Wraps the arguments of a file operation.
     ///
     /// # Safety
     ///

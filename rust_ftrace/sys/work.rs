@@ -13,7 +13,7 @@ use kernel::bindings;
 use kernel::prelude::*;
 use kernel::types::Opaque;
 
-/// What has such work.
+/// A type with such work.
 ///
 /// # Safety
 ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is recorded beside entries when somebody asks for it: arguments, and stacks of all functions or of
+//! Data beside entries, recorded when it is asked for: arguments, and stacks of all functions or of
 //! some.
 //!
 //! Unwinding ends in functions that are traced themselves. While a stack is unwound, entries of the same
@@ -27,7 +27,7 @@ const LEVELS: usize = 4;
 /// Hints of a CPU; a power of two.
 const HINTS: usize = 256;
 
-/// What is recorded beside all entries.
+/// Data that is recorded beside all entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum What {
@@ -37,7 +37,7 @@ pub(crate) enum What {
     Args = 1 << 1,
 }
 
-/// What is recorded beside one entry.
+/// Data that is recorded beside one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// The stack.
@@ -46,7 +46,7 @@ pub(crate) struct Wanted {
     pub(crate) args: bool,
 }
 
-/// What a CPU needs for stacks.
+/// The room that a CPU needs for stacks.
 struct Memory {
     rooms: Table<StackRoom, LEVELS>,
     hints: Table<Word, HINTS>,
@@ -90,7 +90,7 @@ impl Drop for CpuStacks {
     }
 }
 
-/// What is to be recorded beside entries, and what it takes.
+/// Settings of the data beside entries, and the room that it takes.
 pub(crate) struct Beside {
     /// Bits of [`What`].
     all: AtomicU64,
@@ -142,7 +142,7 @@ impl Beside {
         Ok(())
     }
 
-    /// Whether `what` is recorded beside all entries from now on. For stacks there must be
+    /// Sets whether `what` is recorded beside all entries from now on. For stacks there must be
     /// [room](Self::make_room).
     pub(crate) fn set(&self, what: What, on: bool) {
         match on {
@@ -151,7 +151,7 @@ impl Beside {
         };
     }
 
-    /// Whether anything is to be recorded beside any entry.
+    /// Returns whether anything is to be recorded beside any entry.
     pub(crate) fn is_any(&self) -> bool {
         self.all.load(Ordering::Relaxed) != 0 || !self.probes.is_none()
     }
@@ -161,7 +161,7 @@ impl Beside {
         &self.probes
     }
 
-    /// What is wanted beside an entry of `ip`; `None` if the entry itself is not.
+    /// The data that is wanted beside an entry of `ip`; `None` if the entry itself is not.
     pub(crate) fn wanted(&self, token: PreemptOff<'_>, ip: u64) -> Option<Wanted> {
         let all = self.all.load(Ordering::Relaxed);
         let probed = match self.probes.hit(token, ip) {
@@ -182,7 +182,7 @@ impl Beside {
             .fold(0, u64::wrapping_add)
     }
 
-    /// Whether this context is unwinding, so that an entry in it is to be left out; it is counted.
+    /// Returns whether this context is unwinding, so that an entry in it is to be left out; it is counted.
     pub(crate) fn is_busy(&self, token: PreemptOff<'_>) -> bool {
         let cpu = self.cpus.this(token);
         let busy = cpu.busy.load_relaxed() & token.context_level() != 0;

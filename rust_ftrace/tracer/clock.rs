@@ -17,11 +17,11 @@ use crate::sys::context::{cycles, PreemptGuard, PreemptOff};
 use crate::sys::percpu::PerCpu;
 use crate::sys::{clock, cpu};
 
-/// What the `counter` clock counts; all CPUs write it.
+/// The number of the `counter` clock; all CPUs write it.
 #[repr(align(64))]
 struct Counter(AtomicU64);
 
-/// What a CPU keeps.
+/// The state of a CPU.
 #[repr(align(64))]
 struct CpuClock {
     /// The last stamp.
@@ -72,7 +72,7 @@ impl SlowClock {
         }
     }
 
-    /// What the clock shows, for readers.
+    /// The time that the clock shows, for readers.
     pub(crate) fn show(&self) -> u64 {
         match self.kind() {
             ClockKind::Counter => self.counter.0.load(Ordering::Relaxed),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is done at once when a function is called (`func:traceoff` and the like in the filter), and what is asked
-//! for, to be done where sleeping is allowed.
+//! Commands that are carried out at once when a function is called (`func:traceoff` and the like in the filter), and
+//! requests for what is to be done where sleeping is allowed.
 //!
 //! Functions with commands have a hook of their own, so that others do not pay for them, and commands are carried out
 //! whatever is traced, and of whom. The hook may run anywhere, in an NMI too: it changes bits of the gate, and the
@@ -28,7 +28,7 @@ use crate::sys::irq_work::{self, HasIrqWork, IrqWork};
 use crate::sys::percpu::PerCpu;
 use crate::sys::work::{HasWork, Work};
 
-/// What can be asked for. Bits of [`Requests::wanted`].
+/// The kinds of requests. Bits of [`Requests::wanted`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 enum Request {
@@ -54,7 +54,7 @@ pub(crate) trait Serve: Send + Sync + Unpin {
     fn dump(&self, cpu: Option<CpuId>);
 }
 
-/// What was asked for, and who does it.
+/// The requests, and their server.
 #[pin_data]
 pub(crate) struct Requests<S: Serve> {
     // Field order is teardown order: nobody asks any more, then nothing is queued any more.
@@ -203,7 +203,7 @@ impl<S: Serve> Commander<S> {
         &self.probes
     }
 
-    /// What was asked for.
+    /// The requests.
     pub(crate) fn requests(&self) -> &Requests<S> {
         &self.requests
     }

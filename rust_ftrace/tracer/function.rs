@@ -29,7 +29,7 @@ use crate::tracer::probes::Ready;
 /// A CPU's ring.
 pub(crate) type CpuRing = Ring<RingMemory>;
 
-/// What keeps the hook from its shortest way. Bits of [`Recorder::gate`].
+/// Reasons for the hook not to take its shortest way. Bits of [`Recorder::gate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Gate {
@@ -58,9 +58,9 @@ pub(crate) enum Gate {
 /// The lists of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PidList {
-    /// Who is traced; all if there are none.
+    /// Tasks that are traced; all if there are none.
     Traced,
-    /// Who is not, whatever the other says.
+    /// Tasks that are not, whatever the other list says.
     NotTraced,
 }
 
@@ -142,12 +142,12 @@ impl Recorder {
         (before & bit as u64 != 0) != set
     }
 
-    /// Whether a bit of the gate is set.
+    /// Returns whether a bit of the gate is set.
     pub(crate) fn has_gate(&self, bit: Gate) -> bool {
         self.gate.load(Ordering::Relaxed) & bit as u64 != 0
     }
 
-    /// Whether nothing is recorded, whoever is running.
+    /// Returns whether nothing is recorded, whichever task is running.
     fn is_shut(&self) -> bool {
         const SHUT: u64 = Gate::Off as u64 | Gate::Pause as u64 | Gate::Snapshot as u64;
         self.gate() & SHUT != 0
@@ -236,7 +236,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Whether a list says anything.
+    /// Returns whether a list says anything.
     pub(crate) fn has_pids(&self, list: PidList) -> bool {
         self.has_gate(list.gate())
     }
@@ -246,12 +246,12 @@ impl Recorder {
         self.forks_missed.load(Ordering::Relaxed)
     }
 
-    /// Whether `cpu` is traced.
+    /// Returns whether `cpu` is traced.
     pub(crate) fn is_cpu_traced(&self, cpu: CpuId) -> bool {
         !self.cpus_off.get(cpu).load(Ordering::Relaxed)
     }
 
-    /// Whether this CPU is traced.
+    /// Returns whether this CPU is traced.
     pub(super) fn is_this_cpu_traced(&self, token: PreemptOff<'_>) -> bool {
         !self.cpus_off.this(token).load(Ordering::Relaxed)
     }
@@ -272,7 +272,7 @@ impl Recorder {
         &self.clock
     }
 
-    /// How calls are recorded.
+    /// The way calls are recorded.
     pub(crate) fn graph(&self) -> &GraphSettings {
         &self.graph
     }
@@ -284,7 +284,7 @@ impl Recorder {
         self.set_gate(Gate::Clock, !by_counter);
     }
 
-    /// What is recorded beside entries.
+    /// The data that is recorded beside entries.
     pub(crate) fn beside(&self) -> &Beside {
         &self.beside
     }
@@ -331,7 +331,7 @@ impl Recorder {
         self.gate() & Self::RARE == 0 || self.admits_slow(token)
     }
 
-    /// What of the gate is looked at without a call; [`Self::RARE`] is for [`Self::admits_slow`].
+    /// Looks at the part of the gate that takes no call; [`Self::RARE`] is for [`Self::admits_slow`].
     #[inline(always)]
     pub(super) fn lets_through_fast(&self, token: PreemptOff<'_>) -> bool {
         // (loaded again each time: that keeps it out of a register on the way of most events)
@@ -345,7 +345,7 @@ impl Recorder {
     /// Bits that are rarely set, and take more to be looked at.
     const RARE: u64 = Gate::NotPids as u64 | Gate::Cpus as u64 | Gate::Snapshot as u64;
 
-    /// What is rarely asked of the gate.
+    /// Looks at the part of the gate that is rarely asked.
     #[cold]
     #[inline(never)]
     fn admits_slow(&self, token: PreemptOff<'_>) -> bool {

@@ -14,17 +14,17 @@ use crate::sys::random;
 use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
 use crate::tracer::function::{Gate, Recorder};
 
-/// What calls are recorded with, beside what every call has. Bits of [`GraphSettings::wants`].
+/// Data and limits of calls, beside what every call has. Bits of [`GraphSettings::wants`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Want {
-    /// What they return.
+    /// Their return values.
     Retval = 1 << 0,
     /// Where they came from, for all.
     Retaddr = 1 << 1,
     /// Their arguments.
     Args = 1 << 2,
-    /// How many were too deep.
+    /// The number of those that were too deep.
     Overrun = 1 << 3,
     /// None of hardware interrupts.
     NoIrqs = 1 << 4,
@@ -32,7 +32,7 @@ pub(crate) enum Want {
     Rooted = 1 << 5,
 }
 
-/// How calls are recorded.
+/// The way calls are recorded.
 pub(crate) struct GraphSettings {
     wants: AtomicU64,
     /// Calls at this depth and below are not recorded.
@@ -81,7 +81,7 @@ impl GraphSettings {
     }
 }
 
-/// What the functions of a probe are to the tracer.
+/// The roles that the functions of a probe can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Recorded as all are.
@@ -92,7 +92,7 @@ pub(crate) enum Role {
     Skip,
 }
 
-/// What is kept of a call that is marked, see [`shadow`](crate::engine::shadow): three words, or five if its
+/// The frame of a call that is marked, see [`shadow`](crate::engine::shadow): three words, or five if its
 /// entry may be recorded later than it was, or the time is measured for which the task does not run.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
@@ -198,7 +198,7 @@ impl Recorder {
         self.leave(token, ip, *open, &[], cycles);
     }
 
-    /// Whether depth and context are such that a call is recorded.
+    /// Returns whether depth and context are such that a call is recorded.
     fn admits(&self, token: PreemptOff<'_>, irqs_too: bool) -> bool {
         let settings = self.graph();
         u64::from(token.current().call_depth()) < settings.depth_limit.load(Ordering::Relaxed)
@@ -512,7 +512,7 @@ struct InCall<'a, C> {
     clock: C,
 }
 
-/// How often fgraph and fprobe have disabled preemption when they call us: `ftrace_test_recursion_trylock()`
+/// The preempt counts that fgraph and fprobe add before they call us: `ftrace_test_recursion_trylock()`
 /// and `rcu_read_lock_sched_notrace()`.
 const RAISED: u32 = 2;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What programs write into the trace, into this CPU's ring.
+//! Marks, which programs write into the trace, on their way into this CPU's ring.
 
 use crate::engine::ring::{Caller, Outcome};
 use crate::engine::slot::{Kind, Task, Words};
@@ -20,7 +20,7 @@ pub(crate) enum Refusal {
     TooLong,
 }
 
-/// What a program has written.
+/// A mark as a program has written it.
 #[derive(Clone, Copy)]
 pub(crate) struct Mark<'a> {
     /// [`Kind::Mark`], of which a part may be written, or [`Kind::RawMark`].
@@ -29,7 +29,7 @@ pub(crate) struct Mark<'a> {
     pub(crate) ip: u64,
     /// Its bytes, in [slots](Words::text_slot).
     pub(crate) slots: &'a [Words],
-    /// How many bytes.
+    /// Number of bytes.
     pub(crate) length: usize,
 }
 

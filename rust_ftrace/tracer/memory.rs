@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a CPU's ring is made of: its slots, and who is told of what is written to them.
+//! The memory of a CPU's ring: its slots, and the waker that is told of writes to them.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

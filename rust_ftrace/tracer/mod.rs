@@ -22,7 +22,7 @@ pub(crate) enum Tracer {
     Nop,
     /// Entries of functions.
     Function,
-    /// The same, shown as a tree of calls.
+    /// Entries of functions, shown as a tree of calls.
     CallTrace,
     /// Calls of functions: their entries and returns.
     FunctionGraph,

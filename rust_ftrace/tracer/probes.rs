@@ -15,7 +15,7 @@ use crate::sys::rcu;
 pub(crate) struct Probe {
     /// Its ftrace location.
     pub(crate) ip: usize,
-    /// What is done.
+    /// The act.
     pub(crate) action: Action,
     /// `i64::MAX` for always.
     left: AtomicI64,
@@ -38,13 +38,13 @@ impl Probe {
         }
     }
 
-    /// How often it is done yet; `None` for always.
+    /// Times that it is still done; `None` for always.
     pub(crate) fn left(&self) -> Option<i64> {
         let left = self.left.load(Ordering::Relaxed);
         (left != UNLIMITED).then_some(left)
     }
 
-    /// The same, with as many left as there are now.
+    /// A copy, with as many times left as there are now.
     pub(crate) fn duplicate(&self) -> Self {
         Self {
             ip: self.ip,
@@ -54,7 +54,7 @@ impl Probe {
         }
     }
 
-    /// What probes are sorted by.
+    /// The key that probes are sorted by.
     pub(crate) const fn key(&self) -> (usize, Action) {
         (self.ip, self.action)
     }
@@ -64,7 +64,7 @@ impl Probe {
         self.alone.store(alone, Ordering::Relaxed);
     }
 
-    /// Whether it is not done any more.
+    /// Returns whether it is not done any more.
     pub(super) fn is_over(&self) -> bool {
         self.left() == Some(0)
     }
@@ -88,7 +88,7 @@ impl Probe {
     }
 }
 
-/// What came of looking for a function's stack.
+/// The outcome of looking for a function's probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lookup {
     /// It is not wanted.
@@ -140,7 +140,7 @@ impl Ready {
     }
 }
 
-/// What a hook finds them by.
+/// The pointer that a hook finds them by.
 ///
 /// # Invariants
 ///
@@ -155,7 +155,7 @@ impl ProbesPointer {
         Self(AtomicPtr::new(core::ptr::null_mut()))
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub(crate) fn is_none(&self) -> bool {
         self.0.load(Ordering::Relaxed).is_null()
     }

@@ -20,10 +20,10 @@ use crate::sys::random;
 use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
 use crate::tracer::clock::SlowClock;
 
-/// What a CPU counts.
+/// The counts of a CPU.
 pub(crate) type CpuTable = Table<Arc<Places>>;
 
-/// What of a call's time does not count. Bits of [`Profiler::without`].
+/// Parts of a call's time that do not count. Bits of [`Profiler::without`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Without {
@@ -33,16 +33,16 @@ pub(crate) enum Without {
     Sleep = 1 << 1,
 }
 
-/// What is kept of a call whose time counts as it is.
+/// The frame of a call whose time counts as it is.
 #[derive(Clone, Copy)]
 pub(crate) struct Began {
     start: u64,
-    /// What the tables know it by.
+    /// The number that the tables know it by.
     call: u64,
 }
 
-/// What is kept of other calls, see [`shadow`]: the mark, when it began, what the tables know it by, the time of
-/// calls within it, and the time that the task was not running.
+/// The frame of other calls, see [`shadow`]: the mark, the time of the entry, the number that the tables know it by,
+/// the time of calls within it, and the time that the task was not running.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Nested([u64; 5]);

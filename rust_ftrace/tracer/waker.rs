@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whom the hook wakes, and how: not itself, as it may be anywhere, but by an irq_work. How readers wait
-//! is in [`instance::waiting`](crate::instance::waiting).
+//! Wakes readers for the hook: not at once, as the hook may be anywhere, but by an irq_work. Their side is in
+//! [`instance::waiting`](crate::instance::waiting).
 
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, Ordering};

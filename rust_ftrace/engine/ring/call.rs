@@ -34,7 +34,7 @@ pub struct OpenCall {
 /// Bits of a token that say which ring it is of.
 const RING_MASK: u64 = (OTHERS_MASK << OTHERS_SHIFT) | (STEP - 1);
 
-/// What tells the tokens of ring number `id` from those of others, for ids up to 2^19.
+/// The bits by which the tokens of ring number `id` differ from those of others, for ids up to 2^19.
 const fn identity(id: u32) -> u64 {
     let high = (id as u64 & OTHERS_MASK) << OTHERS_SHIFT;
     high | ((id as u64 >> OTHERS_MASK.count_ones()) & (STEP - 1))
@@ -76,7 +76,7 @@ impl<S: Storage> Ring<S> {
         }
     }
 
-    /// Whether an entry is pending; a hint for all but the writer.
+    /// Returns whether an entry is pending; a hint for all but the writer.
     #[inline(always)]
     pub fn has_pending(&self) -> bool {
         self.cold.pending.load_relaxed() != 0
@@ -144,7 +144,7 @@ impl<S: Storage> Ring<S> {
         }
     }
 
-    /// Moves the head from `head` over one slot, if an event at `now` needs no more; whether it did.
+    /// Moves the head from `head` over one slot, if an event at `now` needs no more; returns whether it did.
     ///
     /// # Safety
     ///
@@ -157,7 +157,7 @@ impl<S: Storage> Ring<S> {
             && (self.head).local_exchange(head.0, head.0.wrapping_add(STEP))
     }
 
-    /// The same for an entry that one slot is not enough for.
+    /// Enters a call whose entry one slot is not enough for; returns whether it was written.
     ///
     /// # Safety
     ///
@@ -266,7 +266,7 @@ impl<S: Storage> Ring<S> {
         true
     }
 
-    /// The same for a return that one slot is not enough for.
+    /// Leaves a call whose return one slot is not enough for; returns whether it was written.
     ///
     /// # Safety
     ///

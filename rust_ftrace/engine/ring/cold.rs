@@ -73,7 +73,7 @@ impl<S: Storage> Ring<S> {
         }
     }
 
-    /// How many slots of text an event can have.
+    /// The most slots of text that an event can have.
     pub fn text_room(&self) -> usize {
         self.subbuf_slots().saturating_sub(GROUP_ROOM)
     }
@@ -182,7 +182,7 @@ impl<S: Storage> Ring<S> {
         unsafe { self.write_group_beside(caller, beside, event, open) }
     }
 
-    /// The same, also with a stack, which is left out if a sub-buffer has no room for it.
+    /// Writes a group, also with a stack, which is left out if a sub-buffer has no room for it. See [`Ring::write_group`].
     ///
     /// # Safety
     ///
@@ -391,7 +391,7 @@ impl<S: Storage> Ring<S> {
         opening
     }
 
-    /// Whether sub-buffer `seq` must wait, in discard mode, for the one in its place to be released.
+    /// Returns whether sub-buffer `seq` must wait, in discard mode, for the one in its place to be released.
     fn is_full(&self, seq: u64) -> bool {
         let Some(in_place) = seq.checked_sub(self.subbufs()) else {
             return false;
@@ -419,7 +419,7 @@ impl<S: Storage> Ring<S> {
     }
 }
 
-/// Whether any of `slots` was not completed in a lap of parity `parity`.
+/// Returns whether any of `slots` was not completed in a lap of parity `parity`.
 fn has_unfinished(slots: &[Slot], parity: u64) -> bool {
     /// As many at a time as the compiler makes one pass of a loop of. This is the only work that
     /// grows with the number of events.
@@ -445,7 +445,7 @@ fn has_unfinished(slots: &[Slot], parity: u64) -> bool {
     }
 }
 
-/// What [`Ring::open`] found.
+/// The outcome of [`Ring::open`].
 enum Opening {
     /// The sub-buffer is ready; its first free slot, whether `opening` was set here, whether readers wait for it, and
     /// the index of its first event.

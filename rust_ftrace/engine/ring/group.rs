@@ -10,7 +10,7 @@ use crate::engine::slot::{Task, Words};
 /// task (2), and the event.
 pub(super) const GROUP_ROOM: usize = 5;
 
-/// What an event has beside it.
+/// The data beside an event.
 #[derive(Clone, Copy)]
 pub(super) struct Beside<'a> {
     /// Slots right before it.
@@ -19,7 +19,7 @@ pub(super) struct Beside<'a> {
     pub(super) stack: Option<StackSlots<'a>>,
 }
 
-/// What is announced for later events, too.
+/// Data that is announced for later events, too.
 pub(super) struct Announced {
     /// Time, task (2); `from` to `until` are not known yet.
     slots: [Words; 3],
@@ -98,17 +98,17 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Who runs.
+    /// The task that runs.
     pub(super) fn task(&self) -> &Task {
         &self.announced.task
     }
 
-    /// How many slots there are.
+    /// The number of slots.
     pub(super) fn length(&self) -> usize {
         self.others().wrapping_add(1)
     }
 
-    /// How many of them are no events: all but the last.
+    /// The number of slots that are no events: all but the last.
     pub(super) fn others(&self) -> usize {
         let stack = match &self.stack {
             Stack::None => 0,

@@ -60,7 +60,7 @@ fn read(ring: &Ring<Heap>, cursor: &mut Cursor<Vec<Words>>) {
     }
 }
 
-/// How far all orders are tried: threads are stopped so often at most where they need not wait.
+/// The depth to which all orders are tried: threads are stopped so often at most where they need not wait.
 /// (`LOOM_MAX_PREEMPTIONS=3` tries more, for hours.)
 fn builder(preemptions: usize) -> Builder {
     let mut builder = Builder::new();

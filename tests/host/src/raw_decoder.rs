@@ -39,7 +39,7 @@ pub(crate) struct RawEvent {
     pub(crate) since: Option<u64>,
     pub(crate) overrun: Option<u32>,
     pub(crate) args: Option<[u64; 6]>,
-    /// What a program has written.
+    /// The bytes that a program has written.
     pub(crate) text: Option<Vec<u8>>,
     /// The return addresses behind `parent_ip`; empty also for a stack that is not known.
     pub(crate) stack: Option<Vec<u64>>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What tests and models share.
+//! Code that tests and models share.
 
 use crate::engine::consumer::Chunk;
 use crate::engine::raw::{fill_header, TimeFormat, HEADER_BYTES};
@@ -81,7 +81,7 @@ pub(crate) fn call(serial: u64, wide: bool) -> (Call, u32) {
     (call, serial.wrapping_mul(0x85eb_ca6b) as u32)
 }
 
-/// Who makes a call, and when.
+/// The time, context and task of a call.
 #[derive(Clone, Copy)]
 pub(crate) struct Who<C> {
     pub(crate) context: u32,

@@ -2,7 +2,7 @@
 
 //! Sizes, times and counts, as people write and read them.
 //!
-//! What is printed can be typed. The letters k, M, G and T of a size stand for powers of 1024, as in perf and trace-cmd, those
+//! Text that is printed can be typed. The letters k, M, G and T of a size stand for powers of 1024, as in perf and trace-cmd, those
 //! of a count for powers of 1000. A time without a unit is refused: tools differ in which one they mean.
 
 use std::fmt;

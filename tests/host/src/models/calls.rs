@@ -11,7 +11,7 @@ use crate::engine::ring::{OpenCall, Ring};
 use crate::platform::{weaken, Part};
 use crate::support::{call, ring as new_ring, task, Heap, Who};
 
-/// What a writer does at `now`, with the caller that it is then.
+/// Evaluates an expression with a caller at `$now`, by the name `$who`.
 macro_rules! at {
     ($now:expr, |$who:ident| $body:expr) => {{
         let clock = || $now;
@@ -68,7 +68,7 @@ fn returning(ring: &Ring<Heap>) {
     )));
 }
 
-/// What a reader is to see of a writer.
+/// The events that a reader is to see of a writer.
 fn events(writer: fn(&Ring<Heap>)) -> Vec<Event> {
     let ring = new_ring(2, 8);
     writer(&ring);

@@ -53,7 +53,7 @@ impl Reader {
         }
     }
 
-    /// Whether all counts are true, at rest, of a ring that `written` events were written to.
+    /// Checks that all counts are true, at rest, of a ring that `written` events were written to.
     fn check(&mut self, ring: &Ring<Heap>, written: u64) {
         let extent = ring.extent();
         assert_eq!(extent.end_event, written);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What becomes of every event, whatever happens: written = read + present + overwritten, and what
+//! The account of every event, whatever happens: written = read + present + overwritten, and what
 //! is not written is counted by its reason.
 
 use std::cell::{Cell, RefCell};
@@ -29,7 +29,7 @@ struct Ground {
     earlier: Counts,
 }
 
-/// What was taken out of a ring.
+/// The events that were taken out of a ring.
 #[derive(Default)]
 struct Taken {
     events: Cell<u64>,
@@ -74,7 +74,7 @@ fn take(cpu: &Cpu, consumer: &RefCell<Consumer<Vec<Words>>>, taken: &Taken, most
     most
 }
 
-/// What a stranger makes of the raw record of `chunk`.
+/// The raw record of `chunk` as another program decodes it.
 fn as_decoded(chunk: &Chunk, slots: &[Words]) -> Record {
     let mut records = decode(&raw_record(chunk, 3, slots)).expect("a record");
     assert_eq!(records.len(), 1);
@@ -149,7 +149,7 @@ impl Ground {
         }
     }
 
-    /// What the ring and its consumer say.
+    /// The counts as the ring and its consumer tell them.
     fn said(&self) -> (Counts, u64) {
         let consumer = self.consumer.borrow();
         let extent = self.cpu.ring.extent();
@@ -164,7 +164,7 @@ impl Ground {
         (counts, consumer.present(&extent))
     }
 
-    /// What happened to the ring.
+    /// The counts of the ring as they are.
     fn happened(&self) -> Counts {
         Counts {
             written: self.cpu.written().len() as u64,
@@ -176,7 +176,7 @@ impl Ground {
         }
     }
 
-    /// What happened to the CPU since the counts began anew.
+    /// The counts of the CPU since they began anew.
     fn since(&self) -> Counts {
         let now = self.happened();
         let difference = |now: u64, base: u64, earlier: u64| now - base + earlier;

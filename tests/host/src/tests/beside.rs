@@ -137,7 +137,7 @@ impl Cpu {
         outcome
     }
 
-    /// Whether what is there is what was written; how many.
+    /// Checks that what is there is what was written; returns the number.
     fn check(&self) -> usize {
         let mut written = self.written.borrow().clone();
         written.sort_by_key(|event| event.time);
@@ -155,7 +155,7 @@ impl Cpu {
         read.len()
     }
 
-    /// How many stacks are in the ring's slots.
+    /// The number of stacks in the ring's slots.
     fn stacks(&self) -> usize {
         let slots = self.ring.slots().iter();
         slots

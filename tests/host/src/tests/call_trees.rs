@@ -61,7 +61,7 @@ struct Function {
     /// Bytes of its frame, with the return address.
     frame: u64,
     sites: Vec<Site>,
-    /// What it ends with instead of a return, sometimes.
+    /// The function that it ends with instead of a return, sometimes.
     tail: Option<usize>,
 }
 
@@ -152,7 +152,7 @@ impl Program {
         program
     }
 
-    /// Whether what a function calls is itself, or jumps there.
+    /// Returns whether what a function calls is itself, or jumps there.
     fn comes_to(&self, function: usize) -> bool {
         self.functions[function].sites.iter().any(|site| {
             let callees = match &site.callees {
@@ -227,11 +227,11 @@ struct Activation {
     traced: Option<usize>,
     /// It is that one itself.
     is_traced: bool,
-    /// How many traced calls it is below of.
+    /// The number of traced calls that it is below of.
     depth: usize,
 }
 
-/// What is known of an entry beside the event.
+/// The truth of an entry, beside the event.
 struct Truth {
     depth: usize,
     /// The event of its caller, if that is traced, and did call it.
@@ -513,14 +513,14 @@ fn play(
     Ok(())
 }
 
-/// Whether it is of the begin or the end of an interrupt: on that level, but no tree of it begins there.
+/// Returns whether it is of the begin or the end of an interrupt: on that level, but no tree of it begins there.
 fn is_edge(event: &Event) -> bool {
     let caller = ((event.parent_ip - start(0)) / FUNCTION_BYTES) as usize;
     (event.context.level() as usize) < Level::Hardirq as usize
         && [SYSVEC, IRQ_EXIT].contains(&caller)
 }
 
-/// Whether a task's depths are guesses, until another tree begins:
+/// Signs that a task's depths are guesses, until another tree begins:
 ///
 /// - One of its calls lies where its hidden caller would make another call, with up to 64 bytes of arguments, from where
 ///   that was met before: it is taken to be the same call of that.

@@ -14,7 +14,7 @@ use crate::engine::slot::{Task, Words};
 use crate::platform::preempt;
 use crate::support::{self, call, copy_space, task, Heap, Who};
 
-/// What a CPU has recorded: when, whether that was an entry, which call, how deep, how long.
+/// An event as a CPU has recorded it: its time, whether it is an entry, the call, its depth and duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Step {
     time: u64,
@@ -155,7 +155,7 @@ impl Cpu {
         std::iter::from_fn(|| cursor.next(&self.ring)).collect()
     }
 
-    /// The same, taken out, though one at a time.
+    /// All events, taken out, though one at a time.
     fn drained(&self) -> Vec<Event> {
         let mut consumer = Consumer::new(copy_space(&self.ring));
         let mut events = vec![];
@@ -173,7 +173,7 @@ impl Cpu {
         events
     }
 
-    /// Whether the ring has what was recorded, all of it but for what was overwritten, in order.
+    /// Checks that the ring has what was recorded, all of it but for what was overwritten, in order.
     fn check(&self) {
         self.complete();
         assert!(!self.ring.has_pending());

@@ -14,7 +14,7 @@ fn scale(khz: u32) -> Scale {
     Scale::from_khz(khz).expect("a frequency")
 }
 
-/// What clocks_calc_mult_shift(&mult, &shift, khz, NSEC_PER_MSEC, 0) gives, and 32 made 31.
+/// Agrees with clocks_calc_mult_shift(&mult, &shift, khz, NSEC_PER_MSEC, 0), and 32 made 31.
 #[test]
 fn factors() {
     for (khz, mult, shift) in [

@@ -46,7 +46,7 @@ impl Cpu {
         }
     }
 
-    /// The same CPU with another ring, which counts from 0.
+    /// A copy of the CPU with another ring, which counts from 0.
     pub(crate) fn with_ring(&self, subbufs: usize, subbuf_slots: usize) -> Self {
         let cpu = Self::new(subbufs, subbuf_slots, self.tick);
         cpu.task.set(self.task.get());
@@ -159,7 +159,7 @@ impl Cpu {
         std::iter::from_fn(|| self.read(&mut reader)).collect()
     }
 
-    /// Whether the ring, at rest, accounts for every write and holds what it must.
+    /// Checks that the ring, at rest, accounts for every write and holds what it must.
     pub(crate) fn check(&self) {
         let written = self.written();
         let extent = self.ring.extent();
@@ -175,7 +175,7 @@ impl Cpu {
     }
 }
 
-/// Whether each event read is the one written at its index.
+/// Checks that each event read is the one written at its index.
 pub(crate) fn check_events(read: &[(u64, Event)], written: &[Event]) {
     for (index, event) in read {
         assert_eq!(Some(event), written.get(*index as usize), "event {index}");

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use crate::engine::filter::{words, ModuleSelector, Refusal, Selector};
 
-/// Whether to remove, names, and the module: whether inverted, and its name.
+/// A word: it removes; names; and the module: it is inverted, and its name.
 type Parsed<'a> = (bool, &'a str, Option<(bool, &'a str)>);
 
 fn parsed(word: &str) -> Result<Parsed<'_>, Refusal> {

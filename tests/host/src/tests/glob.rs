@@ -134,7 +134,7 @@ fn class(pattern: &[u8]) -> Option<(Spans, &[u8])> {
     }
 }
 
-/// What a pattern means, without regard to time.
+/// The meaning of a pattern, without regard to time.
 fn reference(pattern: &[u8], text: &[u8]) -> bool {
     let after_one = |matched, rest| match text {
         [_, text @ ..] => matched && reference(rest, text),

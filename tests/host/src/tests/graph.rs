@@ -71,7 +71,7 @@ fn options(changes: &str) -> Options {
     options
 }
 
-/// What a test is about: who writes, and what was written.
+/// The writer of a test, and the text that it wrote.
 struct Screen {
     graph: Graph,
     page: Page,
@@ -100,12 +100,12 @@ impl Screen {
             .expect("a string");
     }
 
-    /// The same without anything beside it.
+    /// Writes an event without anything beside it.
     fn event(&mut self, event: &Event) {
         self.write(0, event, &Extras::default(), "");
     }
 
-    /// What has been written since the last time.
+    /// Takes the text that has been written since the last time.
     fn take(&mut self) -> String {
         std::mem::take(&mut self.page.0)
     }
@@ -611,7 +611,7 @@ fn headers() {
     }
 }
 
-/// What kernel/trace/trace_functions_graph.c does, line by line, with `core::fmt`.
+/// A model of kernel/trace/trace_functions_graph.c, line by line, with `core::fmt`.
 #[derive(Default)]
 struct Reference {
     last: HashMap<u32, Task>,
@@ -910,13 +910,13 @@ proptest! {
     }
 }
 
-/// What the kernel's own tracer has written, by the options that were changed; see the first lines.
+/// Lines of the kernel's own tracer, by the options that were changed; see the first lines.
 const SAMPLES: &str = include_str!("graph.samples");
 
 /// Reads lines that the kernel wrote as events.
 struct Parser {
     options: Options,
-    /// Who runs on each CPU.
+    /// The task that runs on each CPU.
     tasks: HashMap<u32, Task>,
     open: HashMap<(u32, u8), u64>,
     names: Vec<String>,

@@ -291,7 +291,7 @@ fn stacks() {
     }
 }
 
-/// What programs have written, of all lengths.
+/// Keeps the bytes of programs, of all lengths.
 #[test]
 fn marks() {
     for length in 1..1000usize {
@@ -321,7 +321,7 @@ fn marks() {
     }
 }
 
-/// What the `format` says of a field: where it is.
+/// The place of a field as the `format` tells it.
 fn offset_of(kind: RecordType, layout: Layout, name: &str) -> usize {
     let mut text = String::new();
     write_format(&mut text, kind, layout).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What programs write into a ring, between entries of functions, and interrupted by them.
+//! Marks of programs in a ring, between entries of functions, and interrupted by them.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -75,7 +75,7 @@ impl Cpu {
         read
     }
 
-    /// The same, taken out one by one.
+    /// Takes the marks out one by one.
     fn take(&self) -> Vec<(Event, Vec<u8>)> {
         let mut consumer = Consumer::new(copy_space(&self.ring));
         let mut taken = vec![];
@@ -86,7 +86,7 @@ impl Cpu {
         taken
     }
 
-    /// The same by a sink that accepts so many in a row, and then looks at the next one again.
+    /// Drains the marks by a sink that accepts so many in a row, and then looks at the next one again.
     fn drain(&self, in_row: usize) -> Vec<(Event, Vec<u8>)> {
         let mut consumer = Consumer::new(copy_space(&self.ring));
         let mut taken = vec![];
@@ -109,7 +109,7 @@ impl Cpu {
         }
     }
 
-    /// The same, by the documentation of the raw format.
+    /// Decodes the marks by the documentation of the raw format.
     fn decode(&self) -> Vec<raw_decoder::RawEvent> {
         let mut consumer = Consumer::new(copy_space(&self.ring));
         let mut slots = copy_space(&self.ring);
@@ -168,7 +168,7 @@ fn lengths() {
     }
 }
 
-/// What a sub-buffer has no room for is not written, and the writer is told.
+/// Refuses a mark that a sub-buffer has no room for, and tells the writer.
 #[test]
 fn too_long() {
     let cpu = Cpu::new(4, 32);

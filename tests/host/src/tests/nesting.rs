@@ -15,7 +15,7 @@ use crate::support::{copy_space, task};
 /// Sub-buffers, and slots in each.
 type Geometry = (usize, usize);
 
-/// What makes a write need more slots than one.
+/// Reasons for a write to need more slots than one.
 #[derive(Clone, Copy, Debug)]
 struct Write {
     new_epoch: bool,
@@ -111,7 +111,7 @@ impl Taker {
     }
 }
 
-/// How many plain events bring a ring through all its states, and once more round.
+/// The numbers of plain events that bring a ring through all its states, and once more round.
 fn states((subbufs, subbuf_slots): Geometry) -> std::ops::RangeInclusive<u32> {
     let in_subbuf = subbuf_slots - 4;
     0..=((2 * subbufs + 1) * in_subbuf) as u32
@@ -232,7 +232,7 @@ fn limited(geometry: Geometry, events: u32, new_task: bool, released: u64) -> Rc
     cpu
 }
 
-/// Whether all is accounted for and nothing was overwritten that was not released when `before` was
+/// Checks that all is accounted for and nothing was overwritten that was not released when `before` was
 /// all that was overwritten.
 fn check_limited(cpu: &Cpu, before: u64, released: u64) {
     cpu.check();

@@ -7,7 +7,7 @@ use crate::engine::parse::{parse_any_base, parse_bool, parse_number, parse_word,
 const INVALID: Result<u64, ParseError> = Err(ParseError::Invalid);
 const RANGE: Result<u64, ParseError> = Err(ParseError::Range);
 
-/// What kstrtoul() does with base 10, and with base 0.
+/// Agrees with kstrtoul() with base 10, and with base 0.
 #[test]
 fn numbers() {
     for (text, decimal, any) in [

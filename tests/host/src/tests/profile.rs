@@ -37,7 +37,7 @@ fn call(table: &CpuTable, ip: usize, time: u64) {
     table.leave(known, time);
 }
 
-/// What is to be counted for calls that take `times`.
+/// The totals to be counted for calls that take `times`.
 fn totals_of(times: &[u64]) -> Totals {
     Totals {
         hits: times.len() as u64,
@@ -95,7 +95,7 @@ proptest! {
         }
     }
 
-    /// What is counted is what was called.
+    /// Counts what was called.
     #[test]
     fn calls_are_counted(calls in vec((0usize..40, any::<u64>()), 0..300)) {
         let table = table((0..40).map(|number| TEXT + number * 16));

@@ -40,7 +40,7 @@ impl Symbols for Names {
     }
 }
 
-/// What is written, and room behind it.
+/// A page that is written, and room behind it.
 pub(super) struct Page(pub(super) String, pub(super) [u8; ROOM]);
 
 impl Write for Page {
@@ -176,7 +176,7 @@ fn number() -> impl Strategy<Value = u64> {
 proptest! {
     #![proptest_config(cases(2000))]
 
-    /// The same as `core::fmt` has it.
+    /// Agrees with `core::fmt`.
     #[test]
     fn lines(
         comm in prop::collection::vec(prop_oneof![4 => 1..0x80u8, 1 => any::<u8>()], 0..=16),

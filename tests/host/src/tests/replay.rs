@@ -9,7 +9,7 @@ use crate::support::task;
 /// Bytes of a task's stack.
 const STACK: u32 = 1 << 14;
 
-/// What is known of code: where the function of an address begins, and what it is; which are traced; and who calls
+/// A model of code: where the function of an address begins, and what it is; which are traced; and who calls
 /// a hidden one. Nobody jumps anywhere that is known.
 struct Sites {
     code: fn(u64) -> Code,

@@ -192,7 +192,7 @@ fn writer_at_every_step_of_a_reader() {
     }
 }
 
-/// The same while the extent is looked at.
+/// Reads while the extent is looked at.
 #[test]
 fn writer_at_every_step_of_an_extent() {
     for (subbufs, subbuf_slots, earlier) in [(2, 8, 3), (2, 8, 11), (3, 8, 14)] {
@@ -367,7 +367,7 @@ proptest! {
     }
 }
 
-/// What an event costs: the reason for slots of 16 bytes.
+/// Gives an event 16 bytes: the reason for slots of that size.
 #[test]
 fn slot_size() {
     assert_eq!(std::mem::size_of::<Slot>(), SLOT_BYTES);

@@ -2,7 +2,7 @@
 
 //! Calls as slices of time on tracks, which nest on each: a track for each task, and one for the interrupts of each CPU.
 //!
-//! What an interrupt calls is recorded with the task that it came over. A call whose level of execution (softirq,
+//! A call of an interrupt is recorded with the task that it came over. A call whose level of execution (softirq,
 //! hardirq, NMI) is above that of the call around it is an interrupt's outermost, and goes to its CPU's track with all that it calls.
 //!
 //! Where events were lost, returns are missing. A call that cannot be open any more, by what is recorded next, is ended there.
