@@ -36,9 +36,8 @@ against_graph() {
 }
 
 # Without what comes at any time: interrupts, as far as they are not left out anyhow.
-ANY_TIME='^(irq_enter_rcu|irq_exit_rcu|handle_softirqs|idle_cpu|__hrtimer_rearm_deferred|rcu_irq_exit_check_preempt)$'
 prune() {
-	awk -v any_time="$ANY_TIME" '
+	awk -v any_time="^($ANY_TIME)\$" '
 		hidden && $1 > at { next }
 		{ at = $1; hidden = $2 ~ any_time }
 		!hidden'

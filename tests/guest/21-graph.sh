@@ -78,14 +78,11 @@ blot() {
 		{ print }'
 }
 
-# What is called at any time, by the begin and the end of an interrupt, which are not in it.
-ANY_TIME='^(irq_enter_rcu|irq_exit_rcu|handle_softirqs|idle_cpu|__hrtimer_rearm_deferred|rcu_irq_exit_check_preempt)\(\)'
-
 # without_interrupts <TRACE: where one comes between the two tracers' looks at a call, its calls are before the call's
 # entry (or return) in one trace and behind it in the other. An entry and a return that only such calls stand between
 # are made one line, as they are in the other.
 without_interrupts() {
-	awk -v any_time="$ANY_TIME" '
+	awk -v any_time="^($ANY_TIME)[(][)]" '
 		function flush() {
 			if (held != "") print held
 			held = ""

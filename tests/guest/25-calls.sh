@@ -17,6 +17,14 @@ shapes() {
 	calls_in "$1" | sed -E 's/^[^|]*\|  //' |
 		awk '{ match($0, /^ */); print RLENGTH / 2, substr($0, RLENGTH + 1) }'
 }
+# without_interrupts <SHAPES: without what interrupts call that is not in one. (It can come between a function and the line
+# of that, as if that had called it.)
+without_interrupts() {
+	awk -v any_time="^($ANY_TIME)[(][)]" '
+		hidden { if ($1 == at && $2 == "}") hidden = 0; next }
+		$2 ~ any_time { at = $1; hidden = /\{$/; next }
+		{ print }'
+}
 # durations FILE: in us.
 durations() {
 	calls_in "$1" | sed -nE 's/^ *[0-9]+\) [^0-9]*([0-9.]+) us .*/\1/p'
@@ -76,7 +84,7 @@ one_below_a_root() {
 	calls files 20
 	echo 0 >$R/tracing_on
 	(set +x; hooked_as_said)
-	shapes $R/trace >/tmp/shapes
+	shapes $R/trace | without_interrupts >/tmp/shapes
 	# One tree, all of it.
 	is "first line" "$(head -n 1 /tmp/shapes)" "0 $MOUNT() {"
 	is "last line" "$(tail -n 1 /tmp/shapes)" "0 }"

@@ -440,6 +440,9 @@ churn() {
 # shellcheck disable=SC2034 # tests use it
 PARENT=$(sys getppid)
 
+# Functions that are called at any time, by the begin and the end of an interrupt, which are not in it.
+ANY_TIME='irq_enter_rcu|irq_exit_rcu|handle_softirqs|idle_cpu|__hrtimer_rearm_deferred|rcu_irq_exit_check_preempt'
+
 # now: hundredths of a second since boot.
 now() {
 	local up rest
