@@ -1,24 +1,27 @@
 # Leaves out what the kernel says of itself, whether we are there or not, where docs/upstream has told it:
 # - of the unwinder, for an interrupt in the middle of return_to_handler() (orc-return-to-handler.md);
 # - of RCU, for fprobe on a CPU that goes or comes (fprobe-offline-cpu.md). Printing such a report gives others in the midst of it, and
-#   each has a stack: they are left out if all were of an offline CPU in fprobe, and nothing of ours in between.
+#   each has a stack: they are left out if each is of an offline CPU and in fprobe, and nothing of ours or of others in between.
 function told(is_left_out,   i) {
 	if (!is_left_out) for (i = 0; i < held; i++) print line[i]
 	held = depth = 0
 }
 / WARNING: stack going in the wrong direction\? at return_to_handler\+0x[0-9a-f]+\/0x[0-9a-f]+$/ { next }
 / WARNING: suspicious RCU usage$/ {
-	if (!depth) offline = stacks = of_fprobe = reports = is_ours = 0
-	depth++; reports++
+	if (!depth) is_other = 0
+	depth++
+	is_offline[depth] = in_fprobe[depth] = 0
 }
 !depth { print; next }
 { line[held++] = $0 }
-/ RCU used illegally from offline CPU!$/ { offline++ }
-/\]  fprobe_(fgraph_entry|return)\+0x/ { of_fprobe++ }
-/\]  [^? ]+ \[rust_ftrace\]/ { is_ours = 1 }
+/ RCU used illegally from offline CPU!$/ { is_offline[depth] = 1 }
+/\]  fprobe_(fgraph_entry|return)\+0x/ { in_fprobe[depth] = 1 }
+/\]  [^? ]+ \[rust_ftrace\]/ { is_other = 1 }
+# (of another CPU)
+/BUG: |Oops|panic|INFO: |KASAN|WARNING: / && !/ WARNING: suspicious RCU usage$/ { is_other = 1 }
 /\]  <\/TASK>$/ {
-	stacks++
-	if (!--depth) told(offline == reports && of_fprobe >= stacks && !is_ours)
+	if (!is_offline[depth] || !in_fprobe[depth]) is_other = 1
+	if (!--depth) told(!is_other)
 }
 # (no report is that long: its end was lost)
 held > 1000 { told(0) }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Setting up when the module is loaded, and the looks that it takes.
+//! Sets the module up when it is loaded, by what the kernel has and was asked for.
 
 use core::borrow::Borrow;
 

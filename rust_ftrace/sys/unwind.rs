@@ -85,5 +85,5 @@ fn return_address(state: &mut ffi::unwind_state) -> u64 {
     address as u64
 }
 
-/// The first address of [`walk`] is always the traced function's return address.
+/// True if the first address of [`walk`] is always the traced function's return address.
 pub(crate) const FIRST_IS_PARENT: bool = cfg!(CONFIG_UNWINDER_ORC);

@@ -121,6 +121,12 @@ rcu_report "$offline" vfs_read
 expect fail "another on a CPU that goes" 'suspicious RCU usage'
 rcu_report "$offline" fprobe_fgraph_entry '[    2.5]  hook+0x1/0x2 [rust_ftrace]'
 expect fail "ours on a CPU that goes" 'suspicious RCU usage'
+rcu_report "$offline" fprobe_fgraph_entry '[    2.5] BUG: sleeping function called from invalid context'
+expect fail "a bug of another CPU in its midst" 'sleeping function'
+rcu_report "$offline" fprobe_fgraph_entry '[    2.5] Call Trace:
+[    2.5]  <TASK>
+[    2.5]  </TASK>'
+expect fail "an outer report that is not of fprobe" 'suspicious RCU usage'
 rcu_report "$offline" fprobe_fgraph_entry '[    2.5] WARNING: suspicious RCU usage'
 expect fail "a report without an end" 'suspicious RCU usage'
 
