@@ -138,9 +138,18 @@ widely() {
 	echo nop >$T/current_tracer
 }
 
-# Not all kernels show their memory.
+# Not all kernels show their memory: as on one of these.
 without_kcore() {
-	is 'end' "$(rftrace why path_mount 2>/tmp/why; echo $?)" 1
+	mkdir /tmp/proc
+	cat >/tmp/hide <<-'END'
+		mount --bind /proc /tmp/proc
+		mount -t tmpfs none /proc
+		for file in /tmp/proc/*; do
+			case $file in */kcore) ;; *) ln -s "$file" /proc/ ;; esac
+		done
+		exec rftrace why path_mount
+	END
+	is 'end' "$(unshare -m sh -e /tmp/hide 2>/tmp/why; echo $?)" 1
 	cat /tmp/why
 	grep -q 'no /proc/kcore (CONFIG_PROC_KCORE): name its file by --vmlinux' /tmp/why
 }
@@ -181,8 +190,9 @@ if [ -e /proc/kcore ]; then
 	t 'who could call a function, and what it could call' static_graph
 	t 'which setting hides a function' filtered
 else
-	t 'a kernel that does not show its memory' without_kcore
+	skip 'what the text of the kernel tells' 'it does not show its memory'
 fi
+t 'a kernel that does not show its memory' without_kcore
 t 'list' lists
 if [ -e /sys/kernel/btf/vmlinux ]; then
 	t 'prototypes' prototypes

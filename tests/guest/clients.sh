@@ -2,6 +2,12 @@
 # What the tests of other people's programs share; they begin with ". /tests/clients.sh".
 . /tests/ktap.sh
 
+# A debug kernel takes minutes for each of them. What has others on the functions of ours meets its checkers; the rest
+# compares texts, and runs there if T= names it.
+case $0 in
+*47-*) ;;
+*) [ -n "$ASKED" ] || only_texts ;;
+esac
 if [ ! -x /clients/bin/trace-cmd ]; then
 	echo '1..0 # SKIP there are no programs in this guest'
 	exit 0
