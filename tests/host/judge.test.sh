@@ -130,6 +130,49 @@ expect fail "an outer report that is not of fprobe" 'suspicious RCU usage'
 rcu_report "$offline" fprobe_fgraph_entry '[    2.5] WARNING: suspicious RCU usage'
 expect fail "a report without an end" 'suspicious RCU usage'
 
+# races NAME pass|fail WORD: with the stacks of two accesses on stdin, one frame a line and an empty line between them.
+races() {
+	local stacks
+	stacks=$(sed -e 's/^/[    2.5]  /' -e 's/ *$//' -e 's/^\[    2.5\]$/[    2.5] \
+[    2.5] read to 0xffff888003b52a40 of 8 bytes by task 7 on cpu 1:/')
+	clean_result >"$dir/result"
+	{
+		clean_console | sed '$d'
+		echo '[    2.5] =================================================================='
+		echo '[    2.5] BUG: KCSAN: data-race in first / second'
+		echo '[    2.5] '
+		echo '[    2.5] write (marked) to 0xffff888003b52a40 of 8 bytes by task 6 on cpu 0:'
+		printf '%s\n' "$stacks"
+		echo '[    2.5] '
+		echo '[    2.5] 1 lock held by sh/6:'
+		echo '[    2.5]  #0: ffff888003b52a40 (&x){+.+.}-{3:3}, at: locked+0x1/0x2 [rust_ftrace]'
+		echo '[    2.5] '
+		echo '[    2.5] value changed: 0x00000000000001ff -> 0x0000000000000200'
+		echo '[    2.5] '
+		echo '[    2.5] Reported by Kernel Concurrency Sanitizer on:'
+		echo '[    2.5] CPU: 1 UID: 0 PID: 7 Comm: sh Tainted: G           O        7.3.4 #1 PREEMPT'
+		[[ ${cut_off:-} ]] || echo '[    2.5] =================================================================='
+		[[ -z ${more:-} ]] || echo "$more"
+		clean_console | tail -n 1
+	} >"$dir/console"
+	expect "$2" "$1" "$3"
+}
+kernel_only=$'first+0x1/0x2\nvfs_write+0x3/0x4\n\nsecond+0x1/0x2\nvfs_read+0x3/0x4'
+our_frame='_RNvMs_NtCs1_11rust_ftrace6engine4push+0x1/0x2 [rust_ftrace]'
+races "a data race of the kernel's own" pass "1 data-race in first / second" <<<"$kernel_only"
+races "a data race of another module" pass "1 data-race in first / second" \
+	<<<"${kernel_only//vfs_read+0x3\/0x4/cpuid_open+0x3/0x4 [cpuid]}"
+races "a data race of ours" fail "data-race in first / second" <<<"${kernel_only/first+0x1\/0x2/$our_frame}"
+races "the other access is ours" fail "data-race in first" <<<"${kernel_only/second+0x1\/0x2/$our_frame}"
+races "of what we called" fail "data-race in first" <<<"${kernel_only/vfs_read+0x3\/0x4/$our_frame}"
+races "in an interrupt of ours" pass "1 data-race" \
+	<<<"${kernel_only/vfs_write+0x3\/0x4/asm_sysvec_apic_timer_interrupt+0x1a/0x20$'\n'$our_frame}"
+races "the access after it is ours" fail "data-race in first" \
+	<<<"${kernel_only/vfs_write+0x3\/0x4/asm_sysvec_apic_timer_interrupt+0x1a/0x20$'\n\n'$our_frame}"
+more='[    2.6] WARNING: CPU: 0 PID: 1 at kernel/trace/ftrace.c:2000 x+0x1/0x2' \
+	races "something else after it" fail WARNING <<<"$kernel_only"
+cut_off=1 races "a data race's report that has no end" fail "data-race in first" <<<"$kernel_only"
+
 # long: more lines than a pipe holds.
 long() {
 	seq -f '[    3.5] line %.0f of a long log' 10000
