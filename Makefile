@@ -50,7 +50,7 @@ clean-cache:			## remove all that was downloaded and set up, for every checkout
 	@scripts/clean --cache
 
 help:				## this list
-	@echo 'make [TARGET] [KERNEL=stock|rt|cloud|debug] [SUITE=trixie-backports|sid] [KDIR=tree] [ACCEL=kvm|tcg]'
+	@echo 'make [TARGET] [KERNEL=stock|rt|cloud|debug|kcsan] [SUITE=trixie-backports|sid] [KDIR=tree] [ACCEL=kvm|tcg]'
 	@sed -n 's/^\([a-z-]*\):[[:space:]]*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F '\t' '{ printf "  %-15s %s\n", $$1, $$2 }'
 	@echo 'Of make test: T=pattern (only guest tests so named), HOST=0, GUEST=0 or BENCH=0, TIMEOUT=seconds.'

@@ -5,7 +5,7 @@
 
 # (a cycle takes 5 to 15 s: CMDLINE="cycles=500 cycles_all=20 file_limit=9000" for more)
 case $KERNEL in
-debug) : "${cycles:=0}" "${cycles_all:=0}" ;;
+debug | kcsan) : "${cycles:=0}" "${cycles_all:=0}" ;;
 *) : "${cycles:=4}" "${cycles_all:=0}" ;;
 esac
 FEW=100

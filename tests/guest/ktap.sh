@@ -452,7 +452,7 @@ now() {
 
 # A debug kernel is many times slower.
 case $KERNEL in
-debug) SLOWER=10 ;;
+debug | kcsan) SLOWER=10 ;;
 *) SLOWER=1 ;;
 esac
 
