@@ -212,6 +212,10 @@ on_console "a refcount" "refcount_t: underflow; use-after-free."
 on_console "a debug object" "ODEBUG: free active (active state 0) object"
 on_console "a corrupt list" "list_del corruption. next->prev should be 0"
 
+clean_console | sed '$i [    0.6] kcsan: non-strict mode configured - use CONFIG_KCSAN_STRICT=y to see all data races' \
+	>"$dir/console"
+expect pass "what KCSAN says when it begins" "4 passed"
+
 fresh
 sed -i '/Power down/d' "$dir/console"
 expect fail "no power-off" "did not power off"
