@@ -83,6 +83,7 @@ pub const ALL: &[Kind] = &[
     kind("forks", 1, 20, tasks::forks),
     kind("threads", 1, 20, tasks::threads),
     kind("files", 2, 2, tasks::file_work),
+    kind("calls", 1, 100, tasks::calls),
     kind("signals", 1, 50, tasks::signals),
     kind("memory", 1, 3000, memory::pressure),
     if_there(

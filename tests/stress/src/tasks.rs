@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::run::Hand;
 
@@ -35,6 +36,26 @@ pub fn threads(hand: &mut Hand) -> io::Result<()> {
     let all: Vec<_> = (0..count).map(start).collect();
     for one in all {
         let _ = one?.join();
+    }
+    Ok(())
+}
+
+/// Makes system calls without a pause, on as many CPUs as there are at once.
+pub fn calls(hand: &mut Hand) -> io::Result<()> {
+    let end = Instant::now() + Duration::from_millis(hand.random.u64(20..200));
+    let calls = move || {
+        let mut zeros = fs::File::open("/dev/zero")?;
+        let mut byte = [0];
+        while Instant::now() < end {
+            zeros.read_exact(&mut byte)?;
+        }
+        io::Result::Ok(())
+    };
+    let all: Vec<_> = (hand.world.cpus.iter().chain([&0]))
+        .map(|_| thread::spawn(calls))
+        .collect();
+    for one in all {
+        one.join().unwrap_or(Ok(()))?;
     }
     Ok(())
 }
