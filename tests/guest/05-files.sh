@@ -278,6 +278,6 @@ t 'who reads status holds nobody up' status_holds_nobody_up
 t 'what patterns skip is counted once' status_is_cheap
 t 'every file that is open keeps the module' held
 t 'every file that is open for writing too' held_for_writing
-t 'all files at once' held_all_at_once
+stressed 'all files at once' held_all_at_once
 t 'an open trace of what goes on keeps it' held_while_tracing
 finish

@@ -242,6 +242,6 @@ if [ -n "$OTHER" ]; then
 else
 	skip 'two modules' 'there is only one'
 fi
-t 'modules come and go under load' under_load
+stressed 'modules come and go under load' under_load
 gone
 finish

@@ -226,7 +226,7 @@ t 'one that a starting CPU asks for, too' snapshot_by_the_starting
 t 'readers are woken by what a dying CPU does' readers_of_the_dying
 t 'one that comes to a tracer that runs is traced' started_without_it
 t 'size, clearing and tracer change while one is away' changes_without_it
-t 'under load' under_load
+stressed 'under load' under_load
 t 'while all functions are traced' all_functions
 t 'the module goes while one is away' unloaded_without_it
 set_cpu1 1

@@ -128,8 +128,8 @@ readers_of_each_file() {
 	end_background
 }
 
-t 'two readers while all functions are traced' two_readers
-t 'a reader while all is changed' while_all_changes
+stressed 'two readers while all functions are traced' two_readers
+stressed 'a reader while all is changed' while_all_changes
 t 'a reader that is overtaken by changes' slow_reader
-t 'two readers of each file' readers_of_each_file
+stressed 'two readers of each file' readers_of_each_file
 finish

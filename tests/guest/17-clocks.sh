@@ -321,7 +321,7 @@ texts 'our stamps lie between stamps of the same clock in tracefs' same_time
 t 'choosing a clock clears buffers and snapshots' clears
 t 'no such clock: refused, named, nothing changed' refused
 texts "the times in stats are in tracefs's form" stats_lines
-t 'no clock goes back within a CPU, chosen under load' under_load
+stressed 'no clock goes back within a CPU, chosen under load' under_load
 t 'nor when the time is set back by an hour' set_back
 if [ -n "$SLOW_SOURCE" ]; then
 	t 'functions that the clock calls can be traced' traced_clocksource

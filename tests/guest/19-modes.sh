@@ -280,7 +280,7 @@ t 'what is read then makes room' discard_drained
 t 'so it does under load, with clears and changes of mode' discard_under_load
 t 'a CPU can have a size of its own' one_cpu_size
 t 'sub-buffers of all sizes' subbuf_sizes
-t 'sizes of sub-buffers and CPUs change under load' subbuf_under_load
+stressed 'sizes of sub-buffers and CPUs change under load' subbuf_under_load
 if [ -e $T/snapshot ]; then
 	t 'an empty snapshot shows how to use it' snapshot_help
 else

@@ -6,7 +6,7 @@
 # (a cycle takes 5 to 15 s: CMDLINE="cycles=500 cycles_all=20 file_limit=9000" for more)
 case $KERNEL in
 debug | kcsan) : "${cycles:=0}" "${cycles_all:=0}" ;;
-*) : "${cycles:=4}" "${cycles_all:=0}" ;;
+*) : "${cycles:=2}" "${cycles_all:=0}" ;;
 esac
 FEW=100
 

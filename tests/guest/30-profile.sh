@@ -445,7 +445,7 @@ else
 fi
 t 'beside every tracer' with_tracers
 t 'calls that are open when it begins do not count' open_calls
-t 'switched on and off, and changed, under load' under_load
+stressed 'switched on and off, and changed, under load' under_load
 if [ -e /sys/devices/system/cpu/cpu1/online ]; then
 	t 'a CPU goes and comes' goes_with_its_cpu
 else

@@ -58,6 +58,15 @@ texts() {
 	fi
 }
 
+# stressed NAME FUNCTION: as t, of what make stress does as well, and longer: a debug kernel has no time for both.
+stressed() {
+	if [ "$SLOWER" -eq 1 ]; then
+		t "$@"
+	else
+		skip "$1" 'make stress does that on this kernel, which is slow'
+	fi
+}
+
 # For a whole file of such tests, at its begin.
 only_texts() {
 	[ "$SLOWER" -eq 1 ] || { echo '1..0 # SKIP texts are the same on every kernel, and this one is slow'; exit 0; }
