@@ -215,6 +215,10 @@ on_console "a corrupt list" "list_del corruption. next->prev should be 0"
 clean_console | sed '$i [    0.6] kcsan: non-strict mode configured - use CONFIG_KCSAN_STRICT=y to see all data races' \
 	>"$dir/console"
 expect pass "what KCSAN says when it begins" "4 passed"
+clean_console | sed '$i [    2.6] traps: syscalls[12] general protection fault ip:401702 sp:7ffe17cf0720 error:402 in syscalls[1702,401000+79000]' \
+	>"$dir/console"
+clean_result >"$dir/result"
+expect pass "a program that did what it must not" "4 passed"
 
 fresh
 sed -i '/Power down/d' "$dir/console"
