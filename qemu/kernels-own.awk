@@ -15,7 +15,7 @@ function told(is_left_out,   i) {
 !depth { print; next }
 { line[held++] = $0 }
 / RCU used illegally from offline CPU!$/ { is_offline[depth] = 1 }
-/\]  fprobe_(fgraph_entry|return)\+0x/ { in_fprobe[depth] = 1 }
+/\]  fprobe_(fgraph_entry|ftrace_entry|return)\+0x/ { in_fprobe[depth] = 1 }
 /\]  [^? ]+ \[rust_ftrace\]/ { is_other = 1 }
 # (of another CPU)
 /BUG: |Oops|panic|INFO: |KASAN|WARNING: / && !/ WARNING: suspicious RCU usage$/ { is_other = 1 }

@@ -115,6 +115,8 @@ rcu_report "$offline" fprobe_fgraph_entry
 expect pass "fprobe on a CPU that goes"
 rcu_report "$offline" fprobe_return '[    2.5]  ? old [rust_ftrace]'
 expect pass "fprobe on a CPU that comes"
+rcu_report "$offline" fprobe_ftrace_entry '[    2.5]  fentry_trace_func+0x1/0x2'
+expect pass "an fprobe event without returns on a CPU that goes"
 rcu_report 'other info that might help' fprobe_return
 expect fail "fprobe on a CPU that is there" 'suspicious RCU usage'
 rcu_report "$offline" vfs_read
