@@ -11,6 +11,12 @@ kernel_kb() {
 	awk '/^(SUnreclaim|Percpu|VmallocUsed|KernelStack|PageTables):/ { sum += $2 } END { print sum }' /proc/meminfo
 }
 
+# memory_parts: the parts of that, and what each cache has of it, in kB.
+memory_parts() {
+	awk '/^(SUnreclaim|Percpu|VmallocUsed|KernelStack|PageTables):/ { print $1, $2 }' /proc/meminfo
+	awk 'NR > 2 { print $1, int($3 * $4 / 1024) }' /proc/slabinfo
+}
+
 # What everybody uses is there, and nothing is left of the others.
 back_to_normal() {
 	local file name
@@ -46,6 +52,7 @@ keep_a_probe() {
 load
 unload
 before=$(kernel_kb)
+memory_parts >/tmp/parts
 load
 keep_a_probe
 code=0
@@ -142,7 +149,10 @@ memory() {
 	back_to_normal
 	unload
 	# (what RCU frees takes its time)
-	until_true 1 as_before
+	until_true 1 as_before && return
+	echo "parts that grew by more than 100 kB:"
+	memory_parts | awk 'NR == FNR { before[$1] = $2; next } $2 - before[$1] > 100 { print $1, before[$1], $2 }' /tmp/parts -
+	return 1
 }
 
 t 'every task ends' ended
