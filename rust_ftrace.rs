@@ -8,8 +8,6 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-#[path = "rust_ftrace/catalog.rs"]
-mod catalog;
 // (also a library on the host, which shows what is `pub` in these two)
 #[allow(unreachable_pub)]
 #[path = "rust_ftrace/engine/mod.rs"]

@@ -8,19 +8,18 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-use crate::catalog::{Catalog, MAX_LOCATION_OFFSET};
 use crate::engine::btf::Btf;
+use crate::engine::catalog::{BadLine, Catalog, MAX_LOCATION_OFFSET};
 use crate::engine::clock::{ClockKind, Conversion};
-use crate::engine::function_set::FunctionSet;
 use crate::engine::raw::TimeFormat;
 use crate::engine::render::TimeUnit;
-use crate::instance::graph::Calls;
 use crate::sys::clock;
 use crate::sys::context::cycles;
 use crate::sys::fgraph::Numbers;
-use crate::sys::seq_reader::read_btf;
+use crate::sys::seq_reader::{read_btf, read_lines, List};
 use crate::sys::{symbols, tasks};
 use crate::tracer::cost;
+use crate::tracer::graph_hooks::GraphHooks;
 
 /// The most that two calibrations may differ, in ns beyond their own errors, for the time stamp counter
 /// to be taken for what the `local` clock is made of.
@@ -152,7 +151,7 @@ pub(crate) struct Machine {
     writing_ps: AtomicU64,
     /// Hooks of calls whose instance was removed.
     #[pin]
-    calls: Mutex<KVec<Calls>>,
+    graph_hooks: Mutex<KVec<GraphHooks>>,
     #[pin]
     numbers: Mutex<Numbers>,
     /// Read when it is first asked for.
@@ -172,7 +171,7 @@ impl Machine {
             conversion <- new_mutex!(None),
             addresses: Addresses::look_up(),
             writing_ps: AtomicU64::new(0),
-            calls <- new_mutex!(KVec::new()),
+            graph_hooks <- new_mutex!(KVec::new()),
             numbers <- new_mutex!(Numbers::new()),
             btf <- new_mutex!(None),
         }? Error)
@@ -301,23 +300,23 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// Those of [`Catalog::read`], and of `user`.
+    /// Those of [`read_lines`], `EINVAL` if the list is not of the known form, and those of `user`.
     pub(crate) fn with_catalog<R>(&self, user: impl FnOnce(&Catalog) -> Result<R>) -> Result<R> {
         let mut slot = self.catalog.lock();
         if slot.is_none() {
             let leaving = self.leaving.lock();
             let is_leaving = |ip| leaving.iter().any(|range| range.contains(&ip));
-            *slot = Some(Catalog::read(is_leaving)?);
+            *slot = Some(read_catalog(is_leaving)?);
         }
         user(slot.as_ref().ok_or(ENODEV)?)
     }
 
-    /// Takes a function out of `functions` whose calls must not be hooked by fprobe: called while fprobe moves its
-    /// table, it would look into that table, and never find an end. See docs/upstream/fprobe-table-endless.md.
-    pub(crate) fn leave_out_fprobes_own(&self, functions: &mut FunctionSet) {
-        let address = self.addresses.called_by_fprobe as usize;
-        if address != 0 {
-            functions.remove_range(&(address..address + MAX_LOCATION_OFFSET + 1));
+    /// Addresses of a function whose calls must not be hooked by fprobe: called while fprobe moves its table, it would look
+    /// into that table, and never find an end. See docs/upstream/fprobe-table-endless.md.
+    pub(crate) fn never_called(&self) -> Range<usize> {
+        match self.addresses.called_by_fprobe as usize {
+            0 => 0..0,
+            address => address..address.saturating_add(MAX_LOCATION_OFFSET + 1),
         }
     }
 
@@ -378,14 +377,14 @@ impl Machine {
     }
 
     /// Hooks of calls: those of an instance that was removed, or new ones.
-    pub(crate) fn reuse_calls(&self) -> Calls {
-        self.calls.lock().pop().unwrap_or(Calls::new())
+    pub(crate) fn reuse_graph_hooks(&self) -> GraphHooks {
+        self.graph_hooks.lock().pop().unwrap_or(GraphHooks::new())
     }
 
     /// Keeps hooks of calls for another instance.
-    pub(crate) fn keep_calls(&self, calls: Calls) {
-        // (without memory they go: see `Probes::retire`)
-        let _ = self.calls.lock().push(calls, GFP_KERNEL);
+    pub(crate) fn keep_graph_hooks(&self, hooks: GraphHooks) {
+        // (without memory they go: see `Place` of sys/fprobe)
+        let _ = self.graph_hooks.lock().push(hooks, GFP_KERNEL);
     }
 
     /// Held while calls are hooked, after an instance's `control`: for
@@ -398,6 +397,19 @@ impl Machine {
     pub(crate) fn catalog_bytes(&self) -> usize {
         self.catalog.lock().as_ref().map_or(0, Catalog::bytes)
     }
+}
+
+/// Reads the functions that can be traced from tracefs, without those whose ftrace location `is_left_out`.
+fn read_catalog(is_left_out: impl Fn(usize) -> bool) -> Result<Catalog> {
+    let mut catalog = Catalog::new();
+    read_lines(List::FilterFunctions, |line| {
+        catalog.add(line).map_err(|bad| match bad {
+            BadLine::Form => EINVAL,
+            BadLine::NoMemory => ENOMEM,
+        })
+    })?;
+    catalog.finish(is_left_out);
+    Ok(catalog)
 }
 
 /// Bytes of a file.

@@ -7,12 +7,12 @@ use core::borrow::Borrow;
 use kernel::prelude::*;
 
 use crate::engine::filter::words;
-use crate::instance::functions;
+use crate::engine::lists;
 use crate::instance::Instance;
 use crate::sys::lockdown::{self, Reason};
 use crate::sys::param::{string_param, StringParam};
 use crate::sys::seq_reader::{self, List};
-use crate::tracer::Tracer;
+use crate::engine::settings::Tracer;
 
 string_param!(
     FILTER,
@@ -77,8 +77,8 @@ pub(crate) fn apply_parameters(instance: &Instance) -> Result {
             pr_err!("parameter buffer_size_kb={size_kb} is refused: {error:?}\n");
         })?;
     }
-    apply_list(instance, functions::List::Notrace, &NOTRACE)?;
-    apply_list(instance, functions::List::Filter, &FILTER)?;
+    apply_list(instance, lists::List::Notrace, &NOTRACE)?;
+    apply_list(instance, lists::List::Filter, &FILTER)?;
     let Some(name) = TRACER.get() else {
         return Ok(());
     };
@@ -90,7 +90,7 @@ pub(crate) fn apply_parameters(instance: &Instance) -> Result {
     })
 }
 
-fn apply_list(instance: &Instance, list: functions::List, param: &StringParam) -> Result {
+fn apply_list(instance: &Instance, list: lists::List, param: &StringParam) -> Result {
     let Some(value) = param.get() else {
         return Ok(());
     };

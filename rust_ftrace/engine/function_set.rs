@@ -103,6 +103,14 @@ impl FunctionSet {
     ///
     /// [`AllocError`] if there is no memory.
     pub fn duplicate(&self) -> Result<Self, AllocError> {
-        Self::from_sorted(self.ips.iter().copied())
+        let mut ips = Vec::new();
+        ips.extend_from_slice(&self.ips)?;
+        // INVARIANT: As this one's.
+        Ok(Self { ips })
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        self.ips.capacity() * size_of::<usize>()
     }
 }

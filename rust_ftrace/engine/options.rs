@@ -164,6 +164,14 @@ impl TraceOption {
         Self::FunctionTrace,
     ];
 
+    /// Returns whether hooks depend on it.
+    pub const fn is_planned(self) -> bool {
+        matches!(
+            self,
+            Self::FuncStackTrace | Self::FunctionFork | Self::SleepTime | Self::GraphTime
+        )
+    }
+
     const fn bit(self) -> u64 {
         1 << self as u8
     }

@@ -12,7 +12,7 @@ use super::Context;
 use crate::engine::clock::ClockKind;
 use crate::engine::parse::{parse_number, parse_word};
 use crate::sys::text::Text;
-use crate::tracer::Tracer;
+use crate::engine::settings::Tracer;
 
 /// `timestamp_mode`.
 pub(super) struct TimestampMode;
@@ -115,8 +115,7 @@ impl Small for TraceClock {
             (context.instance).log_error("trace_clock", "No such clock", value);
             return Err(EINVAL);
         };
-        context.instance.set_clock(kind);
-        Ok(())
+        context.instance.set_clock(kind)
     }
 }
 

@@ -10,7 +10,7 @@ use super::lists::Which;
 use super::small::{no_memory, Small};
 use super::Context;
 use crate::engine::parse::parse_number;
-use crate::instance::functions::List;
+use crate::engine::lists::List;
 use crate::sys::text::Text;
 
 /// `graph_function`.

@@ -25,7 +25,7 @@ use crate::sys::context::THREAD_SIZE;
 use crate::sys::cpu;
 use crate::sys::symbols::SymbolText;
 use crate::sys::text::Text;
-use crate::tracer::Tracer;
+use crate::engine::settings::Tracer;
 
 /// Makes lines of events.
 pub(super) struct Lines {

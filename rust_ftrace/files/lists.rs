@@ -12,12 +12,12 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 use super::small::{no_memory, Small};
 use super::words::Writing;
 use super::Context;
-use crate::catalog::{Catalog, Function};
+use crate::engine::catalog::{Catalog, Function};
 use crate::engine::command::Action;
 use crate::engine::function_set::FunctionSet;
+use crate::engine::lists::List;
 use crate::engine::pending::PendingWords;
-use crate::instance::functions::List;
-use crate::instance::profile::Enabled;
+use crate::instance::enabled::Enabled;
 use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::sys::text::Text;
 
@@ -126,7 +126,7 @@ impl FunctionLines {
     fn load(&mut self) -> Result {
         let instance = &self.context.instance;
         if let Source::List(List::Filter, _) = self.source {
-            self.probes = instance.probes()?;
+            self.probes = instance.commanded()?;
         }
         self.pending.clear();
         if let Source::List(list, _) = self.source {
@@ -200,8 +200,8 @@ fn enabled(context: &Context) -> Result<(Option<FunctionSet>, KVec<Enabled>)> {
     let mut all = Some(FunctionSet::new());
     let mut by = KVec::new();
     context.try_for_each(|instance| {
-        let (functions, enabled) = instance.enabled()?;
-        all = match (all.take(), functions) {
+        let mut enabled = instance.enabled()?;
+        all = match (all.take(), enabled.functions.take()) {
             (Some(all), Some(more)) => Some(all.union(&more)?),
             _ => None,
         };

@@ -14,7 +14,7 @@ use crate::engine::reader::Cursor;
 use crate::engine::render;
 use crate::instance::buffer::SubbufCopy;
 use crate::instance::buffers::Which;
-use crate::instance::functions::List;
+use crate::engine::lists::List;
 use crate::instance::Instance;
 use crate::sys;
 use crate::sys::text::Text;
@@ -37,11 +37,10 @@ impl Small for Status {
             let count = |list| lists.get(list).map(|set| set.len());
             (count(List::Filter), count(List::Notrace))
         });
-        let armed = match instance.traced()? {
-            Some(traced) => traced.len(),
-            None => instance
-                .machine()
-                .with_catalog(|catalog| Ok(catalog.len()))?,
+        let armed = instance.armed()?;
+        let behind = match instance.is_behind() {
+            true => "functions of a module that came without memory, until the next change",
+            false => "none",
         };
         let skipped = instance.skipped_matches()?;
         let pids_of = |list| instance.with_pids(list, |pids| (pids.len(), pids.bytes()));
@@ -49,6 +48,7 @@ impl Small for Status {
         let (not_pids, not_pid_bytes) = pids_of(PidList::NotTraced);
         let lists = instance.machine().catalog_bytes() + instance.machine().btf_bytes();
         let profile = instance.profile_stats();
+        let lists = lists + instance.plan_bytes();
         let memory = stats.bytes + lists + pid_bytes + not_pid_bytes + profile.bytes;
         let mut write = || {
             writeln!(text, "version: {}", crate::VERSION)?;
@@ -73,6 +73,7 @@ impl Small for Status {
             let missed = instance.forks_missed();
             writeln!(text, "children not followed: {missed}")?;
             writeln!(text, "armed functions: {armed}")?;
+            writeln!(text, "not armed: {behind}")?;
             match skipped {
                 Some(skipped) => writeln!(text, "skipped matches: {skipped}")?,
                 None => writeln!(text, "skipped matches: unknown")?,

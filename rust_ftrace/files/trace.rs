@@ -22,7 +22,7 @@ use crate::instance::Instance;
 use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::sys::text::Text;
 use crate::sys::{self, cpu};
-use crate::tracer::Tracer;
+use crate::engine::settings::Tracer;
 
 /// `trace`, of one CPU or all.
 pub(super) struct TraceFile;

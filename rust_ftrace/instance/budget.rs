@@ -4,11 +4,11 @@
 
 use kernel::prelude::*;
 
-use super::{Control, Instance};
+use super::{Instance, OwnSettings};
 use crate::engine::budget::{Excess, Limits, Measured, Recorded};
 use crate::engine::options::TraceOption;
 use crate::engine::parse::ParseError;
-use crate::tracer::Tracer;
+use crate::engine::settings::Tracer;
 
 impl Instance {
     /// Changes the budget by what was written to its file, and forgets why recording was stopped.
@@ -32,7 +32,7 @@ impl Instance {
         if limits.is_any() {
             self.machine.find_writing_ps()?;
         }
-        self.price(&control);
+        self.price(&control.settings);
         // SAFETY: The recorder is this instance's, as the rings are: who writes to them does so by its hook, which goes
         // with it, or by a file that is open.
         unsafe { self.budget.set_limits(limits, self.hook.handler()) };
@@ -50,10 +50,10 @@ impl Instance {
     }
 
     /// Says what recording a call costs, as tracer and options are, if that is known.
-    pub(super) fn price(&self, control: &Control) {
-        let options = self.options();
+    pub(super) fn price(&self, settings: &OwnSettings) {
+        let options = settings.options;
         let recorded = Recorded {
-            graph: control.tracer == Tracer::FunctionGraph,
+            graph: settings.tracer == Tracer::FunctionGraph,
             args: options.has(TraceOption::FuncArgs),
             stack: options.has(TraceOption::FuncStackTrace),
         };

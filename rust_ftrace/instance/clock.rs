@@ -4,13 +4,12 @@
 
 use kernel::prelude::*;
 
-use super::Instance;
+use super::{Control, Instance};
 use crate::engine::clock::ClockKind;
 use crate::machine::Timeline;
 use crate::sys::context::cycles;
 use crate::sys::rcu;
 use crate::tracer::function::Gate;
-use crate::tracer::Tracer;
 
 impl Instance {
     /// The clock in use.
@@ -20,12 +19,24 @@ impl Instance {
 
     /// Takes another clock, which clears buffers and snapshots, as in tracefs: stamps of two clocks cannot be
     /// compared. Events are not recorded meanwhile, some milliseconds.
-    pub(crate) fn set_clock(&self, kind: ClockKind) {
+    ///
+    /// # Errors
+    ///
+    /// Nothing is changed then; those of [`GraphHooks::prepare`](crate::tracer::graph_hooks::GraphHooks::prepare).
+    pub(crate) fn set_clock(&self, kind: ClockKind) -> Result {
         let mut control = self.control.lock();
+        let Control { graph, plan, settings, .. } = &mut *control;
         let recorder = self.hook.handler();
+        // The calls that are open began at times of another clock: others than their hooks are to go on.
+        let change = match &plan.calls {
+            Some(calls) => {
+                let mut numbers = self.machine.hooks_calls();
+                // SAFETY: The recorder lives as long as the instance, whose `control` goes before it.
+                Some(unsafe { graph.prepare(&mut numbers, recorder, calls, true)? })
+            }
+            None => None,
+        };
         recorder.set_gate(Gate::Pause, true);
-        // The calls that are open began at times of another clock.
-        control.calls.forget();
         recorder.graph().forget_marks();
         // Not with the buffers' lock held: a CPU that is coming may be waiting for it.
         rcu::synchronize_preempt_off();
@@ -37,12 +48,16 @@ impl Instance {
         drop(buffers);
         self.clear_counts();
         self.comms.lock().forget_time();
-        recorder.set_gate(Gate::Pause, false);
-        if control.tracer == Tracer::FunctionGraph {
-            if let Err(error) = self.rearm(&mut control) {
-                pr_warn!("function_graph has stopped: {error:?}\n");
+        match change {
+            Some(change) => {
+                graph.turn(&change);
+                graph.finish(change);
             }
+            None => graph.forget(),
         }
+        self.set_graph(settings);
+        recorder.set_gate(Gate::Pause, false);
+        Ok(())
     }
 
     /// From stamps to times.

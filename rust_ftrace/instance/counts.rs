@@ -5,7 +5,8 @@
 use kernel::prelude::*;
 
 use super::Instance;
-use crate::engine::account::{Elsewhere, Growth};
+pub(super) use crate::engine::account::Growth;
+use crate::engine::account::Elsewhere;
 use crate::sys::overruns::Overruns;
 use crate::sys::rcu;
 
@@ -106,9 +107,15 @@ impl Instance {
         }
     }
 
-    /// Forgets those that were counted for the profile, which is ended.
-    pub(super) fn forget_profile_overruns(&self) {
-        self.begun.lock().profile = Growth::default();
+    /// Forgets those that were counted for the profile, which is ended, and returns their count.
+    pub(super) fn forget_profile_overruns(&self) -> Growth {
+        core::mem::take(&mut self.begun.lock().profile)
+    }
+
+    /// Puts the count of before back, as the profile was not begun after all.
+    pub(super) fn put_back_profile_overruns(&self, growth: Growth) {
+        self.end_overruns(Watcher::Profile);
+        self.begun.lock().profile = growth;
     }
 
     /// Calls that were too deep while `function_graph` was on, since all buffers were cleared; and while calls were

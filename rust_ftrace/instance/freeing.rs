@@ -62,15 +62,7 @@ impl Instance {
         if let Err(error) = self.disarm(control) {
             pr_warn!("free_buffer: functions are still hooked: {error:?}\n");
         }
-        if control.profile.on {
-            self.end_profiling(control);
-        }
         self.free_profile(control);
-        // (that it is to be done is all that can fail)
-        if self.follow_forks(control, false).is_ok() {
-            let options = self.options().with(TraceOption::FunctionFork, false);
-            self.store_options(control, options);
-        }
         if self.exchange(control, Buffers::take_all).is_err() {
             pr_warn!("free_buffer: no memory to free the buffers\n");
         }

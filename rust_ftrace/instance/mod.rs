@@ -2,21 +2,22 @@
 
 //! An instance of the tracer: all of its state.
 
+mod apply;
 mod budget;
 pub(crate) mod buffer;
 pub(crate) mod buffers;
 mod clock;
+mod commands;
 pub(crate) mod comms;
 mod counts;
+pub(crate) mod enabled;
 mod error_log;
 pub(crate) mod freeing;
-pub(crate) mod functions;
-pub(crate) mod graph;
+mod functions;
+mod graph;
 mod marks;
 mod pids;
-mod probes;
 pub(crate) mod profile;
-mod profile_hooks;
 mod skipped;
 mod snapshot;
 mod told;
@@ -31,50 +32,58 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 
 use self::buffers::{Buffers, OldBuffers, Source, Stats, Which};
 use self::comms::Comms;
-use self::counts::{Begun, Watcher};
+use self::counts::Begun;
 use self::error_log::ErrorLog;
-use self::functions::{List, Lists};
-use self::graph::Calls;
-use self::probes::Server;
-use self::profile::{Profile, ProfileHooks};
+use self::commands::Server;
+use self::profile::Profile;
+use self::skipped::Skipped;
 use self::snapshot::Taken;
 use self::users::Users;
 use self::waiting::Wakers;
 use crate::engine::clock::ClockKind;
-use crate::engine::function_set::FunctionSet;
 use crate::engine::options::{Options, TraceOption};
+use crate::engine::plan::Plan;
+use crate::engine::settings::{Settings, Tracer};
 use crate::machine::Machine;
 use crate::sys::context::PreemptOff;
 use crate::sys::cpu;
-use crate::sys::dead_ftrace;
 use crate::sys::forks::Forks;
-use crate::sys::ftrace::{Functions, Hook};
+use crate::sys::ftrace::Hook;
 use crate::sys::lockdep;
 use crate::sys::rcu;
 use crate::sys::text::Text;
-use crate::sys::unwind;
 use crate::sys::work::Work;
-use crate::tracer::beside::What;
 use crate::tracer::budget::Budget;
 use crate::tracer::commands::Commander;
 use crate::tracer::function::{Gate, Recorder};
+use crate::tracer::graph_hooks::GraphHooks;
+use crate::tracer::probes::SharedCount;
 use crate::tracer::profile::Profiler;
-use crate::tracer::Tracer;
+use crate::tracer::profile_hooks::ProfileHooks;
 
 /// `buffer_percent` unless said otherwise; the same as tracefs's.
 const DEFAULT_PERCENT: u8 = 50;
 
-/// The settings that files change.
+/// The settings, with counts that hooks share.
+type OwnSettings = Settings<SharedCount>;
+
+/// The settings that files change, and what is hooked.
 pub(crate) struct Control {
-    tracer: Tracer,
-    /// The tracer was started by writing a filter, not by name; clearing the filter stops it.
-    implicit: bool,
-    lists: Lists,
+    settings: OwnSettings,
+    /// The plan that is carried out, which is that of the settings, unless `is_behind`.
+    plan: Plan,
+    /// Functions of a module are not hooked that came when there was no memory.
+    is_behind: bool,
     /// Hooks of `function_graph`.
-    calls: Calls,
+    graph: GraphHooks,
     /// The forks and exits that lists of tasks follow.
     forks: Forks<Recorder>,
+    /// Hooks of the profile.
     profile: ProfileHooks,
+    /// Calls that these had missed when counting began.
+    missed_before: u64,
+    /// Functions that patterns in the filter match and that cannot be traced, once that was asked for.
+    skipped: Option<Skipped>,
     /// Number of open files that hold what is recorded: see [`freeing`].
     holders: usize,
 }
@@ -131,7 +140,7 @@ impl Instance {
     pub(crate) fn new(machine: Arc<Machine>) -> Result<impl PinInit<Self, Error>> {
         let wakers = Wakers::new()?;
         let budget = Arc::new(Budget::new(wakers.every()?)?, GFP_KERNEL)?;
-        let calls = machine.reuse_calls();
+        let graph = machine.reuse_graph_hooks();
         let new = try_pin_init!(Self {
             commands <- Hook::new(Commander::new()?),
             hook <- Hook::new(Recorder::new(machine.is_counter(ClockKind::Local))?),
@@ -140,12 +149,14 @@ impl Instance {
             machine,
             recheck <- Work::new(),
             control <- new_mutex!(Control {
-                tracer: Tracer::Nop,
-                implicit: false,
-                lists: Lists::new(),
-                calls,
+                settings: Settings::new(),
+                plan: Plan::none(),
+                is_behind: false,
+                graph,
                 forks: Forks::new(),
                 profile: ProfileHooks::new(),
+                missed_before: 0,
+                skipped: None,
                 holders: 0,
             }),
             error_log <- new_mutex!(ErrorLog::new()),
@@ -187,18 +198,10 @@ impl Instance {
             pr_warn!("an instance that is removed still traces: {error:?}\n");
         }
         if self.clock() != ClockKind::Local {
-            // (whoever has their hooks next begins with that one)
-            control.calls.forget();
+            // (what has their hooks next begins with that one)
+            control.graph.forget();
         }
-        self.machine.keep_calls(control.calls.take());
-    }
-
-    /// Unhooks all that tracer and commands have hooked.
-    fn disarm(&self, control: &mut Control) -> Result {
-        control.tracer = Tracer::Nop;
-        control.implicit = false;
-        let none = self.replace_probes(control, KVVec::new());
-        none.and_then(|_| self.rearm(control))
+        self.machine.keep_graph_hooks(control.graph.take());
     }
 
     /// Its users.
@@ -213,82 +216,29 @@ impl Instance {
 
     /// The current tracer.
     pub(crate) fn tracer(&self) -> Tracer {
-        self.control.lock().tracer
+        self.control.lock().settings.tracer
     }
 
     /// Changes the tracer, which clears the buffers, as in tracefs.
     ///
     /// # Errors
     ///
-    /// The tracer is as before then.
-    ///
-    /// - `ENOMEM` if there is no memory.
-    /// - Those of [`Hook::trace`].
+    /// All is as before then; those of [`Self::change`].
     pub(crate) fn set_tracer(&self, tracer: Tracer) -> Result {
         let mut control = self.control.lock();
-        if control.tracer == tracer {
-            control.implicit = false;
+        if control.settings.tracer == tracer {
+            control.settings.implicit = false;
             return Ok(());
         }
-        self.switch(&mut control, tracer, false)?;
-        self.clear(None);
+        self.change(&mut control, |settings| {
+            settings.tracer = tracer;
+            settings.implicit = false;
+            Ok(())
+        })?;
+        if tracer == Tracer::Nop {
+            self.clear(None);
+        }
         Ok(())
-    }
-
-    fn switch(&self, control: &mut Control, tracer: Tracer, implicit: bool) -> Result {
-        if tracer != Tracer::Nop {
-            self.make_buffers(|buffers| {
-                buffers.clear(None);
-                Ok(())
-            })?;
-            self.clear_counts();
-        }
-        let before = core::mem::replace(&mut control.tracer, tracer);
-        let implicit_before = core::mem::replace(&mut control.implicit, implicit);
-        // With stacks, tracing what changes the code of thousands of functions would take longer than that.
-        let pause = self.options().has(TraceOption::FuncStackTrace);
-        self.hook.handler().set_gate(Gate::Pause, pause);
-        let result = self.rearm(control);
-        self.hook.handler().set_gate(Gate::Pause, false);
-        if result.is_err() {
-            control.tracer = before;
-            control.implicit = implicit_before;
-            self.rearm_as_before(control);
-        }
-        result
-    }
-
-    /// Hooks what was hooked before a change that has failed, as far as that can be: some of the change may be done.
-    fn rearm_as_before(&self, control: &mut Control) {
-        if dead_ftrace::is_known() {
-            return;
-        }
-        if let Err(error) = self.rearm(control) {
-            pr_warn!("not all is hooked as it was before a change that failed: {error:?}\n");
-        }
-    }
-
-    /// Hooks the functions that tracer, lists and commands say, and no others.
-    fn rearm(&self, control: &mut Control) -> Result {
-        self.price(control);
-        let is_graph = control.tracer == Tracer::FunctionGraph;
-        if is_graph {
-            self.arm_calls(control)?;
-        }
-        let wanted = self.wanted_entries(control)?;
-        let set = wanted.as_ref().map(FunctionSet::as_slice);
-        self.hook
-            .trace(set.map_or(Functions::All, Functions::Only))?;
-        if !is_graph {
-            control.calls.clear();
-            self.end_overruns(Watcher::Tracer);
-            // (what writes other events does not look for entries that are not complete)
-            self.complete_entries(None);
-        }
-        let commanded = self.commanded()?;
-        // SAFETY: The commands' hook goes before the recorder.
-        unsafe { self.commands.handler().command(self.hook.handler()) };
-        self.commands.trace(Functions::Only(commanded.as_slice()))
     }
 
     /// Completes the entries of calls that are pending on `cpu`, or all, so that readers see them.
@@ -304,27 +254,6 @@ impl Instance {
                 unsafe { self.buffers.lock().complete_entry(cpu) };
             }
         }
-    }
-
-    /// Follows a change of `list`. A filter starts the `function` tracer if there is none, and
-    /// stops one that was so started when it is cleared.
-    fn rearm_after_edit(&self, control: &mut Control, list: List) -> Result {
-        if matches!(list, List::Filter | List::Notrace) {
-            self.arm_profile(control)?;
-        }
-        let is_asked = control.lists.get(List::Filter).is_some();
-        match (list, is_asked, control.tracer) {
-            (List::Filter, true, Tracer::Nop) => self.switch(control, Tracer::Function, true),
-            (List::Filter, false, Tracer::Function) if control.implicit => {
-                self.switch(control, Tracer::Nop, false)
-            }
-            _ => self.rearm(control),
-        }
-    }
-
-    /// Calls `user` with the lists.
-    pub(crate) fn with_lists<R>(&self, user: impl FnOnce(&Lists) -> R) -> R {
-        user(&self.control.lock().lists)
     }
 
     /// Returns whether recording is on.
@@ -371,7 +300,7 @@ impl Instance {
         Options(self.options.load(Ordering::Relaxed))
     }
 
-    fn store_options(&self, _control: &mut Control, options: Options) {
+    fn set_options(&self, options: Options) {
         self.options.store(options.0, Ordering::Relaxed);
     }
 
@@ -379,52 +308,17 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// Nothing is changed then. `ENOMEM` if there is no memory.
+    /// All is as before then; those of [`Self::change`].
     pub(crate) fn set_option(&self, option: TraceOption, on: bool) -> Result {
         let mut control = self.control.lock();
-        let recorder = self.hook.handler();
-        match option {
-            TraceOption::Overwrite => self.buffers.lock().set_discard(!on),
-            TraceOption::FuncStackTrace => {
-                if on {
-                    recorder.beside().make_room(self.machine.core_text())?;
-                }
-                let left_out = |on| match on {
-                    true => unwind::OWN_FUNCTIONS,
-                    false => &[],
-                };
-                self.hook.leave_out(left_out(on)).inspect_err(|_| {
-                    // (some may be left out, or not, already)
-                    let was_on = self.options().has(option);
-                    let _ = self.hook.leave_out(left_out(was_on));
-                })?;
-                recorder.record_beside_all(What::Stack, on);
-            }
-            TraceOption::FunctionFork => self.follow_forks(&mut control, on)?,
-            TraceOption::FuncArgs => recorder.record_beside_all(What::Args, on),
-            _ => {}
+        if !option.is_planned() {
+            self.switch_option(&mut control, option, on);
+            return Ok(());
         }
-        let before = self.options();
-        self.store_options(&mut control, before.with(option, on));
-        self.set_graph(&control);
-        self.price(&control);
-        let is_graph = control.tracer == Tracer::FunctionGraph;
-        // (other hooks)
-        let result = match option {
-            TraceOption::SleepTime if is_graph => {
-                (self.rearm(&mut control)).and_then(|()| self.arm_profile(&mut control))
-            }
-            TraceOption::SleepTime | TraceOption::GraphTime => self.arm_profile(&mut control),
-            _ => Ok(()),
-        };
-        if result.is_err() {
-            self.store_options(&mut control, before);
-            self.set_graph(&control);
-            self.price(&control);
-            let _ = self.arm_profile(&mut control);
-            self.rearm_as_before(&mut control);
-        }
-        result
+        self.change(&mut control, |settings| {
+            settings.options = settings.options.with(option, on);
+            Ok(())
+        })
     }
 
     /// Calls `user` with the buffers.

@@ -48,16 +48,14 @@ impl Instance {
         Ok(())
     }
 
-    /// Has lists follow the tasks that are made and end from now on, or no more.
-    pub(super) fn follow_forks(&self, control: &mut Control, on: bool) -> Result {
-        match on {
-            // SAFETY: `control` goes before the recorder, and what is registered with it.
-            true => unsafe { control.forks.call(self.hook.handler()) },
-            false => {
-                control.forks.clear();
-                Ok(())
-            }
-        }
+    /// Has lists follow the tasks that are made and end from now on.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Forks::call`](crate::sys::forks::Forks::call).
+    pub(super) fn follow_forks(&self, control: &mut Control) -> Result {
+        // SAFETY: `control` goes before the recorder, and what is registered with it.
+        unsafe { control.forks.call(self.hook.handler()) }
     }
 
     /// Returns whether a list says anything; if so, and nobody is in it, it is of tasks that have all ended.

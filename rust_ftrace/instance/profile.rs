@@ -8,17 +8,15 @@ use kernel::cpu::{nr_cpu_ids, CpuId};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::counts::Watcher;
-pub(super) use super::profile_hooks::ProfileHooks;
+use super::counts::{Growth, Watcher};
 use super::{Control, Instance};
-use crate::catalog::{Catalog, Function};
+use crate::engine::catalog::{Catalog, Function};
 use crate::engine::function_set::FunctionSet;
-use crate::engine::options::TraceOption;
 use crate::engine::profile::{numbered, Places, Table, Totals};
 use crate::engine::sort::sort_by_key;
 use crate::platform::Vec;
 use crate::sys::{cpu, rcu};
-use crate::tracer::profile::{CpuTable, Profiler, Without};
+use crate::tracer::profile::{CpuTable, Profiler};
 
 /// The counts of a CPU, those being made and those that are kept.
 struct CpuCounts {
@@ -175,16 +173,21 @@ impl Profile {
         cpus.all(|cpu| cpu.totals(number) == Totals::default())
     }
 
-    /// Forgets all. Nobody is counting, nor will before there are new tables.
-    fn clear(&mut self, profiler: &Profiler) {
+    /// Takes its tables away from `profiler`, by which nothing is hooked.
+    fn withdraw(&self, profiler: &Profiler) {
         for cpu in cpu::possible() {
-            // SAFETY: Takes the table away, which nobody uses.
+            // SAFETY: Takes the table away, which nothing uses.
             unsafe { profiler.set_table(cpu, None) };
-            if let Some(counts) = self.of_mut(cpu) {
-                counts.live = None;
-                counts.old = None;
-                counts.past = Vec::new();
-            }
+        }
+    }
+
+    /// Forgets all. Nothing is counted, nor will be before there are new tables.
+    fn clear(&mut self, profiler: &Profiler) {
+        self.withdraw(profiler);
+        for counts in &mut self.cpus {
+            counts.live = None;
+            counts.old = None;
+            counts.past = Vec::new();
         }
         self.gone = KVec::new();
         self.places = None;
@@ -346,127 +349,65 @@ pub(crate) struct ProfileStats {
     pub(crate) bytes: usize,
 }
 
-/// The users of functions in an instance.
-pub(crate) struct Enabled {
-    /// The functions that the tracer hooks; `None` for all.
-    traced: Option<FunctionSet>,
-    /// The functions that the profiler hooks, if it does.
-    counted: Option<FunctionSet>,
-    /// Times that these were called, by their addresses.
-    hits: KVVec<(usize, u64)>,
-}
-
-impl Enabled {
-    /// The number of users that hook the function at `ip`.
-    pub(crate) fn count(&self, ip: usize) -> usize {
-        let traced = (self.traced.as_ref()).is_none_or(|set| set.contains(ip));
-        let counted = (self.counted.as_ref()).is_some_and(|set| set.contains(ip));
-        usize::from(traced).wrapping_add(usize::from(counted))
-    }
-
-    /// Times that it was called since calls are counted; `None` if they are not.
-    pub(crate) fn hits(&self, ip: usize) -> Option<u64> {
-        self.counted.as_ref().filter(|set| set.contains(ip))?;
-        let found = self.hits.binary_search_by_key(&ip, |(ip, _)| *ip);
-        let hits = found.ok().and_then(|index| self.hits.get(index));
-        Some(hits.map_or(0, |(_, hits)| *hits))
-    }
-}
-
 impl Instance {
-    /// The functions that are hooked now, `None` for all; and who hooks them.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Instance::traced`].
-    pub(crate) fn enabled(&self) -> Result<(Option<FunctionSet>, Enabled)> {
-        let functions = self.traced()?;
-        let control = self.control.lock();
-        let traced = self.traced_by_tracer(&control)?;
-        let counted = match control.profile.on {
-            true => Some(self.wanted_in_profile(&control)?),
-            false => None,
-        };
-        let mut hits = KVVec::new();
-        if counted.is_some() {
-            for row in self.profile.lock().rows(None)? {
-                hits.push((row.ip, row.totals.hits), GFP_KERNEL)?;
-            }
-            sort_by_key(&mut hits, |(ip, _)| *ip);
-        }
-        let enabled = Enabled {
-            traced,
-            counted,
-            hits,
-        };
-        Ok((functions, enabled))
-    }
-
     /// Returns whether calls are being counted.
     pub(crate) fn is_profiling(&self) -> bool {
-        self.control.lock().profile.on
+        self.control.lock().settings.profile
     }
 
     /// Begins to count, from zero, or ends it.
     ///
     /// # Errors
     ///
-    /// Nothing is counted then.
-    ///
-    /// - `ENOMEM` if there is no memory.
-    /// - Those of [`Probes::trace`].
+    /// All is as before then; those of [`Self::change`].
     pub(crate) fn set_profiling(&self, on: bool) -> Result {
         let mut control = self.control.lock();
-        if control.profile.on == on {
+        if control.settings.profile == on {
             return Ok(());
         }
-        if !on {
-            self.end_profiling(&mut control);
-            return Ok(());
-        }
-        self.profile.lock().clear(&self.profiler);
-        self.profiler.new_session();
-        control.profile.missed_before = control.profile.missed();
-        self.forget_profile_overruns();
-        self.begin_overruns(Watcher::Profile)?;
-        control.profile.on = true;
-        let result = self.arm_profile(&mut control);
-        if result.is_err() {
-            self.end_profiling(&mut control);
-        }
-        result
+        self.change(&mut control, |settings| {
+            settings.profile = on;
+            Ok(())
+        })
     }
 
-    pub(super) fn end_profiling(&self, control: &mut Control) {
-        control.profile.on = false;
-        control.profile.clear();
-        self.end_overruns(Watcher::Profile);
-        // (whoever counts still, does so in tables that stay)
-        rcu::synchronize_preempt_off();
-    }
-
-    /// The functions whose calls are to be counted.
-    pub(super) fn wanted_in_profile(&self, control: &Control) -> Result<FunctionSet> {
-        let mut wanted = match control.lists.wanted(&self.machine)? {
-            Some(wanted) => wanted,
-            None => self.machine.with_catalog(Catalog::all)?,
-        };
-        self.machine.leave_out_fprobes_own(&mut wanted);
-        Ok(wanted)
-    }
-
-    /// Has the calls counted that lists and options say, and no others, if calls are counted at all.
+    /// Begins to count from zero; the counts of before, for [`Self::put_back_profile`].
     ///
     /// # Errors
     ///
-    /// It is as before then. As for [`Instance::set_profiling`].
-    pub(super) fn arm_profile(&self, control: &mut Control) -> Result {
-        if !control.profile.on {
-            return Ok(());
+    /// `ENOMEM` if there is no memory, and those of [`Self::begin_overruns`]; nothing is changed then.
+    pub(super) fn begin_profile(&self) -> Result<(Profile, Growth)> {
+        let new = Profile::new()?;
+        let growth = self.forget_profile_overruns();
+        if let Err(error) = self.begin_overruns(Watcher::Profile) {
+            self.put_back_profile_overruns(growth);
+            return Err(error);
         }
-        let wanted = self.wanted_in_profile(control)?;
+        self.profiler.new_session();
+        let mut profile = self.profile.lock();
+        profile.withdraw(&self.profiler);
+        Ok((core::mem::replace(&mut *profile, new), growth))
+    }
+
+    /// Puts counts back that had ended. Needs no memory.
+    pub(super) fn put_back_profile(&self, (profile, growth): (Profile, Growth)) {
+        let mut now = self.profile.lock();
+        // (nothing counts in these yet, nor in those any more)
+        now.withdraw(&self.profiler);
+        let withdrawn = core::mem::replace(&mut *now, profile);
+        drop(now);
+        drop(withdrawn);
+        self.put_back_profile_overruns(growth);
+    }
+
+    /// Gives `functions` numbers, and room for what is counted of them.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory, and those of [`Machine::with_catalog`](crate::machine::Machine::with_catalog).
+    pub(super) fn extend_profile(&self, functions: &FunctionSet) -> Result {
         let has_gone = !self.profile.lock().gone.is_empty();
-        let back = |catalog: &Catalog| self.profile.lock().back(&wanted, catalog);
+        let back = |catalog: &Catalog| self.profile.lock().back(functions, catalog);
         let back = match has_gone {
             true => self.machine.with_catalog(back)?,
             false => KVec::new(),
@@ -474,39 +415,17 @@ impl Instance {
         let is_extended = {
             // (so that no CPU is half there)
             let _cpus = cpu::ReadLock::new();
-            (self.profile.lock()).extend(&wanted, &back, &self.profiler)?
+            (self.profile.lock()).extend(functions, &back, &self.profiler)?
         };
         if is_extended {
             // Not with the profile's lock held: a CPU that is coming may be waiting for it.
             rcu::synchronize_preempt_off();
             self.profile.lock().sum_up_old();
         }
-        let without = [
-            (TraceOption::GraphTime, Without::Calls),
-            (TraceOption::SleepTime, Without::Sleep),
-        ];
-        let without = (without.iter())
-            .filter(|(option, _)| !self.options().has(*option))
-            .fold(0, |bits, (_, what)| bits | *what as u64);
-        let ips = wanted.as_slice();
-        let mut numbers = self.machine.hooks_calls();
-        let profiler = &self.profiler;
-        // SAFETY: The profiler lives as long as the instance, whose `control` goes before it.
-        unsafe { (control.profile).trace(&mut numbers, profiler, ips, without)? };
-        drop(numbers);
-        self.profiler.set_without(without);
         Ok(())
     }
 
-    /// Follows modules that came.
-    pub(super) fn profile_news(&self, control: &mut Control) {
-        if let Err(error) = self.arm_profile(control) {
-            pr_warn!("functions of a new module are not profiled: {error:?}\n");
-        }
-    }
-
-    /// The functions at addresses `text` go. To be called while they still have names; what is counted is
-    /// [armed](Self::arm_profile) anew afterwards.
+    /// The functions at addresses `text` go. To be called while they still have names; what is XX
     pub(crate) fn profile_forgets(&self, text: &[Range<usize>]) {
         // (whoever is arming the profile may be about to give them numbers)
         let _control = self.control.lock();
@@ -563,15 +482,15 @@ impl Instance {
     /// Numbers for `status`.
     pub(crate) fn profile_stats(&self) -> ProfileStats {
         let (_, too_deep) = self.too_deep();
-        let hooks = &self.control.lock().profile;
+        let control = self.control.lock();
         let profile = self.profile.lock();
         let ips = profile.places.iter().flat_map(|places| places.ips());
         let there = ips.filter(|ip| **ip != 0).count();
         ProfileStats {
-            on: hooks.on,
+            on: control.settings.profile,
             functions: there.wrapping_add(profile.gone.len()),
             lost: self.profiler.lost(),
-            missed: hooks.missed().wrapping_sub(hooks.missed_before),
+            missed: (control.profile.missed()).wrapping_sub(control.missed_before),
             too_deep,
             bytes: profile.bytes(),
         }
@@ -579,7 +498,7 @@ impl Instance {
 
     /// Gives back the memory of what was counted, unless that goes on.
     pub(super) fn free_profile(&self, control: &Control) {
-        if !control.profile.on {
+        if !control.settings.profile {
             self.profile.lock().clear(&self.profiler);
         }
     }

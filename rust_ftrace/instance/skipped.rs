@@ -13,6 +13,8 @@ use crate::sys::kallsyms;
 pub(super) struct Skipped {
     /// The list of functions that this is true of: see [`Machine::catalog_generation`].
     generation: u64,
+    /// These were the patterns.
+    patterns: KVVec<u8>,
     /// `None` if the kernel does not say where functions are.
     count: Option<usize>,
 }
@@ -32,16 +34,21 @@ impl Instance {
         let mut patterns = KVVec::new();
         {
             let control = self.control.lock();
-            match control.lists.skipped() {
-                Some(kept) if kept.generation == generation => return Ok(kept.count),
-                _ => patterns.extend_from_slice(control.lists.patterns(), GFP_KERNEL)?,
+            patterns.extend_from_slice(control.settings.lists.patterns(), GFP_KERNEL)?;
+            let kept = control.skipped.as_ref();
+            let is_true = |kept: &&Skipped| {
+                kept.generation == generation && *kept.patterns == *patterns
+            };
+            if let Some(kept) = kept.filter(is_true) {
+                return Ok(kept.count);
             }
         }
         let count = count_skipped(&self.machine, &patterns)?;
-        let mut control = self.control.lock();
-        if control.lists.patterns() == &*patterns {
-            control.lists.keep_skipped(Skipped { generation, count });
-        }
+        self.control.lock().skipped = Some(Skipped {
+            generation,
+            patterns,
+            count,
+        });
         Ok(count)
     }
 }

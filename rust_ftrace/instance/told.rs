@@ -7,7 +7,8 @@ use core::ops::Range;
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
 
-use super::Instance;
+use super::{Control, Instance};
+use crate::engine::catalog::Catalog;
 
 impl Instance {
     /// A CPU is going, and serves no irq_works any more: those that it was given are waited for.
@@ -45,7 +46,17 @@ impl Instance {
 
     /// The functions of module `name` are in their place, and can be traced; none has run yet.
     pub(crate) fn loads(&self, name: &[u8]) {
-        if let Err(error) = self.resolve_pending(name) {
+        let mut control = self.control.lock();
+        if !control.settings.lists.wait_for(name) {
+            return;
+        }
+        self.machine.forget_catalog();
+        let result = self.change(&mut control, |settings| {
+            let resolve = |catalog: &Catalog| Ok(settings.lists.resolve(name, catalog)?);
+            self.machine.with_catalog(resolve)
+        });
+        if let Err(error) = result {
+            control.is_behind = true;
             pr_warn!("functions of a new module are not traced: {error:?}\n");
         }
     }
@@ -54,33 +65,27 @@ impl Instance {
     pub(crate) fn coming(&self, init: &Range<usize>) {
         let mut control = self.control.lock();
         // (these will be freed)
-        let mut found = control.lists.forget(init);
-        found |= self.forget_probes(&mut control, init);
-        if found || control.lists.needs_news(control.tracer) {
-            let result = self.rearm(&mut control);
-            if let Err(error) = result {
-                pr_warn!("functions of a new module are not traced: {error:?}\n");
-            }
-        }
-        self.profile_news(&mut control);
+        self.forget_functions(&mut control, core::slice::from_ref(init));
     }
 
     /// The module whose functions lie at addresses `text` is being removed.
     pub(crate) fn module_going(&self, text: &[Range<usize>]) {
-        let mut control = self.control.lock();
-        let mut found = control.lists.needs_news(control.tracer);
+        self.forget_functions(&mut self.control.lock(), text);
+    }
+
+    /// Hooks no function at addresses `text` any more, and what has come. The kernel unhooks what goes, so that this
+    /// does no harm without memory.
+    fn forget_functions(&self, control: &mut Control, text: &[Range<usize>]) {
+        let mut found = control.settings.needs_news() || control.is_behind;
         for range in text {
-            found |= control.lists.forget(range);
-            found |= self.forget_probes(&mut control, range);
+            found |= control.settings.forget(range);
         }
-        if found {
-            let result = self.rearm(&mut control);
-            if let Err(error) = result {
-                pr_warn!("functions of a removed module are still in the filter: {error:?}\n");
-            }
+        if !found {
+            return;
         }
-        if let Err(error) = self.arm_profile(&mut control) {
-            pr_warn!("functions of a removed module are still profiled: {error:?}\n");
+        if let Err(error) = self.catch_up(control) {
+            text.iter().for_each(|range| control.plan.forget(range));
+            pr_warn!("functions of a module are not traced until the next change: {error:?}\n");
         }
     }
 }

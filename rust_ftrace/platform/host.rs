@@ -245,6 +245,28 @@ impl<T> Vec<T> {
         Ok(())
     }
 
+    /// Adds copies of values at the end. `ENOMEM` without memory.
+    pub fn extend_from_slice(&mut self, values: &[T]) -> Result<(), AllocError>
+    where
+        T: Copy,
+    {
+        if self.0.capacity() - self.0.len() < values.len() {
+            memory::allocate()?;
+        }
+        self.0.extend_from_slice(values);
+        Ok(())
+    }
+
+    /// Values that there is room for.
+    pub fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+
+    /// Gives back memory that is not used, if that can be.
+    pub fn shrink(&mut self) {
+        self.0.shrink_to_fit();
+    }
+
     /// Takes the last value off.
     pub fn pop(&mut self) -> Option<T> {
         self.0.pop()

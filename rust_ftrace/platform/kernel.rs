@@ -201,6 +201,24 @@ impl<T> Vec<T> {
             .map_err(|_| AllocError)
     }
 
+    /// Adds copies of values at the end. `ENOMEM` without memory.
+    pub fn extend_from_slice(&mut self, values: &[T]) -> Result<(), AllocError>
+    where
+        T: Copy,
+    {
+        self.0.extend_from_slice(values, GFP_KERNEL)
+    }
+
+    /// Values that there is room for.
+    pub fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+
+    /// Gives back memory that is not used, if that can be.
+    pub fn shrink(&mut self) {
+        let _ = self.0.shrink_to(0, GFP_KERNEL);
+    }
+
     /// Takes the last value off.
     pub fn pop(&mut self) -> Option<T> {
         self.0.pop()

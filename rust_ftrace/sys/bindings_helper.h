@@ -8,6 +8,7 @@
 #include <linux/fs.h>
 #include <linux/fs_context.h>
 #include <linux/splice.h>
+#include <linux/stop_machine.h>
 #include <asm/unwind.h>
 #include <generated/utsrelease.h>
 

@@ -13,7 +13,7 @@ use kernel::prelude::*;
 use kernel::types::NotThreadSafe;
 
 use super::context::{PreemptGuard, PreemptOff};
-use super::lockdep;
+use super::{ffi, lockdep};
 
 fn among(mask: *const bindings::cpumask) -> impl Iterator<Item = CpuId> {
     // SAFETY: The kernel's masks of CPUs live for ever. Their bits may change meanwhile; each is
@@ -125,6 +125,25 @@ impl Drop for ReadLock {
         // SAFETY: Taken in `new`, by the same task.
         unsafe { bindings::cpus_read_unlock() };
     }
+}
+
+/// Calls `user` while all other CPUs stand still: nothing runs beside it but NMIs, and none of them is in code that runs
+/// with preemption off. Needs no memory. No lock that [hotplug](super::hotplug) takes may be held.
+pub(crate) fn with_all_stopped<F: Fn() + Sync>(user: &F) {
+    /// # Safety
+    ///
+    /// `user` points to an `F`.
+    unsafe extern "C" fn call<F: Fn() + Sync>(user: *mut c_void) -> c_int {
+        // SAFETY: The caller promises it.
+        let user = unsafe { &*user.cast_const().cast::<F>() };
+        user();
+        0
+    }
+    lockdep::waits();
+    let user: *const F = user;
+    let data = user.cast_mut().cast();
+    // SAFETY: `call` gets `user`, which outlives the call; without CPUs that are named any one calls it.
+    let _ = unsafe { ffi::stop_machine(Some(call::<F>), data, core::ptr::null()) };
 }
 
 /// The NUMA node of `cpu`'s memory, or `NUMA_NO_NODE`.

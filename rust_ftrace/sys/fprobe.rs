@@ -4,20 +4,21 @@
 //!
 //! C header: [`include/linux/fprobe.h`](srctree/include/linux/fprobe.h)
 
+mod place;
+
 use core::marker::{PhantomData, PhantomPinned};
-use core::mem::ManuallyDrop;
-use core::ops::Deref;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use kernel::bindings;
 use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::types::Opaque;
 
+use self::place::{take_left_behind, Place};
 use super::context::PreemptOff;
 use super::fgraph::{self, Numbers};
 use super::ftrace::{Registers, Site};
-use super::{dead_ftrace, faults, ffi, shadow_stacks};
+use super::{dead_ftrace, faults, ffi};
 use crate::engine::ring::Call;
 
 /// Called at the entry and the return of traced functions.
@@ -104,6 +105,8 @@ pub(crate) struct Probes<T: CallHandler<D>, D: Copy + 'static> {
 // SAFETY: Probes are only changed under exclusive access; what callbacks read of them does not change while
 // they are registered.
 unsafe impl<T: CallHandler<D>, D: Copy + 'static> Send for Probes<T, D> {}
+// SAFETY: What shared references change are flags, which are atomic.
+unsafe impl<T: CallHandler<D>, D: Copy + 'static> Sync for Probes<T, D> {}
 
 impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
     /// A probe of `ips`.
@@ -179,111 +182,6 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
     }
 }
 
-/// A probe where fprobe knows it.
-///
-/// Calls that are open know a probe by its address, and fprobe hands what was kept of a call to whoever has that
-/// address when it returns, whatever it is. So what lies there may not become another kind of probe, ours or
-/// anybody's, while such a call is open: a task may sleep in one for ever.
-///
-/// # Invariants
-///
-/// No call that is open knows the address but from probes with the same `T` and `D` that were here.
-struct Place<T: CallHandler<D>, D: Copy + 'static> {
-    probe: ManuallyDrop<Pin<KBox<Probe<T, D>>>>,
-    /// A probe here has called its handler.
-    was_enabled: bool,
-}
-
-/// Places that calls know which were open when these were given up.
-static LEFT_BEHIND: AtomicUsize = AtomicUsize::new(0);
-
-impl<T: CallHandler<D>, D: Copy + 'static> Place<T, D> {
-    /// A place for `probe` that no call knows.
-    fn new(probe: Probe<T, D>) -> Result<Self> {
-        let mut known = KVec::new();
-        loop {
-            let place = KBox::<Probe<T, D>>::new_uninit(GFP_KERNEL)?;
-            // (from now on it is ours, so that nobody comes to know it but by us)
-            if !shadow_stacks::know(place.as_ptr() as u64, false) {
-                // INVARIANT: As was just seen.
-                return Ok(Self {
-                    probe: ManuallyDrop::new(Pin::from(KBox::write(place, probe))),
-                    was_enabled: false,
-                });
-            }
-            known.push(place, GFP_KERNEL)?;
-        }
-    }
-
-    fn probe_mut(&mut self) -> Pin<&mut Probe<T, D>> {
-        self.probe.as_mut()
-    }
-
-    /// Has the probe call the handler.
-    fn enable(&mut self) {
-        self.was_enabled = true;
-        self.flags().store(0, Ordering::Release);
-    }
-
-    /// Returns once the handler is not called any more.
-    fn unregister(&mut self) {
-        // SAFETY: Nothing is moved.
-        unsafe { self.probe_mut().get_unchecked_mut() }.unregister();
-    }
-
-    /// Returns whether a call may be open that knows the address.
-    fn is_known(&self) -> bool {
-        let address: *const Probe<T, D> = &**self.probe;
-        self.was_enabled && shadow_stacks::know(address as u64, true)
-    }
-
-    /// Frees what is not needed any more of a probe that is not registered.
-    fn forget_functions(&mut self) {
-        // SAFETY: Nothing is moved but the list, which fprobe does not know.
-        let probe = unsafe { self.probe_mut().get_unchecked_mut() };
-        drop(core::mem::take(&mut probe.ips));
-    }
-
-    /// Puts `probe` in the place of the one that is there, and is not registered.
-    fn reuse(&mut self, probe: Probe<T, D>) {
-        // INVARIANT: Of the same kind.
-        self.probe_mut().set(probe);
-    }
-}
-
-impl<T: CallHandler<D>, D: Copy + 'static> Deref for Place<T, D> {
-    type Target = Probe<T, D>;
-
-    fn deref(&self) -> &Probe<T, D> {
-        &self.probe
-    }
-}
-
-impl<T: CallHandler<D>, D: Copy + 'static> Drop for Place<T, D> {
-    fn drop(&mut self) {
-        self.unregister();
-        if self.is_known() {
-            self.forget_functions();
-            let address: *const Probe<T, D> = &**self.probe;
-            leave_behind(address.cast());
-            return;
-        }
-        // SAFETY: It is not used any more.
-        unsafe { ManuallyDrop::drop(&mut self.probe) };
-    }
-}
-
-/// Notes that the memory at `place` is never to be freed.
-fn leave_behind(place: *const c_void) {
-    LEFT_BEHIND.fetch_add(1, Ordering::Relaxed);
-    #[cfg(CONFIG_DEBUG_KMEMLEAK)]
-    // SAFETY: It was allocated, and not freed.
-    unsafe {
-        ffi::kmemleak_not_leak(place);
-    }
-    let _ = place;
-}
-
 impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
     /// Nothing is traced.
     pub(crate) const fn new() -> Self {
@@ -333,12 +231,14 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
         self.missed = 0;
     }
 
-    /// Traces the functions of `groups`, and no others, from now on. Open calls of functions that go are not
-    /// told of their return; nor are some others.
+    /// Prepares to trace the functions of `groups`, and no others: registers what is missing, which calls nothing yet.
+    /// [`Self::finish`] or [`Self::give_up`] is to follow.
+    ///
+    /// With `anew` nothing goes on as it is, and no call that is open is taken for one of what is new.
     ///
     /// # Errors
     ///
-    /// Functions that were traced before are traced still.
+    /// Nothing is changed then.
     ///
     /// - `ENOENT` if one of the addresses is no ftrace location.
     /// - `ENOMEM` if there is no memory.
@@ -348,33 +248,31 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
     /// # Safety
     ///
     /// `handler` stays valid until nothing is traced any more.
-    pub(crate) unsafe fn trace(
+    pub(crate) unsafe fn prepare(
         &mut self,
         numbers: &mut Numbers,
         handler: *const T,
         groups: &[Group<'_, T::Role>],
-    ) -> Result {
+        anew: bool,
+    ) -> Result<Change<T, D>> {
         let is_wanted = |role: T::Role, ip: &usize| {
             let mut of_role = groups.iter().filter(|group| group.role == role);
             of_role.any(|group| group.ips.binary_search(ip).is_ok())
         };
         let mut keep = KVec::with_capacity(self.live.len(), GFP_KERNEL)?;
         for probe in &self.live {
-            let all = probe.ips.iter().all(|ip| is_wanted(probe.role, ip));
+            let all = !anew && probe.ips.iter().all(|ip| is_wanted(probe.role, ip));
             keep.push(all, GFP_KERNEL)?;
         }
-        let kept = |role: T::Role, ip: &usize| {
-            let mut kept = self.live.iter().zip(&keep).filter(|(_, keep)| **keep);
-            kept.any(|(probe, _)| probe.role == role && probe.ips.binary_search(ip).is_ok())
+        let mut change = Change {
+            keep,
+            new: KVec::new(),
+            holder: None,
+            anew,
         };
-        let first = groups
-            .iter()
-            .find_map(|group| Some((group.role, *group.ips.first()?)));
-        let _number = match first {
-            Some((role, ip)) if self.live.is_empty() => {
-                Some(Self::hold_number(numbers, handler, role, ip)?)
-            }
-            _ => None,
+        let kept = |role: T::Role, ip: &usize| {
+            let mut kept = self.live.iter().zip(&change.keep).filter(|(_, keep)| **keep);
+            kept.any(|(probe, _)| probe.role == role && probe.ips.binary_search(ip).is_ok())
         };
         let mut missing = KVec::new();
         for group in groups {
@@ -386,39 +284,31 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
             }
             missing.push((group.role, ips), GFP_KERNEL)?;
         }
-        let mut new = KVec::new();
+        let first = groups
+            .iter()
+            .find_map(|group| Some((group.role, *group.ips.first()?)));
+        if let (Some((role, ip)), true) = (first, self.live.is_empty()) {
+            change.holder = Some(Self::hold_number(numbers, handler, role, ip)?);
+        }
         // SAFETY: The caller promises it.
-        let result = unsafe { self.register(&mut new, numbers, handler, &missing) };
-        if let Err(error) = result {
-            while let Some(probe) = new.pop() {
-                self.put_back(probe);
-            }
-            return Err(error);
-        }
-        // Nothing fails from here on.
-        for (index, keep) in keep.iter().enumerate().rev() {
-            if !keep {
-                if let Ok(probe) = self.live.remove(index) {
-                    self.retire(probe);
-                }
+        let result = unsafe { self.register(&mut change, numbers, handler, &missing) };
+        match result {
+            Ok(()) => Ok(change),
+            Err(error) => {
+                self.give_up(change);
+                Err(error)
             }
         }
-        while let Some(mut probe) = new.pop() {
-            probe.enable();
-            let _ = self.live.push(probe, GFP_KERNEL);
-        }
-        Ok(())
     }
 
-    /// Registers probes of `missing` into `new`, which call nothing yet, and makes room for them. If that fails, some
-    /// may be there.
+    /// Registers probes of `missing`, which call nothing yet, and makes room for them. If that fails, some may be there.
     ///
     /// # Safety
     ///
-    /// As for [`Self::trace`].
+    /// As for [`Self::prepare`].
     unsafe fn register(
         &mut self,
-        new: &mut KVec<Place<T, D>>,
+        change: &mut Change<T, D>,
         numbers: &mut Numbers,
         handler: *const T,
         missing: &[(T::Role, KVVec<usize>)],
@@ -427,23 +317,32 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
             // (what lies far apart comes and goes at different times: modules)
             let near = ips.chunk_by(|a, b| b.wrapping_sub(*a) < FAR);
             for ips in near.flat_map(|ips| ips.chunks(MAX_FUNCTIONS)) {
-                new.reserve(1, GFP_KERNEL)?;
-                let mut place = self.place(Probe::new(*role, ips)?)?;
+                change.new.reserve(1, GFP_KERNEL)?;
+                let mut place = self.place(Probe::new(*role, ips)?, change.anew)?;
                 // (those that are registered may have gone out with a module meanwhile, and the number with them)
-                numbers.make_ready()?;
-                // SAFETY: The caller promises it.
-                let result = unsafe { place.probe_mut().register(handler) };
-                let _ = new.push(place, GFP_KERNEL);
+                let result = numbers.make_ready().and_then(|()| {
+                    // SAFETY: The caller promises it.
+                    unsafe { place.probe_mut().register(handler) }
+                });
+                let _ = change.new.push(place, GFP_KERNEL);
                 result?;
             }
         }
         self.idle.reserve(self.live.len(), GFP_KERNEL)?;
-        Ok(self.live.reserve(new.len(), GFP_KERNEL)?)
+        if change.anew {
+            let places = self.live.len().saturating_add(self.idle.len());
+            self.worn.reserve(places, GFP_KERNEL)?;
+        }
+        Ok(self.live.reserve(change.new.len(), GFP_KERNEL)?)
     }
 
     /// A place with `probe` in it.
-    fn place(&mut self, probe: Probe<T, D>) -> Result<Place<T, D>> {
-        match self.idle.pop() {
+    fn place(&mut self, probe: Probe<T, D>, anew: bool) -> Result<Place<T, D>> {
+        let idle = match anew {
+            true => None,
+            false => self.idle.pop(),
+        };
+        match idle {
             Some(mut place) => {
                 place.reuse(probe);
                 Ok(place)
@@ -452,19 +351,51 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
         }
     }
 
-    /// Keeps a place whose probe was not used after all.
-    fn put_back(&mut self, mut place: Place<T, D>) {
-        place.unregister();
-        if place.was_enabled {
-            let _ = self.idle.push(place, GFP_KERNEL);
+    /// Has those that go call nothing any more, and those that are new call from now on. Needs no memory, and sleeps
+    /// not: where a function goes from one to another, it may be called where all CPUs stand still, so that no call is
+    /// missed or told of twice.
+    pub(crate) fn turn(&self, change: &Change<T, D>) {
+        let live = self.live.iter().zip(&change.keep);
+        for (probe, _) in live.filter(|(_, keep)| !**keep) {
+            probe.flags().store(ffi::FPROBE_FL_DISABLED, Ordering::Release);
+        }
+        for place in &change.new {
+            place.flags().store(0, Ordering::Release);
         }
     }
 
-    /// Has the probes call nothing for the moment, or call again.
-    pub(crate) fn silence(&self, silent: bool) {
-        let flags = if silent { ffi::FPROBE_FL_DISABLED } else { 0 };
-        for probe in &self.live {
-            probe.flags().store(flags, Ordering::Release);
+    /// Ends the change that was prepared, after [`Self::turn`]. Needs no memory. Open calls of functions that go are not
+    /// told of their return; nor are some others.
+    pub(crate) fn finish(&mut self, change: Change<T, D>) {
+        let Change {
+            keep, mut new, anew, ..
+        } = change;
+        for (index, keep) in keep.iter().enumerate().rev() {
+            if !keep {
+                if let Ok(probe) = self.live.remove(index) {
+                    self.retire(probe);
+                }
+            }
+        }
+        if anew {
+            self.wear_out();
+        }
+        while let Some(mut probe) = new.pop() {
+            probe.was_enabled = true;
+            // Room was reserved.
+            let _ = self.live.push(probe, GFP_KERNEL);
+        }
+    }
+
+    /// Takes back what was prepared. Needs no memory.
+    pub(crate) fn give_up(&mut self, change: Change<T, D>) {
+        let mut new = change.new;
+        while let Some(mut place) = new.pop() {
+            place.unregister();
+            if place.was_enabled {
+                // (it had a place there)
+                let _ = self.idle.push(place, GFP_KERNEL);
+            }
         }
     }
 
@@ -475,16 +406,15 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
         let _ = self.idle.push(place, GFP_KERNEL);
     }
 
-    /// Ends tracing.
+    /// Ends tracing. Needs no memory.
     pub(crate) fn clear(&mut self) {
         while let Some(probe) = self.live.pop() {
             self.retire(probe);
         }
     }
 
-    /// Ends tracing, and makes sure that no call that is open now is ever taken for one of a later probe.
-    pub(crate) fn forget_calls(&mut self) {
-        self.clear();
+    /// Makes sure that no call that is open now is ever taken for one of a later probe. Nothing is traced.
+    fn wear_out(&mut self) {
         self.worn.retain(|place| place.is_known());
         while let Some(mut place) = self.idle.pop() {
             if place.is_known() {
@@ -494,6 +424,41 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
             }
         }
     }
+
+    /// Ends tracing, and makes sure that no call that is open now is ever taken for one of a later probe.
+    pub(crate) fn forget_calls(&mut self) {
+        self.clear();
+        self.wear_out();
+    }
+}
+
+/// A change of what is traced that was prepared.
+#[must_use]
+pub(crate) struct Change<T: CallHandler<D>, D: Copy + 'static> {
+    /// Of each that is live, whether it stays.
+    keep: KVec<bool>,
+    /// Those that are registered, and call nothing yet.
+    new: KVec<Place<T, D>>,
+    /// Has fprobe keep its number until they are.
+    holder: Option<Place<T, D>>,
+    anew: bool,
+}
+
+// SAFETY: As for [`Probes`].
+unsafe impl<T: CallHandler<D>, D: Copy + 'static> Send for Change<T, D> {}
+// SAFETY: As for [`Probes`].
+unsafe impl<T: CallHandler<D>, D: Copy + 'static> Sync for Change<T, D> {}
+
+impl<T: CallHandler<D>, D: Copy + 'static> Change<T, D> {
+    /// Returns whether anything goes.
+    pub(crate) fn has_old(&self) -> bool {
+        self.keep.contains(&false)
+    }
+
+    /// Returns whether anything is new.
+    pub(crate) fn has_new(&self) -> bool {
+        !self.new.is_empty()
+    }
 }
 
 impl<T: CallHandler<D>, D: Copy + 'static> Drop for Probes<T, D> {
@@ -501,7 +466,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Drop for Probes<T, D> {
         self.clear();
         self.idle.clear();
         self.worn.clear();
-        match LEFT_BEHIND.swap(0, Ordering::Relaxed) {
+        match take_left_behind() {
             0 => {}
             left => pr_info!("{left} probes stay in memory: calls are open that know them\n"),
         }

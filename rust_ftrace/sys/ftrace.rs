@@ -165,36 +165,6 @@ impl<T: Handler> Hook<T> {
         Ok(())
     }
 
-    /// Traces none of the functions that match `patterns`, whatever [`Self::trace`] says, from now on; with none
-    /// it does so again. What of them there is not is ignored.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM` if there is no memory, `ENODEV` if ftrace has disabled itself; some may be left out already then.
-    pub(crate) fn leave_out(&self, patterns: &[&[u8]]) -> Result {
-        let _registered = self.registered.lock();
-        let ops = self.ops.get();
-        faults::here("ftrace_set_notrace, to empty it")?;
-        // SAFETY: `ops` is initialised; without a pattern the list is only emptied.
-        to_result(unsafe { bindings::ftrace_set_notrace(ops, core::ptr::null_mut(), 0, 1) })?;
-        for pattern in patterns {
-            // (ftrace writes to it)
-            let mut text = KVec::new();
-            text.extend_from_slice(pattern, GFP_KERNEL)?;
-            text.push(0, GFP_KERNEL)?;
-            let length = c_int::try_from(pattern.len())?;
-            let start = text.as_mut_ptr().cast();
-            faults::here("ftrace_set_notrace")?;
-            // SAFETY: `ops` is initialised; `text` has `length` bytes and a zero, and nobody else's.
-            let result = unsafe { bindings::ftrace_set_notrace(ops, start, length, 0) };
-            match to_result(result) {
-                Err(error) if error == EINVAL => {}
-                result => result?,
-            }
-        }
-        Ok(())
-    }
-
     fn set_filter(&self, functions: Functions<'_>) -> Result {
         let ops = self.ops.get();
         faults::here("ftrace_set_filter")?;

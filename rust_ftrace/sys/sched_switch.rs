@@ -33,11 +33,18 @@ pub(crate) struct Switches<T: SwitchHandler> {
 
 // SAFETY: It is only changed under exclusive access, and `T` may be shared.
 unsafe impl<T: SwitchHandler> Send for Switches<T> {}
+// SAFETY: As above.
+unsafe impl<T: SwitchHandler> Sync for Switches<T> {}
 
 impl<T: SwitchHandler> Switches<T> {
     /// Nothing is called.
     pub(crate) const fn new() -> Self {
         Self { registered: None }
+    }
+
+    /// Returns whether a handler is called.
+    pub(crate) fn is_on(&self) -> bool {
+        self.registered.is_some()
     }
 
     /// Has `handler` called from now on.

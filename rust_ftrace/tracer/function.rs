@@ -297,10 +297,11 @@ impl Recorder {
     }
 
     /// Records the stacks of the functions of `probes` from now on, and of no others; there must be
-    /// [room](Beside::make_room). Callers exclude each other.
-    pub(crate) fn set_probes(&self, probes: Ready) {
-        self.beside.probes().replace(probes);
+    /// [room](Beside::make_room). Returns those before; needs no memory. Callers exclude each other.
+    pub(crate) fn set_probes(&self, probes: Ready) -> Ready {
+        let before = self.beside.probes().replace(probes);
         self.set_gate(Gate::Beside, self.beside.is_any());
+        before
     }
 
     /// Makes `ring` the one that `cpu` writes to, `None` for none.

@@ -3,13 +3,44 @@
 //! The functions at whose calls something is done (`func:action[:count]` in the filter), as hooks look
 //! them up.
 
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicI64, AtomicPtr, Ordering};
 
+use kernel::alloc::AllocError;
 use kernel::prelude::*;
+use kernel::sync::Arc;
 
 use crate::engine::command::Action;
+use crate::engine::commanded::Commanded;
 use crate::sys::context::PreemptOff;
 use crate::sys::rcu;
+
+/// The number of times that something is done yet.
+pub(crate) struct Count(AtomicI64);
+
+/// A [`Count`] that hooks and all copies of the settings share.
+pub(crate) type SharedCount = Arc<Count>;
+
+/// Wanted always.
+const UNLIMITED: i64 = i64::MAX;
+
+impl Count {
+    /// So many times; `None` for always.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub(crate) fn new(count: Option<u64>) -> Result<SharedCount, AllocError> {
+        let count = count.and_then(|count| i64::try_from(count).ok());
+        let count = AtomicI64::new(count.unwrap_or(UNLIMITED));
+        Arc::new(Self(count), GFP_KERNEL)
+    }
+
+    /// Times that it is still done; `None` for always.
+    pub(crate) fn left(&self) -> Option<i64> {
+        let left = self.0.load(Ordering::Relaxed);
+        (left != UNLIMITED).then_some(left)
+    }
+}
 
 /// A function, what is done when it is called, and how often yet.
 pub(crate) struct Probe {
@@ -17,56 +48,25 @@ pub(crate) struct Probe {
     pub(crate) ip: usize,
     /// The act.
     pub(crate) action: Action,
-    /// `i64::MAX` for always.
-    left: AtomicI64,
+    left: SharedCount,
     /// It is traced only for its stack: without one, not at all.
-    alone: AtomicBool,
+    alone: bool,
 }
 
-/// Wanted always.
-const UNLIMITED: i64 = i64::MAX;
-
 impl Probe {
-    /// `action` at so many calls of `ip`; `None` for all.
-    pub(crate) fn new(ip: usize, action: Action, count: Option<u64>) -> Self {
-        let count = count.and_then(|count| i64::try_from(count).ok());
+    /// Does what was commanded; `alone` if the function is traced only for its stack.
+    pub(crate) fn new(commanded: &Commanded<SharedCount>, alone: bool) -> Self {
         Self {
-            ip,
-            action,
-            left: AtomicI64::new(count.unwrap_or(UNLIMITED)),
-            alone: AtomicBool::new(false),
+            ip: commanded.ip,
+            action: commanded.action,
+            left: commanded.left.clone(),
+            alone,
         }
-    }
-
-    /// Times that it is still done; `None` for always.
-    pub(crate) fn left(&self) -> Option<i64> {
-        let left = self.left.load(Ordering::Relaxed);
-        (left != UNLIMITED).then_some(left)
-    }
-
-    /// A copy, with as many times left as there are now.
-    pub(crate) fn duplicate(&self) -> Self {
-        Self {
-            ip: self.ip,
-            action: self.action,
-            left: AtomicI64::new(self.left.load(Ordering::Relaxed)),
-            alone: AtomicBool::new(self.alone.load(Ordering::Relaxed)),
-        }
-    }
-
-    /// The key that probes are sorted by.
-    pub(crate) const fn key(&self) -> (usize, Action) {
-        (self.ip, self.action)
-    }
-
-    /// Says whether it is traced only for its stack.
-    pub(crate) fn set_alone(&self, alone: bool) {
-        self.alone.store(alone, Ordering::Relaxed);
     }
 
     /// Returns whether it is not done any more.
     pub(super) fn is_over(&self) -> bool {
-        self.left() == Some(0)
+        self.left.left() == Some(0)
     }
 
     /// Counts that it is done; false if it is done no more.
@@ -77,14 +77,14 @@ impl Probe {
             _ => None,
         };
         let order = Ordering::Relaxed;
-        self.left.fetch_update(order, order, take).is_ok()
+        self.left.0.fetch_update(order, order, take).is_ok()
     }
 
     /// It was not done after all.
     pub(super) fn give_back(&self) {
         let give = |left: i64| (left != UNLIMITED).then_some(left.wrapping_add(1));
         let order = Ordering::Relaxed;
-        let _ = self.left.fetch_update(order, order, give);
+        let _ = self.left.0.fetch_update(order, order, give);
     }
 }
 
@@ -99,7 +99,7 @@ pub(crate) enum Lookup {
     Over,
 }
 
-/// All probes, sorted by [`Probe::key`].
+/// All probes, sorted by function and act.
 pub(crate) type Probes = KVVec<Probe>;
 
 /// The probes of `ip` among `probes`, sorted by it.
@@ -127,7 +127,12 @@ fn find(probes: &[Probe], ip: usize) -> impl Iterator<Item = &Probe> {
 pub(crate) struct Ready(Option<KBox<Probes>>);
 
 impl Ready {
-    /// Of `probes`, sorted by their keys.
+    /// No probes.
+    pub(crate) const fn none() -> Self {
+        Self(None)
+    }
+
+    /// Of `probes`, sorted by function and act.
     ///
     /// # Errors
     ///
@@ -177,30 +182,25 @@ impl ProbesPointer {
         let Some(probe) = self.of(token, ip).next() else {
             return Lookup::None;
         };
-        match (probe.take(), probe.alone.load(Ordering::Relaxed)) {
+        match (probe.take(), probe.alone) {
             (true, _) => Lookup::Hit,
             (false, true) => Lookup::Over,
             (false, false) => Lookup::None,
         }
     }
 
-    /// Calls `user` with the probes. Callers of this and of [`Self::replace`] exclude each other.
-    pub(crate) fn with<R>(&self, user: impl FnOnce(&[Probe]) -> R) -> R {
-        let probes = self.0.load(Ordering::Acquire);
-        // SAFETY: By the type's invariant, as nobody replaces them meanwhile.
-        user(unsafe { probes.as_ref() }.map_or(&[], |probes| probes.as_slice()))
-    }
-
-    /// Makes other probes the ones that count from now on.
-    pub(crate) fn replace(&self, probes: Ready) {
+    /// Makes other probes the ones that count from now on; those before, which no hook uses any more. Needs no memory.
+    /// Callers exclude each other.
+    pub(crate) fn replace(&self, probes: Ready) -> Ready {
         let new = probes.0.map_or(core::ptr::null_mut(), KBox::into_raw);
-        // INVARIANT: What is freed below was taken out here, and every CPU has left its hook then.
+        // INVARIANT: From a box; what is given back below was taken out here, and every CPU has left its hook then.
         let old = self.0.swap(new, Ordering::AcqRel);
-        if !old.is_null() {
-            rcu::synchronize_preempt_off();
-            // SAFETY: From a box, by the type's invariant, and nobody uses it any more.
-            drop(unsafe { KBox::from_raw(old) });
+        if old.is_null() {
+            return Ready(None);
         }
+        rcu::synchronize_preempt_off();
+        // SAFETY: From a box, by the type's invariant, and no hook uses it any more.
+        Ready(Some(unsafe { KBox::from_raw(old) }))
     }
 }
 

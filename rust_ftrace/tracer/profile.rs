@@ -95,14 +95,17 @@ impl Profiler {
         })
     }
 
-    /// Begins another session, whose number is returned: what is open of earlier ones is not known any more, and
-    /// nothing is lost yet.
-    pub(crate) fn new_session(&self) -> u32 {
+    /// Begins another session: what is open of earlier ones is not known any more.
+    pub(crate) fn new_session(&self) {
+        self.key.store(random::word(), Ordering::Relaxed);
+        self.session.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts calls that are in no table from 0 on.
+    pub(crate) fn forget_lost(&self) {
         for cpu in cpu::possible() {
             self.lost.get(cpu).store_relaxed(0);
         }
-        self.key.store(random::word(), Ordering::Relaxed);
-        (self.session.fetch_add(1, Ordering::Relaxed) as u32).wrapping_add(1)
     }
 
     /// The session's number.

@@ -33,6 +33,7 @@ mod nesting;
 mod parse;
 mod pending;
 mod pids;
+mod plan;
 mod profile;
 mod raw;
 mod render;

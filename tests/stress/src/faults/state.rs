@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +32,19 @@ fn settings() -> Vec<PathBuf> {
         mode & 0o600 == 0o600 && !is_told && !name.starts_with("instances/")
     };
     world::files().into_iter().filter(is_setting).collect()
+}
+
+/// Returns whether `status` says that functions are not hooked for want of memory.
+pub fn is_behind() -> bool {
+    let status = text_of(&format!("{DIRECTORY}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("not armed: "));
+    line.is_some_and(|what| what != "none")
+}
+
+/// Makes a change that changes nothing, by which they are.
+pub fn catch_up() -> io::Result<()> {
+    let path = format!("{DIRECTORY}/options/sleep-time");
+    fs::write(&path, text_of(&path).unwrap_or_default())
 }
 
 /// The name of a file below the module's directory.

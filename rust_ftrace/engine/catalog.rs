@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The functions that can be traced, and what they are called.
+
+use super::filter::Selector;
+use super::function_set::FunctionSet;
+use super::sort::sort_by_key;
+use crate::platform::{AllocError, Vec};
+
+/// The place of a function, and that of its name in [`Catalog::names`].
+#[derive(Clone, Copy)]
+struct Entry {
+    ip: usize,
+    start: u32,
+    name: u16,
+    /// Length of the module's name, which follows that of the function; 0 for the kernel itself.
+    module: u16,
+}
+
+/// A function that can be traced.
+#[derive(Clone, Copy, Debug)]
+pub struct Function<'a> {
+    /// Its ftrace location.
+    pub ip: usize,
+    /// Its name.
+    pub name: &'a [u8],
+    /// The module it belongs to, if not to the kernel itself.
+    pub module: Option<&'a [u8]>,
+}
+
+/// Functions that ftrace can trace, as tracefs lists them.
+///
+/// # Invariants
+///
+/// `entries` is sorted by address once [`finish`](Self::finish) was called; the name of each lies in `names`.
+pub struct Catalog {
+    entries: Vec<Entry>,
+    names: Vec<u8>,
+}
+
+/// Reasons for a line not to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadLine {
+    /// It is not of the known form.
+    Form,
+    /// There is no memory.
+    NoMemory,
+}
+
+impl From<AllocError> for BadLine {
+    fn from(_: AllocError) -> Self {
+        Self::NoMemory
+    }
+}
+
+/// Bytes by which a function's ftrace location may lie behind its symbol: an `endbr64`.
+pub const MAX_LOCATION_OFFSET: usize = 4;
+
+impl Catalog {
+    /// No function.
+    pub const fn new() -> Self {
+        Self {
+            entries: Vec::new(),
+            names: Vec::new(),
+        }
+    }
+
+    /// Takes a line of the form `ffffffff81000000 name` or `ffffffffc0000000 name [module]`.
+    ///
+    /// # Errors
+    ///
+    /// The line is not taken then, and the rest is as before.
+    pub fn add(&mut self, line: &[u8]) -> Result<(), BadLine> {
+        let mut words = line.split(|&byte| byte == b' ');
+        let (Some(address), Some(name)) = (words.next(), words.next()) else {
+            return Err(BadLine::Form);
+        };
+        // The place of a function that the linker threw away.
+        if name.starts_with(b"__ftrace_invalid_address__") {
+            return Ok(());
+        }
+        let address = core::str::from_utf8(address).map_err(|_| BadLine::Form)?;
+        let ip = usize::from_str_radix(address, 16).map_err(|_| BadLine::Form)?;
+        let module = words
+            .next()
+            .and_then(|word| word.strip_prefix(b"["))
+            .and_then(|word| word.strip_suffix(b"]"))
+            .unwrap_or_default();
+        let entry = Entry {
+            ip,
+            start: u32::try_from(self.names.len()).map_err(|_| BadLine::Form)?,
+            name: u16::try_from(name.len()).map_err(|_| BadLine::Form)?,
+            module: u16::try_from(module.len()).map_err(|_| BadLine::Form)?,
+        };
+        self.names.extend_from_slice(name)?;
+        self.names.extend_from_slice(module)?;
+        self.entries.push(entry)?;
+        Ok(())
+    }
+
+    /// Takes out the functions whose ftrace location `is_left_out`, and brings the others in order.
+    pub fn finish(&mut self, is_left_out: impl Fn(usize) -> bool) {
+        self.entries.retain(|entry| !is_left_out(entry.ip));
+        self.entries.shrink();
+        self.names.shrink();
+        // Modules are listed in the order in which they were loaded.
+        if !self.entries.is_sorted_by_key(|entry| entry.ip) {
+            sort_by_key(&mut self.entries, |entry| entry.ip);
+        }
+    }
+
+    fn function(&self, entry: &Entry) -> Function<'_> {
+        let rest = self.names.get(entry.start as usize..).unwrap_or_default();
+        let (name, rest) = rest
+            .split_at_checked(entry.name as usize)
+            .unwrap_or_default();
+        let module = rest
+            .get(..entry.module as usize)
+            .filter(|name| !name.is_empty());
+        Function {
+            ip: entry.ip,
+            name,
+            module,
+        }
+    }
+
+    /// Number of functions.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        let entries = self.entries.capacity() * size_of::<Entry>();
+        entries + self.names.capacity()
+    }
+
+    /// The function at place `index`, in the order of addresses.
+    pub fn get(&self, index: usize) -> Option<Function<'_>> {
+        self.entries.get(index).map(|entry| self.function(entry))
+    }
+
+    /// All functions, in the order of addresses.
+    pub fn iter(&self) -> impl Iterator<Item = Function<'_>> {
+        self.entries.iter().map(|entry| self.function(entry))
+    }
+
+    /// The function with ftrace location `ip`.
+    pub fn at(&self, ip: usize) -> Option<Function<'_>> {
+        let index = self
+            .entries
+            .binary_search_by_key(&ip, |entry| entry.ip)
+            .ok()?;
+        self.get(index)
+    }
+
+    /// The function whose symbol lies at `address`.
+    pub fn at_symbol(&self, address: usize) -> Option<Function<'_>> {
+        let index = self.entries.partition_point(|entry| entry.ip < address);
+        self.get(index)
+            .filter(|function| function.ip - address <= MAX_LOCATION_OFFSET)
+    }
+
+    /// All functions that `selector` means.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub fn select(&self, selector: &Selector<'_>) -> Result<FunctionSet, AllocError> {
+        let chosen = self
+            .iter()
+            .filter(|function| selector.matches(function.name, function.module))
+            .map(|function| function.ip);
+        FunctionSet::from_sorted(chosen)
+    }
+
+    /// Returns whether there are functions of modules that `selector` names.
+    pub fn has_module_of(&self, selector: &Selector<'_>) -> bool {
+        let mut modules = self.iter().filter_map(|function| function.module);
+        modules.any(|module| selector.is_of_module(module))
+    }
+
+    /// All functions.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub fn all(&self) -> Result<FunctionSet, AllocError> {
+        FunctionSet::from_sorted(self.entries.iter().map(|entry| entry.ip))
+    }
+}

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The plan of an instance: which functions are hooked by what, as settings have it.
+//!
+//! It is made of settings and the catalog alone, so that it can be tested without a kernel, and it is all that is
+//! carried out: what is hooked is what the plan says, and whoever asks what is hooked reads it there.
+
+use core::ops::Range;
+
+use super::catalog::Catalog;
+use super::filter::Selector;
+use super::function_set::FunctionSet;
+use super::lists::{List, Lists};
+use super::options::TraceOption;
+use super::settings::{Settings, Tracer};
+use crate::platform::AllocError;
+
+/// Functions whose entries are hooked.
+pub enum Entries {
+    /// All that can be, those of modules loaded later too.
+    All,
+    /// These.
+    Only(FunctionSet),
+}
+
+impl Entries {
+    /// None.
+    pub const fn none() -> Self {
+        Self::Only(FunctionSet::new())
+    }
+
+    /// The functions; `None` for all.
+    pub fn set(&self) -> Option<&FunctionSet> {
+        match self {
+            Self::All => None,
+            Self::Only(set) => Some(set),
+        }
+    }
+
+    /// Returns whether there are none.
+    pub fn is_none(&self) -> bool {
+        self.set().is_some_and(FunctionSet::is_empty)
+    }
+
+    /// Returns whether both are the same.
+    pub fn is(&self, other: &Self) -> bool {
+        match (self.set(), other.set()) {
+            (None, None) => true,
+            (Some(one), Some(other)) => one.as_slice() == other.as_slice(),
+            _ => false,
+        }
+    }
+
+    fn forget(&mut self, range: &Range<usize>) {
+        if let Self::Only(set) = self {
+            set.remove_range(range);
+        }
+    }
+}
+
+/// The frames that calls have, by what is kept of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frames {
+    /// The time and the place of the entry.
+    Plain,
+    /// These, and a mark.
+    Marked,
+    /// These, and what an entry that is recorded later needs, and the time for which the task did not run.
+    Long,
+}
+
+/// Calls that are hooked.
+pub struct Calls {
+    /// The frames that they have.
+    pub frames: Frames,
+    /// Those that are recorded as all are.
+    pub plain: FunctionSet,
+    /// Those below which all are recorded.
+    pub roots: FunctionSet,
+    /// Those that are not recorded, nor any below them.
+    pub skip: FunctionSet,
+    /// The time is measured for which tasks do not run.
+    pub takes_sleep: bool,
+}
+
+impl Calls {
+    fn of(
+        settings: &Settings<impl Clone>,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<Self, AllocError> {
+        let lists = &settings.lists;
+        let mut plain = surroundings.callable(lists)?;
+        let mut roots = FunctionSet::new();
+        if let Some(wanted) = lists.get(List::GraphFunction) {
+            // (a root is traced also if the filter does not have it)
+            roots = match lists.get(List::Notrace) {
+                Some(unwanted) => wanted.difference(unwanted)?,
+                None => wanted.duplicate()?,
+            };
+            roots.remove_range(&surroundings.never_called);
+            plain = plain.difference(&roots)?;
+        }
+        let mut skip = FunctionSet::new();
+        if let Some(unwanted) = lists.get(List::GraphNotrace) {
+            let all = plain.union(&roots)?;
+            skip = all.difference(&all.difference(unwanted)?)?;
+            plain = plain.difference(&skip)?;
+            roots = roots.difference(&skip)?;
+        }
+        let takes_sleep = !settings.options.has(TraceOption::SleepTime);
+        let is_marked = lists.has(List::GraphFunction) || !skip.is_empty();
+        let frames = match settings.thresh != 0 || takes_sleep {
+            true => Frames::Long,
+            false if is_marked => Frames::Marked,
+            false => Frames::Plain,
+        };
+        Ok(Self {
+            frames,
+            plain,
+            roots,
+            skip,
+            takes_sleep,
+        })
+    }
+
+    /// The functions by their roles: plain, roots, skipped.
+    pub const fn sets(&self) -> [&FunctionSet; 3] {
+        [&self.plain, &self.roots, &self.skip]
+    }
+
+    /// Returns whether both hook the same functions in the same way.
+    pub fn is(&self, other: &Self) -> bool {
+        let sets = self.sets().into_iter().zip(other.sets());
+        let mut sets = sets.map(|(one, other)| one.as_slice() == other.as_slice());
+        self.frames == other.frames && self.takes_sleep == other.takes_sleep && sets.all(|is| is)
+    }
+
+    fn forget(&mut self, range: &Range<usize>) {
+        self.plain.remove_range(range);
+        self.roots.remove_range(range);
+        self.skip.remove_range(range);
+    }
+}
+
+/// Calls that are counted.
+pub struct Counted {
+    /// The functions.
+    pub functions: FunctionSet,
+    /// The time of calls within a call does not count.
+    pub without_calls: bool,
+    /// The time for which the task did not run does not count.
+    pub without_sleep: bool,
+}
+
+impl Counted {
+    /// Returns whether both hook the same functions in the same way.
+    pub fn is(&self, other: &Self) -> bool {
+        (self.without_calls, self.without_sleep) == (other.without_calls, other.without_sleep)
+            && self.functions.as_slice() == other.functions.as_slice()
+    }
+}
+
+/// Memory that must be there before anything is hooked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// A buffer for each CPU.
+    pub buffers: bool,
+    /// A second one, for snapshots.
+    pub snapshots: bool,
+    /// Room for the stacks that are unwound.
+    pub stacks: bool,
+}
+
+/// The plan.
+pub struct Plan {
+    /// Functions whose entries the recorder hooks.
+    pub entries: Entries,
+    /// Those among them whose entries are recorded only with a stack.
+    pub stack_only: FunctionSet,
+    /// Functions at whose calls something else is done.
+    pub commanded: FunctionSet,
+    /// The calls that `function_graph` hooks, if it is the tracer.
+    pub calls: Option<Calls>,
+    /// The calls that the profile hooks, if it is on.
+    pub counted: Option<Counted>,
+    /// The memory that is needed.
+    pub memory: Memory,
+}
+
+/// The part of a machine that plans depend on.
+pub struct Surroundings<'a> {
+    /// The functions that can be traced; `None` if [`Settings::need_catalog`] says that they are not needed.
+    pub catalog: Option<&'a Catalog>,
+    /// Addresses of a function whose calls must not be hooked.
+    pub never_called: Range<usize>,
+    /// Patterns of the functions that unwinding a stack calls.
+    pub unwinder: &'a [&'a [u8]],
+}
+
+impl Surroundings<'_> {
+    fn all(&self) -> Result<FunctionSet, AllocError> {
+        match self.catalog {
+            Some(catalog) => catalog.all(),
+            None => Ok(FunctionSet::new()),
+        }
+    }
+
+    /// The functions whose calls lists have hooked.
+    fn callable(&self, lists: &Lists) -> Result<FunctionSet, AllocError> {
+        let mut wanted = match lists.wanted(self.catalog)? {
+            Some(wanted) => wanted,
+            None => self.all()?,
+        };
+        wanted.remove_range(&self.never_called);
+        Ok(wanted)
+    }
+
+    /// `entries` without those of the unwinder.
+    fn without_unwinder(&self, entries: Entries) -> Result<Entries, AllocError> {
+        let Some(catalog) = self.catalog else {
+            return Ok(entries);
+        };
+        let mut own = FunctionSet::new();
+        for pattern in self.unwinder {
+            if let Ok(selector) = Selector::parse(pattern) {
+                own = own.union(&catalog.select(&selector)?)?;
+            }
+        }
+        Ok(Entries::Only(match &entries {
+            Entries::All => catalog.all()?.difference(&own)?,
+            Entries::Only(set) => set.difference(&own)?,
+        }))
+    }
+}
+
+impl<C: Clone> Settings<C> {
+    fn records_entries(&self) -> bool {
+        matches!(self.tracer, Tracer::Function | Tracer::CallTrace)
+    }
+
+    /// Returns whether a plan of these needs the catalog.
+    pub fn need_catalog(&self) -> bool {
+        let lists = &self.lists;
+        let leaves_out_unwinder = self.options.has(TraceOption::FuncStackTrace)
+            && (self.records_entries() || self.commands.of(true).next().is_some());
+        let names_all = self.tracer == Tracer::FunctionGraph
+            || self.profile
+            || (self.records_entries() && lists.has(List::Notrace));
+        leaves_out_unwinder || (names_all && !lists.has(List::Filter))
+    }
+}
+
+impl Plan {
+    /// Nothing is hooked.
+    pub const fn none() -> Self {
+        Self {
+            entries: Entries::none(),
+            stack_only: FunctionSet::new(),
+            commanded: FunctionSet::new(),
+            calls: None,
+            counted: None,
+            memory: Memory {
+                buffers: false,
+                snapshots: false,
+                stacks: false,
+            },
+        }
+    }
+
+    /// The plan of `settings`.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub fn of(
+        settings: &Settings<impl Clone>,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<Self, AllocError> {
+        let lists = &settings.lists;
+        let plain = match settings.records_entries() {
+            true => match lists.wanted(surroundings.catalog)? {
+                Some(wanted) => Entries::Only(wanted),
+                None => Entries::All,
+            },
+            false => Entries::none(),
+        };
+        let with_stacks = settings.commands.functions(true)?;
+        let mut stack_only = FunctionSet::new();
+        let mut entries = plain;
+        if let Entries::Only(plain) = &entries {
+            stack_only = with_stacks.difference(plain)?;
+            entries = Entries::Only(plain.union(&stack_only)?);
+        }
+        let unwinds_all = settings.options.has(TraceOption::FuncStackTrace);
+        if unwinds_all && !entries.is_none() {
+            entries = surroundings.without_unwinder(entries)?;
+        }
+        let calls = match settings.tracer == Tracer::FunctionGraph {
+            true => Some(Calls::of(settings, surroundings)?),
+            false => None,
+        };
+        let counted = match settings.profile {
+            true => Some(Counted {
+                functions: surroundings.callable(lists)?,
+                without_calls: !settings.options.has(TraceOption::GraphTime),
+                without_sleep: !settings.options.has(TraceOption::SleepTime),
+            }),
+            false => None,
+        };
+        let snapshots = settings.commands.has_snapshot();
+        let stacks = !with_stacks.is_empty();
+        Ok(Self {
+            entries,
+            stack_only,
+            commanded: settings.commands.functions(false)?,
+            calls,
+            counted,
+            memory: Memory {
+                buffers: settings.tracer != Tracer::Nop || stacks || snapshots,
+                snapshots,
+                stacks: stacks || unwinds_all,
+            },
+        })
+    }
+
+    /// The functions that the tracer and commands hook; `None` for all.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub fn traced(&self) -> Result<Option<FunctionSet>, AllocError> {
+        let Some(entries) = self.entries.set() else {
+            return Ok(None);
+        };
+        let mut traced = entries.union(&self.commanded)?;
+        for set in self.calls.iter().flat_map(Calls::sets) {
+            traced = traced.union(set)?;
+        }
+        Ok(Some(traced))
+    }
+
+    /// The functions that are hooked; `None` for all.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub fn hooked(&self) -> Result<Option<FunctionSet>, AllocError> {
+        match (self.traced()?, &self.counted) {
+            (Some(traced), Some(counted)) => traced.union(&counted.functions).map(Some),
+            (traced, _) => Ok(traced),
+        }
+    }
+
+    /// Takes the functions at addresses `range` out, which needs no memory: they go, and the kernel unhooks them.
+    pub fn forget(&mut self, range: &Range<usize>) {
+        self.entries.forget(range);
+        self.stack_only.remove_range(range);
+        self.commanded.remove_range(range);
+        if let Some(calls) = &mut self.calls {
+            calls.forget(range);
+        }
+        if let Some(counted) = &mut self.counted {
+            counted.functions.remove_range(range);
+        }
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        let entries = self.entries.set().map_or(0, FunctionSet::bytes);
+        let calls = self.calls.iter().flat_map(Calls::sets);
+        let counted = self.counted.iter().map(|counted| &counted.functions);
+        let sets = calls.chain(counted).chain([&self.stack_only, &self.commanded]);
+        entries + sets.map(FunctionSet::bytes).sum::<usize>()
+    }
+}

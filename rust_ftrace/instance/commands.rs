@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The service of what commands ask for when functions are called.
+
+use kernel::cpu::CpuId;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use super::Instance;
+use crate::tracer::commands::Serve;
+use crate::tracer::function::Gate;
+
+/// Shows the trace of a CPU, or of all, on the console.
+pub(crate) type Dump = fn(&Arc<Instance>, Option<CpuId>);
+
+/// Does what commands have asked for.
+pub(crate) struct Server {
+    instance: Arc<Instance>,
+    dump: Dump,
+}
+
+impl Serve for Server {
+    fn stopped(&self) {
+        self.instance.wake_readers();
+    }
+
+    fn snapshot(&self) {
+        self.instance.take_asked_snapshot();
+    }
+
+    fn dump(&self, cpu: Option<CpuId>) {
+        (self.dump)(&self.instance, cpu);
+    }
+}
+
+impl Instance {
+    /// Has `dump` show the trace when a command asks for that.
+    pub(crate) fn serve_commands(self: &Arc<Self>, dump: Dump) {
+        let instance = self.clone();
+        let server = Server { instance, dump };
+        let requests = self.commands.handler().requests();
+        requests.set_server(Some(server));
+    }
+
+    /// Does no more what commands ask for. Must be called if [`Self::serve_commands`] was.
+    pub(crate) fn leave_commands(&self) {
+        self.commands.handler().requests().set_server(None);
+    }
+
+    /// Takes the snapshot that recording waits for, and goes on. Without memory for one recording stops, so
+    /// that what was to be kept is still there.
+    fn take_asked_snapshot(&self) {
+        let recorder = self.hook.handler();
+        let _control = self.control.lock();
+        let taken = self.buffers.lock().take_snapshot(None, recorder);
+        if taken.is_err() {
+            recorder.set_gate(Gate::Off, true);
+            pr_warn!("no memory for a snapshot: recording is switched off\n");
+        }
+        recorder.set_gate(Gate::Snapshot, false);
+        if let Ok(taken) = taken {
+            self.end_snapshot(taken);
+        }
+    }
+}

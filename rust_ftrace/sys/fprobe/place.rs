@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The places in memory that fprobe knows probes by.
+
+use core::mem::ManuallyDrop;
+use core::ops::Deref;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use kernel::prelude::*;
+
+use super::{CallHandler, Probe};
+#[cfg(CONFIG_DEBUG_KMEMLEAK)]
+use crate::sys::ffi;
+use crate::sys::shadow_stacks;
+
+/// A probe where fprobe knows it.
+///
+/// Calls that are open know a probe by its address, and fprobe hands what was kept of a call to whoever has that
+/// address when it returns, whatever it is. So what lies there may not become another kind of probe, ours or
+/// anybody's, while such a call is open: a task may sleep in one for ever.
+///
+/// # Invariants
+///
+/// No call that is open knows the address but from probes with the same `T` and `D` that were here.
+pub(super) struct Place<T: CallHandler<D>, D: Copy + 'static> {
+    pub(super) probe: ManuallyDrop<Pin<KBox<Probe<T, D>>>>,
+    /// A probe here has called its handler.
+    pub(super) was_enabled: bool,
+}
+
+/// Places that calls know which were open when these were given up.
+static LEFT_BEHIND: AtomicUsize = AtomicUsize::new(0);
+
+/// Takes the number of places that were left behind since it was last asked for.
+pub(super) fn take_left_behind() -> usize {
+    LEFT_BEHIND.swap(0, Ordering::Relaxed)
+}
+
+impl<T: CallHandler<D>, D: Copy + 'static> Place<T, D> {
+    /// A place for `probe` that no call knows.
+    pub(super) fn new(probe: Probe<T, D>) -> Result<Self> {
+        let mut known = KVec::new();
+        loop {
+            let place = KBox::<Probe<T, D>>::new_uninit(GFP_KERNEL)?;
+            // (from now on it is ours, so that nobody comes to know it but by us)
+            if !shadow_stacks::know(place.as_ptr() as u64, false) {
+                // INVARIANT: As was just seen.
+                return Ok(Self {
+                    probe: ManuallyDrop::new(Pin::from(KBox::write(place, probe))),
+                    was_enabled: false,
+                });
+            }
+            known.push(place, GFP_KERNEL)?;
+        }
+    }
+
+    pub(super) fn probe_mut(&mut self) -> Pin<&mut Probe<T, D>> {
+        self.probe.as_mut()
+    }
+
+    /// Returns once the handler is not called any more.
+    pub(super) fn unregister(&mut self) {
+        // SAFETY: Nothing is moved.
+        unsafe { self.probe_mut().get_unchecked_mut() }.unregister();
+    }
+
+    /// Returns whether a call may be open that knows the address.
+    pub(super) fn is_known(&self) -> bool {
+        let address: *const Probe<T, D> = &**self.probe;
+        self.was_enabled && shadow_stacks::know(address as u64, true)
+    }
+
+    /// Frees what is not needed any more of a probe that is not registered.
+    pub(super) fn forget_functions(&mut self) {
+        // SAFETY: Nothing is moved but the list, which fprobe does not know.
+        let probe = unsafe { self.probe_mut().get_unchecked_mut() };
+        drop(core::mem::take(&mut probe.ips));
+    }
+
+    /// Puts `probe` in the place of the one that is there, and is not registered.
+    pub(super) fn reuse(&mut self, probe: Probe<T, D>) {
+        // INVARIANT: Of the same kind.
+        self.probe_mut().set(probe);
+    }
+}
+
+impl<T: CallHandler<D>, D: Copy + 'static> Deref for Place<T, D> {
+    type Target = Probe<T, D>;
+
+    fn deref(&self) -> &Probe<T, D> {
+        &self.probe
+    }
+}
+
+impl<T: CallHandler<D>, D: Copy + 'static> Drop for Place<T, D> {
+    fn drop(&mut self) {
+        self.unregister();
+        if self.is_known() {
+            self.forget_functions();
+            let address: *const Probe<T, D> = &**self.probe;
+            leave_behind(address.cast());
+            return;
+        }
+        // SAFETY: It is not used any more.
+        unsafe { ManuallyDrop::drop(&mut self.probe) };
+    }
+}
+
+/// Notes that the memory at `place` is never to be freed.
+fn leave_behind(place: *const c_void) {
+    LEFT_BEHIND.fetch_add(1, Ordering::Relaxed);
+    #[cfg(CONFIG_DEBUG_KMEMLEAK)]
+    // SAFETY: It was allocated, and not freed.
+    unsafe {
+        ffi::kmemleak_not_leak(place);
+    }
+    let _ = place;
+}

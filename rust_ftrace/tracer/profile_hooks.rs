@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The hooks of a profile.
+
+use kernel::prelude::*;
+
+use crate::engine::plan::Counted;
+use crate::sys::fgraph::Numbers;
+use crate::sys::fprobe::{Change, Group, Probes};
+use crate::sys::sched_switch::Switches;
+use crate::tracer::profile::{Began, Nested, Profiler};
+
+/// The profiler's hooks: one kind of them at a time.
+pub(crate) struct ProfileHooks {
+    plain: Probes<Profiler, Began>,
+    nested: Probes<Profiler, Nested>,
+    /// Measures for how long tasks do not run.
+    switches: Switches<Profiler>,
+}
+
+/// A change of them that was prepared.
+#[must_use]
+pub(crate) struct ProfileChange {
+    plain: Change<Profiler, Began>,
+    nested: Change<Profiler, Nested>,
+    takes_sleep: bool,
+    /// The switches of tasks were not heard of before.
+    hears_switches: bool,
+}
+
+impl ProfileHooks {
+    /// Nothing is hooked.
+    pub(crate) const fn new() -> Self {
+        Self {
+            plain: Probes::new(),
+            nested: Probes::new(),
+            switches: Switches::new(),
+        }
+    }
+
+    /// Calls that could not be watched, ever.
+    pub(crate) fn missed(&self) -> u64 {
+        self.plain.missed().wrapping_add(self.nested.missed())
+    }
+
+    /// Unhooks all. Needs no memory.
+    pub(crate) fn clear(&mut self) {
+        self.plain.clear();
+        self.nested.clear();
+        self.switches.clear();
+    }
+
+    /// Prepares to hook the calls of `counted`, and no others.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is changed then. Those of [`Probes::prepare`] and [`Switches::call`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`Probes::prepare`].
+    pub(crate) unsafe fn prepare(
+        &mut self,
+        numbers: &mut Numbers,
+        profiler: &Profiler,
+        counted: &Counted,
+    ) -> Result<ProfileChange> {
+        let ips = counted.functions.as_slice();
+        let is_nested = counted.without_calls || counted.without_sleep;
+        let groups = |wanted: bool| {
+            let ips = if wanted { ips } else { &[] };
+            [Group { role: (), ips }]
+        };
+        let takes_sleep = counted.without_sleep;
+        let hears_switches = takes_sleep && !self.switches.is_on();
+        if hears_switches {
+            // SAFETY: The caller promises that the profiler stays.
+            unsafe { self.switches.call(profiler)? };
+        }
+        // SAFETY: The caller's obligations are the same.
+        let plain = unsafe { (self.plain).prepare(numbers, profiler, &groups(!is_nested), false) };
+        let plain = plain.inspect_err(|_| self.hear_no_more(hears_switches))?;
+        // SAFETY: The caller's obligations are the same.
+        let nested = unsafe { (self.nested).prepare(numbers, profiler, &groups(is_nested), false) };
+        match nested {
+            Ok(nested) => Ok(ProfileChange {
+                plain,
+                nested,
+                takes_sleep,
+                hears_switches,
+            }),
+            Err(error) => {
+                self.plain.give_up(plain);
+                self.hear_no_more(hears_switches);
+                Err(error)
+            }
+        }
+    }
+
+    fn hear_no_more(&mut self, is_meant: bool) {
+        if is_meant {
+            self.switches.clear();
+        }
+    }
+
+    /// Has those that are new call, and the others no more: see [`Probes::turn`].
+    pub(crate) fn turn(&self, change: &ProfileChange) {
+        self.plain.turn(&change.plain);
+        self.nested.turn(&change.nested);
+    }
+
+    /// Ends a change that was turned. Needs no memory.
+    pub(crate) fn finish(&mut self, change: ProfileChange) {
+        self.plain.finish(change.plain);
+        self.nested.finish(change.nested);
+        if !change.takes_sleep {
+            self.switches.clear();
+        }
+    }
+
+    /// Takes back what was prepared. Needs no memory.
+    pub(crate) fn give_up(&mut self, change: ProfileChange) {
+        self.plain.give_up(change.plain);
+        self.nested.give_up(change.nested);
+        self.hear_no_more(change.hears_switches);
+    }
+}
+
+impl ProfileChange {
+    /// Returns whether functions may go from one hook to another.
+    pub(crate) fn is_exchange(&self) -> bool {
+        let (plain, nested) = (&self.plain, &self.nested);
+        let goes = plain.has_old() || nested.has_old();
+        goes && (plain.has_new() || nested.has_new())
+    }
+}
