@@ -41,6 +41,7 @@ pub mod merge;
 pub mod names;
 pub mod nearest;
 pub mod options;
+pub mod outsider;
 pub mod parse;
 pub mod pending;
 pub mod pid_set;

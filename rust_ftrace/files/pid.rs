@@ -14,7 +14,7 @@ use super::Context;
 use crate::engine::pid_set;
 use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::sys::text::Text;
-use crate::tracer::function::PidList;
+use crate::tracer::outsiders::PidList;
 
 /// A list of process IDs that a file shows and takes.
 pub(super) trait Pids: Send + Sync + Unpin + 'static {

@@ -18,7 +18,7 @@ use crate::engine::lists::List;
 use crate::instance::Instance;
 use crate::sys;
 use crate::sys::text::Text;
-use crate::tracer::function::PidList;
+use crate::tracer::outsiders::PidList;
 
 /// `status`.
 pub(super) struct Status;

@@ -9,7 +9,7 @@ use super::{Control, Instance};
 use crate::engine::pid_set::{Failure, PidSet};
 use crate::sys::cpu::Mask;
 use crate::sys::rcu;
-use crate::tracer::function::PidList;
+use crate::tracer::outsiders::PidList;
 
 impl PidList {
     /// The file's name.

@@ -107,6 +107,13 @@ impl Word {
         self.0.fetch_and(!bits, Ordering::Relaxed);
     }
 
+    /// Replaces `old` by `new`, atomic towards all CPUs; whether it was `old`.
+    pub fn exchange(&self, old: u64, new: u64) -> bool {
+        preempt::point();
+        let order = Ordering::SeqCst;
+        self.0.compare_exchange(old, new, order, order).is_ok()
+    }
+
     /// Adds, atomic towards interrupts of this CPU only.
     pub fn local_add(&self, value: u64) {
         preempt::point();
@@ -140,6 +147,13 @@ pub fn fence_acquire() {
     }
 }
 
+/// All accesses before it are done before all after it.
+pub fn fence_full() {
+    if !weakened(Part::FenceFull) {
+        fence(Ordering::SeqCst);
+    }
+}
+
 /// A part of the ordering that a model can do without, to show that it fails then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -153,6 +167,8 @@ pub enum Part {
     FenceRelease,
     /// [`fence_acquire`].
     FenceAcquire,
+    /// [`fence_full`].
+    FenceFull,
     /// Of the models' own: nothing here waits for writers to end.
     GracePeriod,
 }

@@ -11,7 +11,7 @@
 use core::arch::asm;
 use core::cell::UnsafeCell;
 use core::convert::Infallible;
-use core::sync::atomic::{compiler_fence, AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{compiler_fence, fence, AtomicPtr, AtomicU64, Ordering};
 
 use kernel::alloc::{flags::GFP_NOWAIT, Flags};
 use kernel::prelude::*;
@@ -124,6 +124,12 @@ impl Word {
         self.shared().fetch_and(!bits, Ordering::Relaxed);
     }
 
+    /// Replaces `old` by `new`, atomic towards all CPUs, as `cmpxchg()`; whether it was `old`.
+    pub fn exchange(&self, old: u64, new: u64) -> bool {
+        let order = Ordering::SeqCst;
+        (self.shared().compare_exchange(old, new, order, order)).is_ok()
+    }
+
     fn shared(&self) -> &AtomicU64 {
         // SAFETY: Valid and aligned as long as `self`; all accesses are atomic.
         unsafe { AtomicU64::from_ptr(self.0.get()) }
@@ -172,6 +178,11 @@ pub fn fence_release() {
 #[inline(always)]
 pub fn fence_acquire() {
     compiler_fence(Ordering::Acquire);
+}
+
+/// All accesses before it are done before all after it: `smp_mb()`.
+pub fn fence_full() {
+    fence(Ordering::SeqCst);
 }
 
 /// Called in loops that wait for a writer.

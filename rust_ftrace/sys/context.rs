@@ -179,21 +179,37 @@ impl<'a> PreemptOff<'a> {
     /// The running task.
     #[inline(always)]
     pub(crate) fn current(self) -> Current<'a> {
-        let task: *const bindings::task_struct;
-        // SAFETY: `current_task` is a per-CPU variable that `gs` leads to.
-        unsafe {
-            asm!(
-                "mov {task}, qword ptr gs:[rip + {current}]",
-                task = out(reg) task,
-                current = sym bindings::current_task,
-                options(nostack, pure, readonly, preserves_flags),
-            );
-        }
+        // INVARIANT: It is `current`.
         Current {
-            task: task.cast(),
+            task: current_task(),
             token: self,
         }
     }
+}
+
+/// `current`: to those who ask it is the same on whatever CPU they are.
+#[inline(always)]
+fn current_task() -> *const u8 {
+    let task: *const bindings::task_struct;
+    // SAFETY: `current_task` is a per-CPU variable that `gs` leads to.
+    unsafe {
+        asm!(
+            "mov {task}, qword ptr gs:[rip + {current}]",
+            task = out(reg) task,
+            current = sym bindings::current_task,
+            options(nostack, pure, readonly, preserves_flags),
+        );
+    }
+    task.cast()
+}
+
+/// The ID of the running thread, 0 for the idle task. Preemption may be on.
+#[inline(always)]
+pub(crate) fn running_pid() -> u32 {
+    // SAFETY: The task's `struct task_struct` has a `pid` there.
+    let pid = unsafe { current_task().add(offset_of!(bindings::task_struct, pid)) };
+    // SAFETY: An int, which is not negative, of a task that lives as long as it runs; see `Current::field` for races.
+    unsafe { pid.cast::<u32>().read_volatile() }
 }
 
 impl Drop for PreemptGuard {

@@ -215,7 +215,8 @@ impl<T: Handler> PinnedDrop for Hook<T> {
         if self.is_stuck.load(Ordering::Relaxed) {
             dead_ftrace::never_return();
         }
-        // And no CPU is in the callback, which runs with preemption off from its first line.
+        // And no CPU is in the callback: a task that is preempted in it, before it turns preemption off, is on its
+        // way still for RCU-tasks, too.
         rcu::synchronize_preempt_off();
         // SAFETY: `ops` is not registered, so nothing uses its hashes.
         unsafe { bindings::ftrace_free_filter(self.ops.get()) };

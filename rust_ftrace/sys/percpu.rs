@@ -14,6 +14,7 @@ use kernel::prelude::*;
 
 use super::context::PreemptOff;
 use super::faults;
+use crate::engine::outsider::Outsider;
 
 /// A `T` for every possible CPU, each on its CPU's node.
 ///
@@ -95,6 +96,25 @@ impl<T> PerCpu<AtomicPtr<T>> {
             );
         }
         pointer
+    }
+}
+
+impl PerCpu<Outsider> {
+    /// The task that is remembered by a CPU on which the caller is during the call. It need not stay there.
+    #[inline(always)]
+    pub(crate) fn peek(&self) -> u32 {
+        let pid: u32;
+        // SAFETY: `gs` leads to the instance of the CPU that executes this, whose lower half comes first in memory: a
+        // load of one is what `this_cpu_read()` is.
+        unsafe {
+            core::arch::asm!(
+                "mov {pid:e}, dword ptr gs:[{base}]",
+                pid = out(reg) pid,
+                base = in(reg) self.base.as_ptr(),
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        pid
     }
 }
 

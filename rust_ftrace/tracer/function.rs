@@ -11,19 +11,18 @@ use kernel::prelude::*;
 use crate::engine::account::Elsewhere;
 use crate::engine::beside::ArgsSlots;
 use crate::engine::clock::ClockKind;
-use crate::engine::pid_set::{PidSet, PID_LIMIT};
 use crate::engine::ring::{Call, Caller, Ring};
 use crate::engine::slot::{Task, Words};
 use crate::platform::Word;
 use crate::sys::context::{cycles, PreemptGuard, PreemptOff};
 use crate::sys::cpu;
-use crate::sys::forks::ForkHandler;
 use crate::sys::ftrace::{Handler, Registers, Site};
 use crate::sys::percpu::PerCpu;
 use crate::tracer::beside::{Beside, What};
 use crate::tracer::clock::SlowClock;
 use crate::tracer::graph::GraphSettings;
 use crate::tracer::memory::RingMemory;
+use crate::tracer::outsiders::{Lists, PidList};
 use crate::tracer::probes::Ready;
 
 /// A CPU's ring.
@@ -37,7 +36,7 @@ pub(crate) enum Gate {
     Off = 1 << 0,
     /// Stamps come from another clock than the time stamp counter.
     Clock = 1 << 1,
-    /// Only the tasks in `pids` are traced.
+    /// Only the tasks in a list are traced.
     Pids = 1 << 2,
     /// Nothing is recorded for a moment, while something is changed.
     Pause = 1 << 3,
@@ -55,24 +54,6 @@ pub(crate) enum Gate {
     Snapshot = 1 << 9,
 }
 
-/// The lists of tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PidList {
-    /// Tasks that are traced; all if there are none.
-    Traced,
-    /// Tasks that are not, whatever the other list says.
-    NotTraced,
-}
-
-impl PidList {
-    const fn gate(self) -> Gate {
-        match self {
-            Self::Traced => Gate::Pids,
-            Self::NotTraced => Gate::NotPids,
-        }
-    }
-}
-
 /// Writes entries into the rings that it is given.
 ///
 /// # Invariants
@@ -85,9 +66,8 @@ pub(crate) struct Recorder {
     rings: PerCpu<AtomicPtr<CpuRing>>,
     /// For CPUs that have no ring.
     closed: KBox<CpuRing>,
-    pids: PidSet,
-    not_pids: PidSet,
-    forks_missed: AtomicU64,
+    /// Of tasks.
+    pub(super) lists: Lists,
     /// CPUs on which nothing is recorded.
     cpus_off: PerCpu<AtomicBool>,
     /// Entries and returns that were not recorded because a snapshot was to be taken.
@@ -115,9 +95,7 @@ impl Recorder {
             gate: AtomicU64::new(gate),
             rings: PerCpu::new(|_| AtomicPtr::new(pointer.cast_mut()))?,
             closed,
-            pids: PidSet::new()?,
-            not_pids: PidSet::new()?,
-            forks_missed: AtomicU64::new(0),
+            lists: Lists::new()?,
             cpus_off: PerCpu::new(|_| AtomicBool::new(false))?,
             missed: PerCpu::new(|_| Word::new(0))?,
             missed_returns: PerCpu::new(|_| Word::new(0))?,
@@ -200,50 +178,6 @@ impl Recorder {
     /// Counts a return that is not recorded as the clock is being read, which has counted it, too.
     pub(super) fn miss_return_by_clock(&self, token: PreemptOff<'_>) {
         self.missed_returns.this(token).local_add(1);
-    }
-
-    /// One of the lists of tasks.
-    pub(crate) fn pids(&self, list: PidList) -> &PidSet {
-        match list {
-            PidList::Traced => &self.pids,
-            PidList::NotTraced => &self.not_pids,
-        }
-    }
-
-    /// Makes a list the same as `new`; if it was `base` when that was made, what has come and gone by
-    /// forks since stays so. Callers exclude each other.
-    ///
-    /// # Errors
-    ///
-    /// [`AllocError`] if there is no memory; nothing is changed then.
-    pub(crate) fn set_pids(
-        &self,
-        list: PidList,
-        base: Option<&PidSet>,
-        new: &PidSet,
-    ) -> Result<(), AllocError> {
-        // The gate is open while the list is empty, so that at no moment nobody is traced.
-        if new.is_empty() {
-            self.set_gate(list.gate(), false);
-        }
-        match base {
-            Some(base) => self.pids(list).change(base, new)?,
-            None => self.pids(list).assign(new)?,
-        }
-        if !new.is_empty() {
-            self.set_gate(list.gate(), true);
-        }
-        Ok(())
-    }
-
-    /// Returns whether a list says anything.
-    pub(crate) fn has_pids(&self, list: PidList) -> bool {
-        self.has_gate(list.gate())
-    }
-
-    /// Tasks that are not in a list though who made them is, for want of memory.
-    pub(crate) fn forks_missed(&self) -> u64 {
-        self.forks_missed.load(Ordering::Relaxed)
     }
 
     /// Returns whether `cpu` is traced.
@@ -336,11 +270,11 @@ impl Recorder {
     #[inline(always)]
     pub(super) fn lets_through_fast(&self, token: PreemptOff<'_>) -> bool {
         // (loaded again each time: that keeps it out of a register on the way of most events)
-        if self.gate() & Gate::Pids as u64 != 0 && !self.pids.contains(token.current().pid()) {
+        if self.gate() & Gate::Pids as u64 != 0 && !self.is_in(PidList::Traced, token) {
+            self.remember_outsider(token);
             return false;
         }
-        const SHUT: u64 = Gate::Off as u64 | Gate::Pause as u64;
-        self.gate() & SHUT == 0
+        self.gate() & Self::SHUT == 0
     }
 
     /// Bits that are rarely set, and take more to be looked at.
@@ -352,15 +286,36 @@ impl Recorder {
     fn admits_slow(&self, token: PreemptOff<'_>) -> bool {
         let gate = self.gate();
         let has = |bit: Gate| gate & bit as u64 != 0;
+        if has(Gate::NotPids) && self.is_in(PidList::NotTraced, token) {
+            self.remember_outsider(token);
+            return false;
+        }
         let is_left_out = has(Gate::Off)
             || has(Gate::Pause)
-            || (has(Gate::NotPids) && self.not_pids.contains(token.current().pid()))
             || (has(Gate::Cpus) && !self.is_this_cpu_traced(token));
         if !is_left_out && has(Gate::Snapshot) {
             self.missed.this(token).local_add(1);
             return false;
         }
         !is_left_out
+    }
+
+    /// Bits with which nothing is recorded, nor counted.
+    const SHUT: u64 = Gate::Off as u64 | Gate::Pause as u64;
+
+    /// Goes on with a call while a bit of the gate is set.
+    #[inline(never)]
+    fn entered_gated(call: Call, recorder: &Self, registers: Registers<'_>) {
+        let guard = PreemptGuard::new();
+        if !recorder.lets_through_fast(guard.token()) {
+            return;
+        }
+        const SLOW: u64 =
+            Recorder::RARE | Gate::Clock as u64 | Gate::Wake as u64 | Gate::Beside as u64;
+        if recorder.gate() & SLOW != 0 {
+            return Self::entered_slow(call, recorder, registers, guard.token());
+        }
+        recorder.record(guard.token(), Site { call, registers }, cycles);
     }
 
     /// Other clocks than the counter, readers that wait, and what is recorded beside entries.
@@ -444,37 +399,17 @@ impl Recorder {
     }
 }
 
-impl ForkHandler for Recorder {
-    fn forked(&self, parent: u32, child: u32) {
-        for list in [&self.pids, &self.not_pids] {
-            if parent < PID_LIMIT && child < PID_LIMIT && list.forked(parent, child).is_err() {
-                self.forks_missed.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-    }
-
-    fn freed(&self, pid: u32) {
-        if pid < PID_LIMIT {
-            self.pids.freed(pid);
-            self.not_pids.freed(pid);
-        }
-    }
-}
-
 impl Handler for Recorder {
     #[inline(always)]
     fn entered(&self, site: Site<'_>) {
-        let guard = PreemptGuard::new();
         if self.gate() != 0 {
-            if !self.lets_through_fast(guard.token()) {
+            // (looked at once more there)
+            if self.knows_outsider() || self.gate() & Self::SHUT != 0 {
                 return;
             }
-            const SLOW: u64 =
-                Recorder::RARE | Gate::Clock as u64 | Gate::Wake as u64 | Gate::Beside as u64;
-            if self.gate() & SLOW != 0 {
-                return Self::entered_slow(site.call, self, site.registers, guard.token());
-            }
+            return Self::entered_gated(site.call, self, site.registers);
         }
+        let guard = PreemptGuard::new();
         self.record(guard.token(), site, cycles);
     }
 }

@@ -324,7 +324,7 @@ impl Recorder {
         let Called { site, token, data } = call;
         // What was there before is nobody's mark.
         data.set(0, 0);
-        if !self.lets_through_fast(token) {
+        if self.knows_outsider() || !self.lets_through_fast(token) {
             return false;
         }
         let current = token.current();
@@ -468,6 +468,7 @@ impl CallHandler<OpenCall> for Recorder {
     fn called(&self, _role: Role, call: Called<'_, OpenCall>) -> bool {
         match self.gate() {
             0 => self.enter(call.token, call.site, &[], cycles, call.data),
+            _ if self.knows_outsider() => false,
             _ => self.called_slow(call.site, call.token, call.data),
         }
     }

@@ -12,6 +12,7 @@ pub(crate) mod graph;
 pub(crate) mod graph_hooks;
 pub(crate) mod mark;
 pub(crate) mod memory;
+pub(crate) mod outsiders;
 pub(crate) mod probes;
 pub(crate) mod profile;
 pub(crate) mod profile_hooks;

@@ -308,6 +308,124 @@ with_tracing_off() {
 	done
 }
 
+# of_task PID: how many events there are of it, and of these programs. (shells too call getppid)
+of_task() {
+	events /tmp/pid.trace | grep -cE "(tasks|calls)-$1 " || :
+}
+
+# Two tasks take turns on one CPU, so that each call comes right after a switch.
+switched() {
+	local kind=$1 tracer one other i count=$((2000 / SLOWER))
+	echo "$PARENT" >$R/filter
+	echo 1 >$R/options/funcgraph-proc
+	mkfifo /tmp/begin
+	for tracer in function calltrace function_graph; do
+		for i in 1 2; do
+			# shellcheck disable=SC2086 # a word, or none
+			tasks turns $count $kind </tmp/begin >/tmp/both &
+			exec 5>/tmp/begin
+			until_true $((20 * SLOWER)) [ -s /tmp/both ]
+			read -r one other </tmp/both
+			[ $i -eq 1 ] || { i=$one one=$other other=$i; }
+			echo $tracer >$R/current_tracer
+			echo "$one" >$R/pid
+			echo >$R/trace
+			echo >&5
+			wait $!
+			exec 5>&-
+			cat $R/trace >/tmp/pid.trace
+			is "calls of the one in the list, by $tracer" "$(of_task "$one")" $count
+			is "calls of the other, by $tracer" "$(of_task "$other")" 0
+			: >/tmp/both
+		done
+	done
+	rm /tmp/begin
+}
+processes_switched() { switched ''; }
+threads_switched() { switched same; }
+
+# From the end of a write on, nothing is as before: not on the CPU that wrote, nor on another.
+at_once() {
+	local tracer one other count=$((200 / SLOWER))
+	echo "$PARENT" >$R/filter
+	echo 1 >$R/options/funcgraph-proc
+	for tracer in function function_graph; do
+		echo $tracer >$R/current_tracer
+		echo 1 >$R/pid
+		echo >$R/trace
+		tasks listed $count $R/pid >/tmp/both
+		read -r one other </tmp/both
+		cat $R/trace >/tmp/pid.trace
+		is "calls of the one that writes, by $tracer" "$(of_task "$one")" $((3 * count))
+		is "calls of the other, by $tracer" "$(of_task "$other")" $((3 * count))
+		# The other way round.
+		echo >$R/pid
+		echo 1 >$R/notrace_pid
+		echo >$R/trace
+		tasks listed $count $R/notrace_pid >/tmp/both
+		read -r one other </tmp/both
+		cat $R/trace >/tmp/pid.trace
+		is "calls of the one that writes, by $tracer" "$(of_task "$one")" $((3 * count))
+		is "calls of the other, by $tracer" "$(of_task "$other")" $((3 * count))
+		echo >$R/notrace_pid
+	done
+}
+
+# An ID that was of a task outside the list is later of one inside, which follows forks.
+same_id_again() {
+	local id count=$((30 / SLOWER + 3))
+	echo "$PARENT" >$R/filter
+	echo 1 >$R/options/function-fork
+	echo 1 >$R/pid
+	echo >$R/trace
+	tasks again $count $R/pid >/tmp/both
+	read -r id </tmp/both
+	cat $R/trace >/tmp/pid.trace
+	is 'calls of the children of the one in the list' "$(of_task "$id")" $count
+}
+
+# A thread that executes a program gets the ID of its process, without a switch.
+executed() {
+	local leader thread list
+	echo "$PARENT" >$R/filter
+	mkfifo /tmp/go
+	for list in pid notrace_pid; do
+		sh -c 'read -r go </tmp/go; exec tasks exec 5 calls getppid 7' >/tmp/both &
+		leader=$!
+		echo $leader >$R/$list
+		echo >$R/trace
+		echo go >/tmp/go
+		wait $leader
+		read -r thread leader </tmp/both
+		cat $R/trace >/tmp/pid.trace
+		case $list in
+		pid)
+			is 'calls before' "$(of_task "$thread")" 0
+			is 'calls after' "$(of_task "$leader")" 7 ;;
+		*)
+			is 'calls before' "$(of_task "$thread")" 5
+			is 'calls after' "$(of_task "$leader")" 0 ;;
+		esac
+		echo >$R/$list
+	done
+	rm /tmp/go
+}
+
+# On each CPU.
+not_idle() {
+	echo 64 >$R/buffer_size_kb
+	echo 0 >$R/notrace_pid
+	echo function >$R/current_tracer
+	background calls turns 0 0
+	background calls turns 0 1
+	until_true $((20 * SLOWER)) on_both_cpus
+	end_background
+	usleep 100000
+	echo 0 >$R/tracing_on
+	cat $R/trace >/tmp/pid.trace
+	fails grep -E '^ *<idle>-0 ' /tmp/pid.trace
+}
+
 t 'empty: no pid, and all are traced' empty
 t '> replaces, >> adds, ! takes out' edited
 t 'words that come in parts' words_in_parts
@@ -319,5 +437,11 @@ t '0 is the idle tasks, of all CPUs' idle
 t 'interrupts count as the task that they interrupt' interrupts
 t 'thousands of tasks' thousands
 t 'edited all the time under load: who stays has all its events' under_load
+t 'two processes that take turns on one CPU' processes_switched
+t 'two threads that do' threads_switched
+t 'from the end of a write on it is so, on each CPU' at_once
+t 'an ID that is given again' same_id_again
+t 'a thread that gets another ID by an exec' executed
+t 'the idle tasks can be left out' not_idle
 t 'with tracing_on 0, and other clocks' with_tracing_off
 finish

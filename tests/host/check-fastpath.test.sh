@@ -74,13 +74,13 @@ broken "an overflowing sum out of the way" "6engine4ring.*: it can panic" "$ring
 found_all
 
 broken "an index out of bounds" "$PANICS" "$hook" \
-	's/let guard = PreemptGuard::new();/&\n        let table = [1u8, 2, 3, 4];\n        core::hint::black_box(table[site.call.ip as usize]);/'
+	'/fn entered(&self/,/^    }/s/let guard = PreemptGuard::new();/&\n        let table = [1u8, 2, 3, 4];\n        core::hint::black_box(table[site.call.ip as usize]);/'
 broken "a loop" "a loop" "$hook" \
-	's/let guard = PreemptGuard::new();/&\n        while self.gate() == 77 {}/'
+	'/fn entered(&self/,/^    }/s/let guard = PreemptGuard::new();/&\n        while self.gate() == 77 {}/'
 found_all
 
 broken "an overflowing sum" "$PANICS" "$hook" \
-	's/let guard = PreemptGuard::new();/&\n        core::hint::black_box(site.call.ip + site.call.parent_ip);/'
+	'/fn entered(&self/,/^    }/s/let guard = PreemptGuard::new();/&\n        core::hint::black_box(site.call.ip + site.call.parent_ip);/'
 # (the compiler may make it a part of who searches)
 broken "a search that adds" "(6probes.*|12entered_slow): it can panic" "$probes" \
 	's/before.wrapping_add(lower.len()).wrapping_add(1)/before + lower.len() + 1/'

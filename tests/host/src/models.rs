@@ -121,6 +121,7 @@ macro_rules! models {
 
 mod calls;
 mod consuming;
+mod outsiders;
 
 models! {
     // A slot that looks complete is complete.

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use proptest::prelude::*;
 
 use super::cases;
+use crate::engine::outsider::Outsider;
 use crate::engine::pid_set::{is_beginning, Failure, PidSet, Refusal, PID_LIMIT};
 use crate::platform::preempt;
 
@@ -275,5 +276,62 @@ proptest! {
             is_beginning(text);
         }
         prop_assert_eq!(pids(&set), [3]);
+    }
+}
+
+/// The ID that is remembered, of some.
+fn remembered(outsider: &Outsider) -> Vec<u32> {
+    let ids = [0, 1, 5, PID_LIMIT - 1];
+    ids.into_iter().filter(|id| outsider.is(*id)).collect()
+}
+
+#[test]
+fn outsiders_are_remembered() {
+    let outsider = Outsider::new();
+    assert_eq!(remembered(&outsider), []);
+    for pid in [0, 5, PID_LIMIT - 1, 5] {
+        outsider.remember(pid, || true);
+        assert_eq!(remembered(&outsider), [pid]);
+    }
+    outsider.forget_task(1);
+    assert_eq!(remembered(&outsider), [5]);
+    outsider.forget_task(5);
+    assert_eq!(remembered(&outsider), []);
+    outsider.remember(0, || true);
+    outsider.forget();
+    assert_eq!(remembered(&outsider), []);
+    // Whoever is not left out is not, and takes the place of one that is.
+    outsider.remember(1, || true);
+    outsider.remember(5, || false);
+    assert_eq!(remembered(&outsider), []);
+}
+
+/// While a task is asked for, its list is changed, or an interrupt asks for the same task.
+#[test]
+fn outsiders_are_asked_for_again_after_a_change() {
+    let outsider = Outsider::new();
+    outsider.remember(5, || {
+        assert_eq!(remembered(&outsider), []);
+        outsider.forget();
+        true
+    });
+    assert_eq!(remembered(&outsider), []);
+    outsider.remember(5, || {
+        outsider.forget_task(1);
+        true
+    });
+    assert_eq!(remembered(&outsider), [5]);
+    outsider.remember(5, || {
+        outsider.forget_task(5);
+        true
+    });
+    assert_eq!(remembered(&outsider), []);
+    for now in [true, false] {
+        outsider.remember(5, || {
+            outsider.forget();
+            outsider.remember(5, || now);
+            true
+        });
+        assert_eq!(remembered(&outsider).is_empty(), !now);
     }
 }
