@@ -12,7 +12,7 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 use crate::files::Directory;
 use crate::instance::Instance;
 use crate::machine::Machine;
-use crate::sys::subdirectories::{Parent, Subdirectories};
+use crate::sys::private::subdirectories::{Parent, Subdirectories};
 use crate::sys::{cpu, dead_ftrace, hotplug, lockdep, modules};
 
 /// An instance that a user made.

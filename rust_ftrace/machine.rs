@@ -15,9 +15,8 @@ use crate::engine::raw::TimeFormat;
 use crate::engine::render::TimeUnit;
 use crate::sys::clock;
 use crate::sys::context::cycles;
-use crate::sys::fgraph::Numbers;
-use crate::sys::seq_reader::{read_btf, read_lines, List};
-use crate::sys::{symbols, tasks};
+use crate::sys::private::{read_btf, read_lines, tasks, List, Numbers};
+use crate::sys::symbols;
 use crate::tracer::cost;
 use crate::tracer::graph_hooks::GraphHooks;
 

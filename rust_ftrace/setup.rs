@@ -8,11 +8,11 @@ use kernel::prelude::*;
 
 use crate::engine::filter::words;
 use crate::engine::lists;
+use crate::engine::settings::Tracer;
 use crate::instance::Instance;
 use crate::sys::lockdown::{self, Reason};
 use crate::sys::param::{string_param, StringParam};
-use crate::sys::seq_reader::{self, List};
-use crate::engine::settings::Tracer;
+use crate::sys::private::{self, List};
 
 string_param!(
     FILTER,
@@ -42,7 +42,7 @@ pub(crate) fn check_kernel() -> Result {
         pr_err!("debugfs is not there (CONFIG_DEBUG_FS, or debugfs=off at boot): not loaded\n");
         return Err(ENODEV);
     }
-    if !seq_reader::has(List::FilterFunctions) {
+    if !private::has(List::FilterFunctions) {
         pr_err!("tracefs is not there (CONFIG_FUNCTION_TRACER): not loaded\n");
         return Err(ENODEV);
     }

@@ -43,7 +43,7 @@ use crate::instance::Instance;
 use crate::instances::Instances;
 use crate::sys::cpu;
 use crate::sys::debugfs::{Owner, Place, Tree};
-use crate::sys::subdirectories::Parent;
+use crate::sys::private::subdirectories::Parent;
 
 /// The object that a file belongs to.
 pub(crate) struct Context {

@@ -19,8 +19,8 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::types::ForeignOwnable;
 use kernel::uaccess::{UserPtr, UserSlice};
 
+use super::private::subdirectories::{Parent, Served, Subdirectories};
 use super::stream::{self, Stream};
-use super::subdirectories::{Parent, Served, Subdirectories};
 use super::text::Text;
 use super::{faults, lockdep};
 

@@ -16,8 +16,8 @@ use kernel::types::Opaque;
 
 use self::place::{take_left_behind, Place};
 use super::context::PreemptOff;
-use super::fgraph::{self, Numbers};
 use super::ftrace::{Registers, Site};
+use super::private::numbers::{self, Numbers};
 use super::{dead_ftrace, faults, ffi};
 use crate::engine::ring::Call;
 
@@ -206,7 +206,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
     ) -> Result<Place<T, D>> {
         let mut holder = Place::new(Probe::new(role, &[ip])?)?;
         let mut before = None;
-        for _ in 0..fgraph::NUMBERS {
+        for _ in 0..numbers::NUMBERS {
             numbers.make_ready()?;
             // SAFETY: It is silent for as long as it is there, so the handler is never used.
             unsafe { holder.probe_mut().register(handler)? };

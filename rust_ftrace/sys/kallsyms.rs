@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 
-use super::seq_reader::{read_lines, List};
+use super::private::{read_lines, List};
 
 /// Calls `user` with address, name and module of every symbol in a text section, in another thread: it must not need a
 /// lock that the caller holds.

@@ -14,7 +14,7 @@ use kernel::bindings;
 use kernel::prelude::*;
 use kernel::sync::rcu;
 
-use super::tasks;
+use super::private::tasks;
 use super::tracepoint::{self, Registration};
 
 /// The sum over all tasks.

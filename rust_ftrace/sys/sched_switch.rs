@@ -12,7 +12,7 @@ use kernel::error::to_result;
 use kernel::prelude::*;
 
 use super::context::PreemptOff;
-pub(crate) use super::shadow_stacks::ShadowStack;
+pub(crate) use super::private::shadow_stacks::ShadowStack;
 use super::tracepoint::find;
 use super::{faults, rcu};
 

@@ -7,7 +7,7 @@ use kernel::prelude::*;
 use crate::engine::function_set::FunctionSet;
 use crate::engine::plan::{Calls, Frames};
 use crate::engine::ring::OpenCall;
-use crate::sys::fgraph::Numbers;
+use crate::sys::private::Numbers;
 use crate::sys::fprobe::{Change, Group, Probes};
 use crate::sys::sched_switch::Switches;
 use crate::tracer::function::Recorder;

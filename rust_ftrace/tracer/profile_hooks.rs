@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 
 use crate::engine::plan::Counted;
-use crate::sys::fgraph::Numbers;
+use crate::sys::private::Numbers;
 use crate::sys::fprobe::{Change, Group, Probes};
 use crate::sys::sched_switch::Switches;
 use crate::tracer::profile::{Began, Nested, Profiler};

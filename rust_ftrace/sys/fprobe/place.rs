@@ -11,7 +11,7 @@ use kernel::prelude::*;
 use super::{CallHandler, Probe};
 #[cfg(CONFIG_DEBUG_KMEMLEAK)]
 use crate::sys::ffi;
-use crate::sys::shadow_stacks;
+use crate::sys::private::shadow_stacks;
 
 /// A probe where fprobe knows it.
 ///

@@ -13,7 +13,7 @@ use kernel::error::from_err_ptr;
 use kernel::prelude::*;
 
 use super::own_mount::{FileSystem, Mount};
-use super::{faults, kernel_thread};
+use crate::sys::{faults, kernel_thread};
 
 /// A file that is open for reading.
 ///

@@ -18,7 +18,7 @@ use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::Arc;
 
-use super::{rcu, this_module};
+use crate::sys::{rcu, this_module};
 
 /// Makes and removes directories.
 ///
@@ -52,7 +52,7 @@ pub(crate) struct Parent<'a> {
 }
 
 impl Parent<'_> {
-    pub(super) fn as_ptr(self) -> *mut bindings::dentry {
+    pub(in crate::sys) fn as_ptr(self) -> *mut bindings::dentry {
         self.dentry.as_ptr()
     }
 }
@@ -70,7 +70,7 @@ struct Table<T: Subdirectories> {
 ///
 /// - There is a reference to `inode`, whose operations are those of `table`; before that they were `original`.
 /// - `table` came from a `KBox<Table<T>>`, and `end` is `end::<T>` for the same `T`.
-pub(super) struct Served {
+pub(in crate::sys) struct Served {
     inode: NonNull<bindings::inode>,
     original: *mut bindings::inode_operations,
     table: NonNull<c_void>,
@@ -88,7 +88,7 @@ impl Served {
     ///
     /// `directory` is a live directory of debugfs made by this module. It stays until the value is dropped, or
     /// nobody but this module makes something in it.
-    pub(super) unsafe fn new<T: Subdirectories>(
+    pub(in crate::sys) unsafe fn new<T: Subdirectories>(
         directory: NonNull<bindings::dentry>,
         handler: Arc<T>,
     ) -> Result<Self> {

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use kernel::bindings;
 
-use super::cpu;
+use crate::sys::cpu;
 
 /// Where `idle_threads` of kernel/smpboot.c lies, a pointer for each CPU; 0 if that is not known.
 static IDLE_THREADS: AtomicU64 = AtomicU64::new(0);
@@ -29,7 +29,7 @@ pub(crate) unsafe fn set_idle_threads(idle_threads: Option<u64>) {
 /// # Safety
 ///
 /// The caller is a reader of RCU, and uses tasks only as long as it is.
-pub(super) unsafe fn for_each(user: &mut dyn FnMut(*const bindings::task_struct)) {
+pub(in crate::sys) unsafe fn for_each(user: &mut dyn FnMut(*const bindings::task_struct)) {
     const TASKS: usize = offset_of!(bindings::task_struct, tasks);
     const NODE: usize = offset_of!(bindings::task_struct, thread_node);
     const SIGNAL: usize = offset_of!(bindings::task_struct, signal);
@@ -86,7 +86,7 @@ unsafe fn next_of(node: *const bindings::list_head) -> *const bindings::list_hea
 
 /// Calls `user` with the idle task of every CPU that had one; they stay for good. False if only that of CPU 0 can be
 /// found, as the kernel does not list symbols of data.
-pub(super) fn for_each_idle(user: &mut dyn FnMut(*const bindings::task_struct)) -> bool {
+pub(in crate::sys) fn for_each_idle(user: &mut dyn FnMut(*const bindings::task_struct)) -> bool {
     let threads = IDLE_THREADS.load(Ordering::Relaxed) as *mut u8;
     if threads.is_null() {
         user(&raw const bindings::init_task);

@@ -38,7 +38,7 @@ impl<'a> ShadowStack<'a> {
     /// # Safety
     ///
     /// `task` is valid for `'a`.
-    pub(super) unsafe fn of(task: *const bindings::task_struct) -> Self {
+    pub(in crate::sys) unsafe fn of(task: *const bindings::task_struct) -> Self {
         let task = task.cast::<u8>();
         // SAFETY: The caller promises that the task is valid.
         let field = unsafe { task.add(offset_of!(bindings::task_struct, ret_stack)) };
@@ -86,7 +86,7 @@ fn for_each(mut look: impl FnMut(&dyn Fn() -> ShadowStack<'static>)) -> bool {
 
 /// A bit for each user of fgraph that may be told of the return of a call that is open now and of which it keeps
 /// nothing.
-pub(super) fn lacking() -> u64 {
+pub(in crate::sys) fn lacking() -> u64 {
     let mut lacking = 0;
     for_each(|stack| {
         let of_stack = |_| fgraph::lacking(stack().words, FRAME_WORDS).ok();
@@ -96,7 +96,7 @@ pub(super) fn lacking() -> u64 {
 }
 
 /// Returns whether a call may be open that knows the fprobe at `address`; `unknown` if that cannot be said.
-pub(super) fn know(address: u64, unknown: bool) -> bool {
+pub(in crate::sys) fn know(address: u64, unknown: bool) -> bool {
     let mut found = false;
     let complete = for_each(|stack| found = found || fgraph::knows(stack().words, address));
     found || (unknown && !complete)

@@ -11,7 +11,7 @@ use kernel::bindings;
 use kernel::error::from_err_ptr;
 use kernel::prelude::*;
 
-use super::{faults, ffi};
+use crate::sys::{faults, ffi};
 
 /// A file system that is built into the kernel, if it has it at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,10 +22,11 @@
 use kernel::bindings;
 use kernel::prelude::*;
 
-use super::{faults, shadow_stacks, symbols};
+use super::shadow_stacks;
 use crate::engine::fgraph;
+use crate::sys::{faults, symbols};
 
-pub(super) use crate::engine::fgraph::NUMBERS;
+pub(in crate::sys) use crate::engine::fgraph::NUMBERS;
 
 /// Knowledge of fprobe's number. Whoever registers fprobes has it exclusively.
 pub(crate) struct Numbers {
@@ -135,7 +136,7 @@ impl Numbers {
     ///
     /// - `ENOSPC` if fprobe has no number, and none is free.
     /// - `EBUSY` if none that is free will do.
-    pub(super) fn make_ready(&mut self) -> Result {
+    pub(in crate::sys) fn make_ready(&mut self) -> Result {
         faults::here("fgraph's numbers")?;
         if !core::mem::replace(&mut self.looked_up, true) {
             self.known = Known::look_up();
@@ -144,13 +145,13 @@ impl Numbers {
     }
 
     /// The number that fprobe has, while a probe is registered; `None` if that cannot be said.
-    pub(super) fn number(&self) -> Option<u32> {
+    pub(in crate::sys) fn number(&self) -> Option<u32> {
         self.known.as_ref()?.number()
     }
 
     /// Returns whether no call is open, nor will be, of whose return fprobe would be told as `number` without knowing
     /// of it.
-    pub(super) fn will_do(&self, number: u32) -> bool {
+    pub(in crate::sys) fn will_do(&self, number: u32) -> bool {
         let bad = shadow_stacks::lacking() | 1;
         bad.wrapping_shr(number) & 1 == 0
     }

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is private to the kernel: symbols that it does not export, and the layout of what it keeps for itself.
+//!
+//! Nothing else relies on such. docs/private.md has the list: what each is for, how it is found and checked, and what
+//! happens where a kernel does not have it as it is known here.
+
+pub(crate) mod numbers;
+mod own_mount;
+pub(crate) mod seq_reader;
+pub(crate) mod shadow_stacks;
+pub(crate) mod subdirectories;
+pub(crate) mod tasks;
+
+// (for those outside of `sys`)
+pub(crate) use numbers::Numbers;
+pub(crate) use seq_reader::{has, read_btf, read_lines, List};
