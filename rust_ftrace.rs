@@ -63,6 +63,7 @@ impl kernel::InPlaceModule for RustFtrace {
             setup::check_kernel()?;
             sys::lockdep::init();
             let machine = Arc::pin_init(Machine::new(), GFP_KERNEL)?;
+            setup::look_at_kernel(&machine);
             let instances = Arc::pin_init(Instances::new(machine)?, GFP_KERNEL)?;
             Ok(try_pin_init!(Self {
                 _hotplug <- Hotplug::new(instances.clone()),

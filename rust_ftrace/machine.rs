@@ -15,8 +15,8 @@ use crate::engine::raw::TimeFormat;
 use crate::engine::render::TimeUnit;
 use crate::sys::clock;
 use crate::sys::context::cycles;
-use crate::sys::private::{read_btf, read_lines, tasks, List, Numbers};
-use crate::sys::symbols;
+use crate::sys::own_call;
+use crate::sys::private::{read_btf, read_lines, Addresses, List, Numbers};
 use crate::tracer::cost;
 use crate::tracer::graph_hooks::GraphHooks;
 
@@ -90,43 +90,6 @@ impl Timeline {
     }
 }
 
-/// Where things lie in the kernel, looked up once: that waits for CPUs and RCU. 0 where it does not say.
-struct Addresses {
-    /// `_stext` to `_etext`.
-    core_text: Range<u64>,
-    /// `__irqentry_text_start` to `__irqentry_text_end`.
-    irq_text: Range<u64>,
-    /// The kernel's own function for marks: programs' marks are shown as its, as in ftrace.
-    marker_ip: u64,
-    /// A function that fprobe calls while it moves its own table, where that is a function; else 0.
-    called_by_fprobe: u64,
-}
-
-impl Addresses {
-    fn look_up() -> Self {
-        let found = symbols::addresses_of([
-            b"_stext".as_slice(),
-            b"_etext",
-            b"__irqentry_text_start",
-            b"__irqentry_text_end",
-            b"tracing_mark_write",
-            b"preempt_count_sub",
-            b"idle_threads",
-        ]);
-        let [.., idle_threads] = found;
-        // SAFETY: It is where the kernel has it.
-        unsafe { tasks::set_idle_threads(idle_threads) };
-        let [text, text_end, irq_text, irq_text_end, marker_ip, called_by_fprobe, _] =
-            found.map(|address| address.unwrap_or(0));
-        Self {
-            core_text: text..text_end,
-            irq_text: irq_text..irq_text_end,
-            marker_ip,
-            called_by_fprobe,
-        }
-    }
-}
-
 /// The state that all instances share.
 #[pin_data]
 pub(crate) struct Machine {
@@ -159,8 +122,10 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Looks at the clocks; nothing else is done yet.
+    /// Looks at the clocks, and where things are in the kernel; nothing else is done yet.
     pub(crate) fn new() -> impl PinInit<Self, Error> {
+        let mut addresses = Addresses::look_up();
+        let numbers = Numbers::new(&mut addresses);
         try_pin_init!(Self {
             catalog <- new_mutex!(None),
             catalog_generation: AtomicU64::new(0),
@@ -168,10 +133,10 @@ impl Machine {
             modules_loaded: AtomicU64::new(0),
             local_is_counter: Self::look_at_clocks(),
             conversion <- new_mutex!(None),
-            addresses: Addresses::look_up(),
+            addresses,
             writing_ps: AtomicU64::new(0),
             graph_hooks <- new_mutex!(KVec::new()),
-            numbers <- new_mutex!(Numbers::new()),
+            numbers <- new_mutex!(numbers),
             btf <- new_mutex!(None),
         }? Error)
     }
@@ -384,6 +349,15 @@ impl Machine {
     pub(crate) fn keep_graph_hooks(&self, hooks: GraphHooks) {
         // (without memory they go: see `Place` of sys/fprobe)
         let _ = self.graph_hooks.lock().push(hooks, GFP_KERNEL);
+    }
+
+    /// Looks at whether the kernel keeps calls that are open as is known here, if that was not done yet.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`own_call::look`].
+    pub(crate) fn look_at_shadow_stacks(&self) -> Result {
+        own_call::look(&mut self.numbers.lock())
     }
 
     /// Held while calls are hooked, after an instance's `control`: for

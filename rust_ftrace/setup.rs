@@ -10,6 +10,7 @@ use crate::engine::filter::words;
 use crate::engine::lists;
 use crate::engine::settings::Tracer;
 use crate::instance::Instance;
+use crate::machine::Machine;
 use crate::sys::lockdown::{self, Reason};
 use crate::sys::param::{string_param, StringParam};
 use crate::sys::private::{self, List};
@@ -32,6 +33,7 @@ string_param!(TRACER, "tracer", "Tracer to start with");
 ///
 /// - `EPERM` if the kernel is locked down.
 /// - `ENODEV` if debugfs or tracefs is missing.
+/// - `EOPNOTSUPP` if the list of functions there is not as known; those of [`private::look_at`].
 pub(crate) fn check_kernel() -> Result {
     lockdown::allows(Reason::Tracefs)
         .and_then(|()| lockdown::allows(Reason::Debugfs))
@@ -46,7 +48,20 @@ pub(crate) fn check_kernel() -> Result {
         pr_err!("tracefs is not there (CONFIG_FUNCTION_TRACER): not loaded\n");
         return Err(ENODEV);
     }
-    Ok(())
+    private::look_at(List::FilterFunctions).inspect_err(|error| {
+        if *error == EOPNOTSUPP {
+            pr_err!("available_filter_functions_addrs of tracefs is not as known: not loaded\n");
+        } else {
+            pr_err!("cannot open available_filter_functions_addrs of tracefs: {error:?}\n");
+        }
+    })
+}
+
+/// Looks at what is private to the kernel, and notes what is not as known: that is then done without.
+pub(crate) fn look_at_kernel(machine: &Machine) {
+    // (without memory each says later, when it is needed)
+    let _ = private::look_at(List::Kallsyms);
+    let _ = machine.look_at_shadow_stacks();
 }
 
 /// Says why the directory could not be made.

@@ -160,3 +160,86 @@ pub fn knows(words: &[Word], address: u64) -> bool {
     let is_header = |word: &Word| (word.load_relaxed() ^ address) & ADDRESS_MASK == 0;
     words.iter().any(is_header)
 }
+
+/// A call that was made in order to look at its frame, as its probe's handlers know it without a look at the stack.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnCall {
+    /// The function's ftrace location.
+    pub ip: u64,
+    /// Where it returns to.
+    pub parent_ip: u64,
+    /// The number of calls around it that are open.
+    pub depth: u32,
+    /// The address of its fprobe.
+    pub probe: u64,
+    /// The number that fprobe is thought to have.
+    pub number: Option<u32>,
+    /// The address of the words that the probe keeps of the call, and how many.
+    pub data: (u64, usize),
+    /// The call returns: its frame is complete.
+    pub returns: bool,
+}
+
+/// A shadow stack that is not laid out as is written above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unlike {
+    /// The frame.
+    Frame,
+    /// The number that the frame has for fprobe.
+    Number,
+}
+
+/// Compares the innermost frame of a shadow stack, whose first word lies at `base`, with a call that is known.
+///
+/// # Errors
+///
+/// The first difference, the number's last.
+pub fn compare(
+    words: &[Word],
+    base: u64,
+    frame_words: usize,
+    call: &OwnCall,
+) -> Result<(), Unlike> {
+    let word = |index: usize| words.get(index).map(Word::load_relaxed);
+    let as_said = |is: bool| if is { Ok(()) } else { Err(Unlike::Frame) };
+    // The frame's words: the return address, the function, and more.
+    let mut below = words;
+    let frame = pop_frame(&mut below, frame_words).map_err(|Torn| Unlike::Frame)?;
+    let frame = frame.ok_or(Unlike::Frame)?;
+    let first = below.len();
+    as_said(word(first) == Some(call.parent_ip))?;
+    as_said(word(first.wrapping_add(1)) == Some(call.ip))?;
+    // The probe's words, behind a header; above them one that says whose they are.
+    let (data, length) = call.data;
+    let offset = data.checked_sub(base).ok_or(Unlike::Frame)?;
+    let place = usize::try_from(offset / 8).map_err(|_| Unlike::Frame)?;
+    let bitmap = first.wrapping_add(frame_words);
+    as_said(offset % 8 == 0 && place > bitmap.wrapping_add(1))?;
+    as_said(
+        place
+            .checked_add(length)
+            .is_some_and(|end| end < words.len()),
+    )?;
+    if call.returns {
+        let header = call.probe & ADDRESS_MASK | (length as u64).wrapping_shl(60);
+        as_said(word(place.wrapping_sub(1)) == Some(header))?;
+        as_said(frame.wanted & frame.kept != 0)?;
+    } else {
+        as_said(frame.wanted == 0 && frame.kept != 0)?;
+    }
+    let mut depth = 0u32;
+    while let Some(_open) = pop_frame(&mut below, frame_words).map_err(|Torn| Unlike::Frame)? {
+        depth = depth.wrapping_add(1);
+    }
+    as_said(depth == call.depth)?;
+    let has = |numbers: u64, number| numbers.wrapping_shr(number) & 1 == 1;
+    let is_other = |number: u32| {
+        number >= NUMBERS
+            || !has(frame.kept, number)
+            || (call.returns && !has(frame.wanted, number))
+    };
+    match call.number.is_some_and(is_other) {
+        true => Err(Unlike::Number),
+        false => Ok(()),
+    }
+}

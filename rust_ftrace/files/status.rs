@@ -17,6 +17,7 @@ use crate::instance::buffers::Which;
 use crate::engine::lists::List;
 use crate::instance::Instance;
 use crate::sys;
+use crate::sys::private::part;
 use crate::sys::text::Text;
 use crate::tracer::outsiders::PidList;
 
@@ -54,6 +55,8 @@ impl Small for Status {
             writeln!(text, "version: {}", crate::VERSION)?;
             text.write_str("kernel: ")?;
             text.push_bytes(sys::kernel_release().to_bytes())?;
+            text.write_str("\nnot as known: ")?;
+            part::write_unlike(text)?;
             writeln!(text, "\ntracer: {}", instance.tracer().name())?;
             writeln!(text, "tracing_on: {}", u8::from(instance.is_on()))?;
             write_stopped(instance, text)?;

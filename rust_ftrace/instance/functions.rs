@@ -11,7 +11,7 @@ use crate::engine::filter::{words, Refusal, Selector};
 use crate::engine::lists::{Failure, Known, List, Lists};
 use crate::engine::nearest::Nearest;
 use crate::engine::settings::Tracer;
-use crate::sys::symbols;
+use crate::sys::private;
 use crate::sys::text::Text;
 use crate::tracer::probes::Count;
 
@@ -81,7 +81,7 @@ impl Instance {
         let mut failure = None;
         let result = self.change(&mut control, |settings| {
             self.machine.with_catalog(|catalog| {
-                let address_of = |name: &[u8]| symbols::address_of(name).map(|at| at as usize);
+                let address_of = |name: &[u8]| private::address_of(name).map(|at| at as usize);
                 let known = Known {
                     catalog,
                     address_of: &address_of,

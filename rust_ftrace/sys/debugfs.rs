@@ -376,8 +376,9 @@ impl<C: Owner> Tree<C> {
         let directory = NonNull::new(self.dentry(place)?).ok_or(EINVAL)?;
         self.served.reserve(1, GFP_KERNEL)?;
         // SAFETY: The directory is live, and goes after what is in `served`.
-        let served = unsafe { Served::new(directory, handler)? };
-        self.served.push(served, GFP_KERNEL)?;
+        if let Some(served) = unsafe { Served::new(directory, handler)? } {
+            self.served.push(served, GFP_KERNEL)?;
+        }
         Ok(())
     }
 

@@ -4,7 +4,8 @@
 //!
 //! The kernel's own fault injection knows neither per-CPU memory nor registrations. Only a module that is built for that
 //! (`FAULTS=1 scripts/build`) has this; in others [`here`] is nothing at all. Its parameter `fail_nth` says which of the
-//! questions from then on is answered so; it is 0 once that was done, and the log says where.
+//! questions from then on is answered so; it is 0 once that was done, and the log says where. `not_as_known` says which
+//! parts of the kernel's insides are to be taken for unknown: a bit for each, as `private/part.rs` numbers them.
 //!
 //! C header: [`include/linux/moduleparam.h`](srctree/include/linux/moduleparam.h)
 
@@ -22,8 +23,15 @@ pub(super) fn here(_place: &'static str) -> Result {
     Ok(())
 }
 
+/// The parts of the kernel, a bit for each, that are not as known, for tests: those of the parameter `not_as_known`.
+#[cfg(not(rust_ftrace_faults))]
+#[inline(always)]
+pub(super) fn not_as_known() -> u32 {
+    0
+}
+
 #[cfg(rust_ftrace_faults)]
-pub(super) use injected::here;
+pub(super) use injected::{here, not_as_known};
 
 #[cfg(rust_ftrace_faults)]
 mod injected {
@@ -49,6 +57,13 @@ mod injected {
         }
     }
 
+    static NOT_AS_KNOWN: AtomicU32 = AtomicU32::new(0);
+
+    /// As [`not_as_known`](super::not_as_known) is without.
+    pub(in crate::sys) fn not_as_known() -> u32 {
+        NOT_AS_KNOWN.load(Ordering::Relaxed)
+    }
+
     #[link_section = ".modinfo"]
     #[used(compiler)]
     static PARAM_TYPE: [u8; 23] = section_text("parmtype=fail_nth:uint\0");
@@ -65,6 +80,25 @@ mod injected {
             flags: 0,
             __bindgen_anon_1: kernel::bindings::kernel_param__bindgen_ty_1 {
                 arg: LEFT.as_ptr().cast(),
+            },
+        });
+
+    #[link_section = ".modinfo"]
+    #[used(compiler)]
+    static KNOWN_TYPE: [u8; 27] = section_text("parmtype=not_as_known:uint\0");
+
+    #[link_section = "__param"]
+    #[used(compiler)]
+    static KNOWN: kernel::module_param::KernelParam =
+        kernel::module_param::KernelParam::new(kernel::bindings::kernel_param {
+            name: kernel::str::as_char_ptr_in_const_context(c"not_as_known"),
+            mod_: this_module(),
+            ops: &raw const kernel::bindings::param_ops_uint,
+            perm: 0,
+            level: -1,
+            flags: 0,
+            __bindgen_anon_1: kernel::bindings::kernel_param__bindgen_ty_1 {
+                arg: NOT_AS_KNOWN.as_ptr().cast(),
             },
         });
 }

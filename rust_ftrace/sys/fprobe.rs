@@ -226,6 +226,13 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
         live.fold(self.missed, u64::wrapping_add)
     }
 
+    /// The address by which fprobe knows the first of them.
+    pub(crate) fn address(&self) -> Option<u64> {
+        let place = self.live.first()?;
+        let probe: *const Probe<T, D> = &**place;
+        Some(probe as u64)
+    }
+
     /// Counts [`Self::missed`] from 0 on. Nothing is traced.
     pub(crate) fn forget_missed(&mut self) {
         self.missed = 0;

@@ -9,6 +9,7 @@ use crate::engine::plan::{Calls, Frames};
 use crate::engine::ring::OpenCall;
 use crate::sys::private::Numbers;
 use crate::sys::fprobe::{Change, Group, Probes};
+use crate::sys::own_call;
 use crate::sys::sched_switch::Switches;
 use crate::tracer::function::Recorder;
 use crate::tracer::graph::{Marked, Role};
@@ -80,7 +81,7 @@ impl GraphHooks {
     ///
     /// # Errors
     ///
-    /// Nothing is changed then. Those of [`Probes::prepare`] and [`Switches::call`].
+    /// Nothing is changed then. Those of [`Probes::prepare`], [`Switches::call`] and [`own_call::need_shadow_stacks`].
     ///
     /// # Safety
     ///
@@ -92,6 +93,9 @@ impl GraphHooks {
         calls: &Calls,
         anew: bool,
     ) -> Result<GraphChange> {
+        if calls.frames != Frames::Plain {
+            own_call::need_shadow_stacks(numbers)?;
+        }
         let takes_sleep = calls.takes_sleep;
         let hears_switches = takes_sleep && !self.switches.is_on();
         if hears_switches {

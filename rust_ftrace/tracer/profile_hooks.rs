@@ -7,6 +7,7 @@ use kernel::prelude::*;
 use crate::engine::plan::Counted;
 use crate::sys::private::Numbers;
 use crate::sys::fprobe::{Change, Group, Probes};
+use crate::sys::own_call;
 use crate::sys::sched_switch::Switches;
 use crate::tracer::profile::{Began, Nested, Profiler};
 
@@ -54,7 +55,7 @@ impl ProfileHooks {
     ///
     /// # Errors
     ///
-    /// Nothing is changed then. Those of [`Probes::prepare`] and [`Switches::call`].
+    /// Nothing is changed then. Those of [`Probes::prepare`], [`Switches::call`] and [`own_call::need_shadow_stacks`].
     ///
     /// # Safety
     ///
@@ -67,6 +68,9 @@ impl ProfileHooks {
     ) -> Result<ProfileChange> {
         let ips = counted.functions.as_slice();
         let is_nested = counted.without_calls || counted.without_sleep;
+        if is_nested {
+            own_call::need_shadow_stacks(numbers)?;
+        }
         let groups = |wanted: bool| {
             let ips = if wanted { ips } else { &[] };
             [Group { role: (), ips }]

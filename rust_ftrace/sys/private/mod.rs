@@ -5,13 +5,18 @@
 //! Nothing else relies on such. docs/private.md has the list: what each is for, how it is found and checked, and what
 //! happens where a kernel does not have it as it is known here.
 
+mod addresses;
 pub(crate) mod numbers;
 mod own_mount;
+pub(crate) mod part;
+mod peek;
 pub(crate) mod seq_reader;
 pub(crate) mod shadow_stacks;
 pub(crate) mod subdirectories;
 pub(crate) mod tasks;
 
 // (for those outside of `sys`)
+pub(crate) use addresses::{address_of, Addresses};
 pub(crate) use numbers::Numbers;
-pub(crate) use seq_reader::{has, read_btf, read_lines, List};
+pub(crate) use part::Part;
+pub(crate) use seq_reader::{has, look_at, read_btf, read_lines, List};

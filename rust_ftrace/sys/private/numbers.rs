@@ -22,21 +22,22 @@
 use kernel::bindings;
 use kernel::prelude::*;
 
+use super::addresses::Addresses;
+use super::part::Part;
 use super::shadow_stacks;
 use crate::engine::fgraph;
-use crate::sys::{faults, symbols};
+use crate::sys::faults;
 
 pub(in crate::sys) use crate::engine::fgraph::NUMBERS;
 
 /// Knowledge of fprobe's number. Whoever registers fprobes has it exclusively.
 pub(crate) struct Numbers {
-    /// `None` if it was not needed yet, or the kernel does not list symbols of data.
+    /// `None` if the kernel does not list symbols of data.
     known: Option<Known>,
-    looked_up: bool,
 }
 
 /// Where kernel/trace/ has it.
-struct Known {
+pub(super) struct Known {
     /// The `fgraph_ops` that fgraph knows fprobe by.
     fprobe: *const bindings::fgraph_ops,
     lock: *mut bindings::mutex,
@@ -49,23 +50,24 @@ struct Known {
 
 // SAFETY: What it points to is the kernel's and stays, and is used under its lock.
 unsafe impl Send for Known {}
+// SAFETY: As above.
+unsafe impl Sync for Known {}
 
 impl Known {
-    fn look_up() -> Option<Self> {
-        let [fprobe, lock, table, next, used] = symbols::addresses_of([
-            b"fprobe_graph_ops",
-            b"ftrace_lock",
-            b"fgraph_lru_table",
-            b"fgraph_lru_next",
-            b"fgraph_array_bitmask",
-        ]);
-        Some(Self {
-            fprobe: fprobe? as *const _,
-            lock: lock? as *mut _,
-            table: table? as *mut _,
-            next: next? as *const _,
-            used: used? as *const _,
-        })
+    /// What lies at the addresses of `fprobe_graph_ops`, `ftrace_lock`, `fgraph_lru_table`, `fgraph_lru_next` and
+    /// `fgraph_array_bitmask`.
+    ///
+    /// # Safety
+    ///
+    /// These are their addresses.
+    pub(super) unsafe fn at([fprobe, lock, table, next, used]: [u64; 5]) -> Self {
+        Self {
+            fprobe: fprobe as *const _,
+            lock: lock as *mut _,
+            table: table as *mut _,
+            next: next as *const _,
+            used: used as *const _,
+        }
     }
 
     /// Returns whether fprobe has a number.
@@ -122,12 +124,16 @@ impl Known {
 }
 
 impl Numbers {
-    /// Nothing is known yet.
-    pub(crate) const fn new() -> Self {
+    /// As they were found at `addresses`.
+    pub(crate) fn new(addresses: &mut Addresses) -> Self {
         Self {
-            known: None,
-            looked_up: false,
+            known: addresses.numbers.take(),
         }
+    }
+
+    /// What is in use; nothing if it turned out not to be as known.
+    fn known(&self) -> Option<&Known> {
+        self.known.as_ref().filter(|_| Part::Numbers.is_as_known())
     }
 
     /// Has fgraph give fprobe a number that will do when it asks for one next, if nobody else asks before.
@@ -136,17 +142,14 @@ impl Numbers {
     ///
     /// - `ENOSPC` if fprobe has no number, and none is free.
     /// - `EBUSY` if none that is free will do.
-    pub(in crate::sys) fn make_ready(&mut self) -> Result {
+    pub(in crate::sys) fn make_ready(&self) -> Result {
         faults::here("fgraph's numbers")?;
-        if !core::mem::replace(&mut self.looked_up, true) {
-            self.known = Known::look_up();
-        }
-        self.known.as_ref().map_or(Ok(()), Known::make_ready)
+        self.known().map_or(Ok(()), Known::make_ready)
     }
 
     /// The number that fprobe has, while a probe is registered; `None` if that cannot be said.
     pub(in crate::sys) fn number(&self) -> Option<u32> {
-        self.known.as_ref()?.number()
+        self.known()?.number()
     }
 
     /// Returns whether no call is open, nor will be, of whose return fprobe would be told as `number` without knowing

@@ -6,6 +6,7 @@
 //! exported function gives it. So it is read as users read it, through a mount of our own and
 //! `seq_read_iter`, but with the kernel's rights and in its namespaces, whoever asks.
 
+use core::mem::offset_of;
 use core::ptr::NonNull;
 
 use kernel::bindings;
@@ -13,6 +14,8 @@ use kernel::error::from_err_ptr;
 use kernel::prelude::*;
 
 use super::own_mount::{FileSystem, Mount};
+use super::part::Part;
+use super::peek;
 use crate::sys::{faults, kernel_thread};
 
 /// A file that is open for reading.
@@ -50,12 +53,21 @@ impl Drop for OpenFile {
 struct SeqFile(OpenFile);
 
 impl SeqFile {
-    /// # Safety
+    /// Opens file `name`.
     ///
-    /// File `name` of the file system is opened by `seq_open` or one of its kin.
-    unsafe fn open(mount: &Mount, name: &CStr) -> Result<Self> {
-        // INVARIANT: The callers' promise.
-        Ok(Self(OpenFile::open(mount, name)?))
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` if it is no `seq_file`, which knows the file that it is for.
+    fn open(mount: &Mount, name: &CStr) -> Result<Self> {
+        let file = OpenFile::open(mount, name)?;
+        // SAFETY: The file is open; what it has was set when it was opened.
+        let private = unsafe { (*file.0.as_ptr()).private_data } as u64;
+        let known = peek::field(private, offset_of!(bindings::seq_file, file));
+        match known == Some(file.0.as_ptr() as u64) {
+            // INVARIANT: As was just seen; and `seq_open()` alone leaves what points back.
+            true => Ok(Self(file)),
+            false => Err(EOPNOTSUPP),
+        }
     }
 
     /// Reads from `position` on; 0 at the end.
@@ -82,7 +94,7 @@ impl SeqFile {
     }
 }
 
-/// The files that can be read: all of them `seq_file`s in every kernel that has them.
+/// The files that can be read: `seq_file`s in every kernel that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum List {
     /// Address, name and module of every function that ftrace can trace.
@@ -98,12 +110,41 @@ impl List {
             Self::Kallsyms => (FileSystem::Proc, c"kallsyms"),
         }
     }
+
+    const fn part(self) -> Part {
+        match self {
+            Self::FilterFunctions => Part::Functions,
+            Self::Kallsyms => Part::Kallsyms,
+        }
+    }
 }
 
 /// Returns whether the kernel has the file system that `list` is kept in.
 pub(crate) fn has(list: List) -> bool {
     let (file_system, _) = list.place();
     file_system.is_there()
+}
+
+/// Opens `list`, to see if it is such a file as can be read.
+///
+/// # Errors
+///
+/// Those of [`read_lines`].
+pub(crate) fn look_at(list: List) -> Result {
+    let part = list.part();
+    let open = || {
+        let (file_system, name) = list.place();
+        let mount = Mount::new(file_system)?;
+        SeqFile::open(&mount, name).map(drop)
+    };
+    let result = match part.is_as_known() {
+        true => kernel_thread::call(open)?,
+        false => Err(EOPNOTSUPP),
+    };
+    if result == Err(EOPNOTSUPP) {
+        part.is_not_as_known();
+    }
+    result
 }
 
 /// The kernel's description of its own types, `/sys/kernel/btf/vmlinux`.
@@ -148,9 +189,13 @@ fn read_btf_here() -> Result<KVVec<u8>> {
 ///
 /// - `ENODEV` if the kernel does not have the file system, `ENOENT` if not the file.
 /// - `EPERM` if the kernel is locked down.
+/// - `EOPNOTSUPP` if the file is no `seq_file`.
 /// - `E2BIG` if a line is longer than 16 KiB.
 /// - What `line` returns.
 pub(crate) fn read_lines(list: List, line: impl FnMut(&[u8]) -> Result + Send) -> Result {
+    if !list.part().is_as_known() {
+        return Err(EOPNOTSUPP);
+    }
     kernel_thread::call(|| read_lines_here(list, line))?
 }
 
@@ -158,8 +203,7 @@ fn read_lines_here(list: List, mut line: impl FnMut(&[u8]) -> Result) -> Result 
     const BUFFER: usize = 1 << 14;
     let (file_system, name) = list.place();
     let mount = Mount::new(file_system)?;
-    // SAFETY: All the files of `List` are.
-    let file = unsafe { SeqFile::open(&mount, name)? };
+    let file = SeqFile::open(&mount, name)?;
     let mut buffer = KVVec::from_elem(0u8, BUFFER, GFP_KERNEL)?;
     let mut position = 0;
     // What is left of the last read, at the buffer's beginning: a line without its end.

@@ -11,6 +11,7 @@ use kernel::bindings;
 use kernel::prelude::*;
 use kernel::sync::rcu;
 
+use super::part::Part;
 use super::tasks;
 use crate::engine::fgraph;
 use crate::engine::shadow::Shadow;
@@ -62,6 +63,15 @@ impl<'a> ShadowStack<'a> {
         }
     }
 
+    /// Compares the innermost frame with a call that is known.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`fgraph::compare`].
+    pub(in crate::sys) fn compare(self, call: &fgraph::OwnCall) -> Result<(), fgraph::Unlike> {
+        fgraph::compare(self.words, self.base, FRAME_WORDS, call)
+    }
+
     /// The calls in it that are marked with `secret`.
     pub(crate) fn marked(self, secret: u64) -> Shadow<'a> {
         Shadow::new(self.words, self.base, secret)
@@ -85,8 +95,11 @@ fn for_each(mut look: impl FnMut(&dyn Fn() -> ShadowStack<'static>)) -> bool {
 }
 
 /// A bit for each user of fgraph that may be told of the return of a call that is open now and of which it keeps
-/// nothing.
+/// nothing; none if that is not known.
 pub(in crate::sys) fn lacking() -> u64 {
+    if !Part::ShadowStacks.is_as_known() {
+        return 0;
+    }
     let mut lacking = 0;
     for_each(|stack| {
         let of_stack = |_| fgraph::lacking(stack().words, FRAME_WORDS).ok();
@@ -97,6 +110,9 @@ pub(in crate::sys) fn lacking() -> u64 {
 
 /// Returns whether a call may be open that knows the fprobe at `address`; `unknown` if that cannot be said.
 pub(in crate::sys) fn know(address: u64, unknown: bool) -> bool {
+    if !Part::ShadowStacks.is_as_known() {
+        return unknown;
+    }
     let mut found = false;
     let complete = for_each(|stack| found = found || fgraph::knows(stack().words, address));
     found || (unknown && !complete)

@@ -18,6 +18,7 @@ use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::Arc;
 
+use super::part::Part;
 use crate::sys::{rcu, this_module};
 
 /// Makes and removes directories.
@@ -78,7 +79,7 @@ pub(in crate::sys) struct Served {
 }
 
 impl Served {
-    /// Lets users make directories in `directory`.
+    /// Lets users make directories in `directory`; `None` if its operations are not as known.
     ///
     /// # Errors
     ///
@@ -91,7 +92,7 @@ impl Served {
     pub(in crate::sys) unsafe fn new<T: Subdirectories>(
         directory: NonNull<bindings::dentry>,
         handler: Arc<T>,
-    ) -> Result<Self> {
+    ) -> Result<Option<Self>> {
         // SAFETY: The directory is live, and has an inode.
         let inode = unsafe { (*directory.as_ptr()).d_inode };
         let inode = NonNull::new(inode).ok_or(ENOENT)?;
@@ -99,6 +100,12 @@ impl Served {
         let original = unsafe { (*inode.as_ptr()).i_op };
         // SAFETY: An inode's operations are always valid.
         let mut operations = unsafe { *original };
+        if operations.mkdir.is_some() || operations.rmdir.is_some() || operations.lookup.is_none() {
+            Part::Directories.is_not_as_known();
+        }
+        if !Part::Directories.is_as_known() {
+            return Ok(None);
+        }
         operations.mkdir = Some(mkdir::<T>);
         operations.rmdir = Some(rmdir::<T>);
         let table = Table {
@@ -112,12 +119,12 @@ impl Served {
         // SAFETY: The table begins with the operations, and stays as long as they are the inode's.
         unsafe { set_operations(inode, table.as_ptr().cast()) };
         // INVARIANT: Just done.
-        Ok(Self {
+        Ok(Some(Self {
             inode,
             original: original.cast_mut(),
             table: table.cast(),
             end: end::<T>,
-        })
+        }))
     }
 }
 

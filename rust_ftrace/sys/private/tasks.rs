@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use kernel::bindings;
 
+use super::part::Part;
 use crate::sys::cpu;
 
 /// Where `idle_threads` of kernel/smpboot.c lies, a pointer for each CPU; 0 if that is not known.
@@ -88,7 +89,7 @@ unsafe fn next_of(node: *const bindings::list_head) -> *const bindings::list_hea
 /// found, as the kernel does not list symbols of data.
 pub(in crate::sys) fn for_each_idle(user: &mut dyn FnMut(*const bindings::task_struct)) -> bool {
     let threads = IDLE_THREADS.load(Ordering::Relaxed) as *mut u8;
-    if threads.is_null() {
+    if threads.is_null() || !Part::IdleTasks.is_as_known() {
         user(&raw const bindings::init_task);
         return false;
     }

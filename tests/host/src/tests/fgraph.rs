@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 
-use crate::engine::fgraph::{avoid, knows, lacking, pop_frame, OpenFrame, Torn, Unknown};
+use crate::engine::fgraph::{
+    avoid, compare, knows, lacking, pop_frame, OpenFrame, OwnCall, Torn, Unknown, Unlike,
+};
 use crate::platform::Word;
 
 /// `struct ftrace_ret_stack` of x86-64.
@@ -210,4 +212,95 @@ proptest! {
     fn words_that_look_right_end(stack in prop::collection::vec(0u64..1 << 21, 0..512)) {
         let _ = lacking(&words(&stack), FRAME);
     }
+}
+
+/// The innermost of three calls, as fgraph has it at its entry or its return.
+fn own(returns: bool) -> (Vec<u64>, OwnCall) {
+    const BASE: u64 = 0xffff_8880_0000_0000;
+    let mut stack = Vec::new();
+    push(&mut stack, 1 << 3, &[]);
+    push(&mut stack, 1 << 5, &[(0, vec![0x403]), (5, vec![1, 2])]);
+    let first = stack.len();
+    let probe = 0xffff_8881_0000_1060_u64;
+    let header = (probe & (u64::MAX >> 4)) | (2 << 60);
+    push(&mut stack, 1 << 5, &[(5, vec![header, 8, 9])]);
+    stack[first] = 0xffff_ffff_8100_0010;
+    stack[first + 1] = 0xffff_ffff_8200_0020;
+    if !returns {
+        stack[first + FRAME] = FRAME as u64;
+        stack[first + FRAME + 1] = 7;
+    }
+    let call = OwnCall {
+        ip: stack[first + 1],
+        parent_ip: stack[first],
+        depth: 2,
+        probe,
+        number: Some(5),
+        data: (BASE + 8 * (first + FRAME + 2) as u64, 2),
+        returns,
+    };
+    (stack, call)
+}
+
+fn compared(stack: &[u64], call: &OwnCall) -> Result<(), Unlike> {
+    compare(&words(stack), 0xffff_8880_0000_0000, FRAME, call)
+}
+
+#[test]
+fn a_call_of_our_own_is_as_known() {
+    for returns in [false, true] {
+        let (stack, call) = own(returns);
+        assert_eq!(compared(&stack, &call), Ok(()));
+        let number = None;
+        assert_eq!(compared(&stack, &OwnCall { number, ..call }), Ok(()));
+    }
+}
+
+#[test]
+fn whatever_is_unlike_is_seen() {
+    let unlike = Err(Unlike::Frame);
+    for returns in [false, true] {
+        let (stack, call) = own(returns);
+        for change in [-8_i64, 1, 8] {
+            let data = (call.data.0.wrapping_add_signed(change), 2);
+            assert_eq!(compared(&stack, &OwnCall { data, ..call }), unlike);
+        }
+        for data in [
+            (0, 2),
+            (u64::MAX - 7, 2),
+            (call.data.0, 3),
+            (call.data.0, usize::MAX),
+        ] {
+            assert_eq!(compared(&stack, &OwnCall { data, ..call }), unlike);
+        }
+        let others = [
+            OwnCall {
+                ip: call.ip + 4,
+                ..call
+            },
+            OwnCall {
+                parent_ip: call.ip,
+                ..call
+            },
+            OwnCall { depth: 1, ..call },
+            OwnCall { depth: 3, ..call },
+        ];
+        for other in others {
+            assert_eq!(compared(&stack, &other), unlike);
+        }
+        let number = Some(4);
+        let result = compared(&stack, &OwnCall { number, ..call });
+        assert_eq!(result, Err(Unlike::Number));
+        let returns = !returns;
+        assert_eq!(compared(&stack, &OwnCall { returns, ..call }), unlike);
+        for length in 0..stack.len() {
+            assert!(compared(&stack[..length], &call).is_err());
+        }
+        // (frames of another size)
+        let result = compare(&words(&stack), 0xffff_8880_0000_0000, FRAME + 1, &call);
+        assert_eq!(result, unlike);
+    }
+    let (stack, call) = own(true);
+    let probe = call.probe + 0x60;
+    assert_eq!(compared(&stack, &OwnCall { probe, ..call }), unlike);
 }

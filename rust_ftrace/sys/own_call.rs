@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A call of our own, to see whether fgraph keeps calls that are open as is known here.
+//!
+//! A function of the kernel is hooked for a moment and called. What the probe's handlers know of the call anyway is
+//! compared with what the shadow stack has of it.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use kernel::bindings;
+use kernel::prelude::*;
+
+use super::context::PreemptOff;
+use super::fprobe::{CallHandler, Called, Group, Probes, Returned};
+use super::private::numbers::Numbers;
+use super::private::shadow_stacks::ShadowStack;
+use super::private::Part;
+use super::symbols::SymbolText;
+use crate::engine::fgraph::{self, Unlike};
+
+/// What is kept of the call. Its address is known at both ends.
+type Kept = [u64; 3];
+
+const KEPT: Kept = [0x6f77_6e5f_6361_6c6c, 1, u64::MAX];
+
+/// Bytes from a function's symbol to its ftrace location: those of `endbr64`.
+const LOCATION: usize = if cfg!(CONFIG_X86_KERNEL_IBT) { 4 } else { 0 };
+
+/// An end of the call was not seen.
+const NOT_SEEN: u32 = 0;
+/// It was, and all is as known.
+const AS_KNOWN: u32 = 1;
+/// Only the number of fprobe is another one.
+const OTHER_NUMBER: u32 = 2;
+/// The frame is not as known.
+const OTHER_FRAME: u32 = 3;
+
+/// What is known of the call beforehand, and what was seen of it.
+struct OwnCall {
+    /// The task that makes it.
+    task: *const u8,
+    parent_ip: AtomicU64,
+    probe: AtomicU64,
+    number: AtomicU32,
+    entry: AtomicU32,
+    exit: AtomicU32,
+}
+
+// SAFETY: The task is not accessed by it; all else is atomic.
+unsafe impl Send for OwnCall {}
+// SAFETY: As above.
+unsafe impl Sync for OwnCall {}
+
+impl OwnCall {
+    /// Compares the shadow stack with the call, if it is this task that makes it.
+    fn compare(
+        &self,
+        token: PreemptOff<'_>,
+        ip: u64,
+        data: *const Kept,
+        returns: bool,
+    ) -> Result<(), Unlike> {
+        let current = token.current();
+        let call = fgraph::OwnCall {
+            ip,
+            parent_ip: self.parent_ip.load(Ordering::Relaxed),
+            depth: current.call_depth(),
+            probe: self.probe.load(Ordering::Relaxed),
+            number: match self.number.load(Ordering::Relaxed) {
+                u32::MAX => None,
+                number => Some(number),
+            },
+            data: (data as u64, size_of::<Kept>() / 8),
+            returns,
+        };
+        // SAFETY: The running task, as long as this does.
+        let stack = unsafe { ShadowStack::of(current.as_ptr().cast()) };
+        stack.compare(&call)
+    }
+}
+
+/// The way a comparison is noted.
+fn noted(result: Result<(), Unlike>) -> u32 {
+    match result {
+        Ok(()) => AS_KNOWN,
+        Err(Unlike::Number) => OTHER_NUMBER,
+        Err(Unlike::Frame) => OTHER_FRAME,
+    }
+}
+
+impl CallHandler<Kept> for OwnCall {
+    type Role = ();
+
+    fn called(&self, (): (), call: Called<'_, Kept>) -> bool {
+        let Called { site, token, data } = call;
+        if token.current().as_ptr() != self.task || self.entry.load(Ordering::Relaxed) != NOT_SEEN {
+            return false;
+        }
+        self.parent_ip.store(site.call.parent_ip, Ordering::Relaxed);
+        let result = self.compare(token, site.call.ip, data, false);
+        self.entry.store(noted(result), Ordering::Relaxed);
+        *data = KEPT;
+        true
+    }
+
+    fn returned(&self, call: Returned<'_, Kept>) {
+        if call.token.current().as_ptr() != self.task {
+            return;
+        }
+        let mut result = self.compare(call.token, call.ip, call.data, true);
+        if *call.data != KEPT {
+            result = Err(Unlike::Frame);
+        }
+        self.exit.store(noted(result), Ordering::Relaxed);
+    }
+}
+
+/// Makes a call and looks at it, if that was not done yet, and notes what is not as known.
+///
+/// # Errors
+///
+/// It is to be done another time then.
+///
+/// - `ENOMEM` if there is no memory, `EAGAIN` if the call was not seen.
+/// - Those of [`Probes::trace`].
+pub(crate) fn look(numbers: &mut Numbers) -> Result {
+    if !Part::ShadowStacks.is_unseen() {
+        return Ok(());
+    }
+    let mut text = SymbolText::new()?;
+    let own = KBox::new(
+        OwnCall {
+            // SAFETY: Has no preconditions.
+            task: unsafe { bindings::get_current() }.cast_const().cast(),
+            parent_ip: AtomicU64::new(0),
+            probe: AtomicU64::new(0),
+            number: AtomicU32::new(u32::MAX),
+            entry: AtomicU32::new(NOT_SEEN),
+            exit: AtomicU32::new(NOT_SEEN),
+        },
+        GFP_KERNEL,
+    )?;
+    let mut probes = Probes::new();
+    let ips = [bindings::sprint_symbol_no_offset as *const () as usize + LOCATION];
+    let groups = [Group {
+        role: (),
+        ips: &ips,
+    }];
+    // SAFETY: The handler goes after the probes, which are cleared below or with their drop before.
+    let change = unsafe { probes.prepare(numbers, &*own, &groups, false)? };
+    probes.turn(&change);
+    probes.finish(change);
+    own.probe
+        .store(probes.address().unwrap_or(0), Ordering::Relaxed);
+    own.number
+        .store(numbers.number().unwrap_or(u32::MAX), Ordering::Relaxed);
+    text.look_up(0);
+    probes.clear();
+    let seen = [&own.entry, &own.exit].map(|end| end.load(Ordering::Relaxed));
+    match seen {
+        [AS_KNOWN, AS_KNOWN] => {}
+        [NOT_SEEN, _] => return Err(EAGAIN),
+        [AS_KNOWN | OTHER_NUMBER, AS_KNOWN | OTHER_NUMBER] => Part::Numbers.is_not_as_known(),
+        _ => Part::ShadowStacks.is_not_as_known(),
+    }
+    Part::ShadowStacks.is_seen();
+    Ok(())
+}
+
+/// Looks if fgraph keeps calls that are open as is known here.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` if not; those of [`look`].
+pub(crate) fn need_shadow_stacks(numbers: &mut Numbers) -> Result {
+    look(numbers)?;
+    match Part::ShadowStacks.is_as_known() {
+        true => Ok(()),
+        false => Err(EOPNOTSUPP),
+    }
+}

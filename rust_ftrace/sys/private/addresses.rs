@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Addresses of symbols that the kernel does not export, looked up once: that waits for CPUs and RCU.
+//!
+//! C header: [`include/linux/kprobes.h`](srctree/include/linux/kprobes.h)
+
+use core::ops::Range;
+
+use kernel::prelude::*;
+use kernel::str::CString;
+
+use super::numbers::Known;
+use super::part::Part;
+use super::tasks;
+use crate::sys::{ffi, lockdep};
+
+/// Where things lie in the kernel. Ranges are empty and addresses 0 where it does not say.
+pub(crate) struct Addresses {
+    /// `_stext` to `_etext`.
+    pub(crate) core_text: Range<u64>,
+    /// `__irqentry_text_start` to `__irqentry_text_end`.
+    pub(crate) irq_text: Range<u64>,
+    /// The kernel's own function for marks: programs' marks are shown as its, as in ftrace.
+    pub(crate) marker_ip: u64,
+    /// A function that fprobe calls while it moves its own table, where that is a function; else 0.
+    pub(crate) called_by_fprobe: u64,
+    pub(super) numbers: Option<Known>,
+}
+
+impl Addresses {
+    /// Looks them up, and notes which of the parts are not there.
+    pub(crate) fn look_up() -> Self {
+        let [text, text_end, irq_text, irq_text_end, marker, called_by_fprobe, idle_threads, fprobe, lock, table, next, used] =
+            addresses_of([
+                b"_stext".as_slice(),
+                b"_etext",
+                b"__irqentry_text_start",
+                b"__irqentry_text_end",
+                b"tracing_mark_write",
+                b"preempt_count_sub",
+                b"idle_threads",
+                b"fprobe_graph_ops",
+                b"ftrace_lock",
+                b"fgraph_lru_table",
+                b"fgraph_lru_next",
+                b"fgraph_array_bitmask",
+            ]);
+        let idle_threads = Part::IdleTasks.at(idle_threads);
+        // SAFETY: It is where the kernel has it.
+        unsafe { tasks::set_idle_threads(idle_threads) };
+        let numbers = || Some([fprobe?, lock?, table?, next?, used?]);
+        let numbers = numbers();
+        let has_numbers = Part::Numbers.at(numbers.map(|[first, ..]| first)).is_some();
+        let numbers = numbers.filter(|_| has_numbers);
+        Self {
+            core_text: range(Part::Text, text, text_end),
+            irq_text: range(Part::IrqText, irq_text, irq_text_end),
+            marker_ip: Part::Marker.at(marker).unwrap_or(0),
+            called_by_fprobe: called_by_fprobe.unwrap_or(0),
+            // SAFETY: They are what the kernel has by these names.
+            numbers: numbers.map(|addresses| unsafe { Known::at(addresses) }),
+        }
+    }
+}
+
+/// The addresses from `start` to `end`, where `part` lies; empty if they are not known, or none such.
+fn range(part: Part, start: Option<u64>, end: Option<u64>) -> Range<u64> {
+    let start = part.at(start.filter(|start| end.is_some_and(|end| *start < end)));
+    match (start, end) {
+        (Some(start), Some(end)) => start..end,
+        _ => 0..0,
+    }
+}
+
+/// Without kprobes only the names that ftrace lists are known.
+#[cfg(not(CONFIG_KPROBES))]
+fn addresses_of<const N: usize>(_names: [&[u8]; N]) -> [Option<u64>; N] {
+    [None; N]
+}
+
+/// The addresses of symbols, aliases included; `None` for one of which the kernel knows none that is unique. Waits for
+/// CPUs and RCU.
+///
+/// A disabled kprobe finds it: `register_kprobe` resolves the name before it looks at anything
+/// else, and a disabled one changes no code.
+#[cfg(CONFIG_KPROBES)]
+fn addresses_of<const N: usize>(names: [&[u8]; N]) -> [Option<u64>; N] {
+    lockdep::waits();
+    let mut registered = KVec::new();
+    let addresses = names.map(|name| {
+        let name = CString::try_from_fmt(fmt!("{}", kernel::str::BStr::from_bytes(name))).ok()?;
+        let mut probe = KBox::new(ffi::kprobe::default(), GFP_KERNEL).ok()?;
+        registered.reserve(1, GFP_KERNEL).ok()?;
+        probe.symbol_name = name.as_char_ptr();
+        probe.flags = ffi::KPROBE_FLAG_DISABLED;
+        // SAFETY: The probe and the name live until it is unregistered, below.
+        let result = unsafe { ffi::register_kprobe(&mut *probe) };
+        let address = probe.addr as u64;
+        if result == 0 {
+            // (there is room)
+            let _ = registered.push((KBox::into_raw(probe), name), GFP_KERNEL);
+        }
+        (address != 0).then_some(address)
+    });
+    // One grace period for all.
+    let mut probes = [core::ptr::null_mut(); N];
+    let mut count = 0;
+    for ((probe, _), slot) in registered.iter().zip(&mut probes) {
+        *slot = *probe;
+        count += 1;
+    }
+    // SAFETY: `probes` begins with `count` probes, all of them registered. Waits until nobody uses them.
+    unsafe { ffi::unregister_kprobes(probes.as_mut_ptr(), count) };
+    for (probe, _) in registered {
+        // SAFETY: From `into_raw`, and nobody knows of it any more.
+        drop(unsafe { KBox::from_raw(probe) });
+    }
+    addresses
+}
+
+/// The address of symbol `name`; as for [`addresses_of`].
+pub(crate) fn address_of(name: &[u8]) -> Option<u64> {
+    let [address] = addresses_of([name]);
+    address
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The parts of the kernel's insides that are relied on, and whether they are as they are known here.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::sys::faults;
+
+/// A part of the kernel that is private to it. docs/private.md has the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Part {
+    /// The text file of tracefs that lists functions. Without it the module is not loaded.
+    Functions,
+    /// The text file of symbols.
+    Kallsyms,
+    /// The frames that fgraph keeps of calls that are open.
+    ShadowStacks,
+    /// The numbers of fgraph's users.
+    Numbers,
+    /// Where the idle tasks of CPUs are found.
+    IdleTasks,
+    /// Where the kernel's own text lies.
+    Text,
+    /// Where the code lies that interrupts come in by.
+    IrqText,
+    /// The kernel's function for programs' marks.
+    Marker,
+    /// The operations of directories in debugfs.
+    Directories,
+}
+
+/// A bit for each part that is not as known.
+static NOT_AS_KNOWN: AtomicU32 = AtomicU32::new(0);
+
+/// A bit for each part that could not be looked at yet.
+static UNSEEN: AtomicU32 = AtomicU32::new(1 << Part::ShadowStacks as u32);
+
+impl Part {
+    const ALL: [Self; 9] = [
+        Self::Functions,
+        Self::Kallsyms,
+        Self::ShadowStacks,
+        Self::Numbers,
+        Self::IdleTasks,
+        Self::Text,
+        Self::IrqText,
+        Self::Marker,
+        Self::Directories,
+    ];
+
+    /// Its name, and what there is not without it.
+    const fn text(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Functions => ("list of functions", "nothing to be traced"),
+            Self::Kallsyms => ("list of symbols", "skipped matches are not counted"),
+            Self::ShadowStacks => (
+                "shadow stacks",
+                "no graph_function, graph_notrace, tracing_thresh, sleep-time 0, graph-time 0",
+            ),
+            Self::Numbers => ("fgraph's numbers", "the kernel may warn of function_graph"),
+            Self::IdleTasks => ("idle tasks", "calls too deep may be more"),
+            Self::Text => ("kernel's text", "fewer depths of calls are known"),
+            Self::IrqText => ("interrupts' text", "interrupts are not marked as such"),
+            Self::Marker => ("tracing_mark_write", "marks have no function"),
+            Self::Directories => ("directories of debugfs", "no instances"),
+        }
+    }
+
+    const fn bit(self) -> u32 {
+        1 << self as u32
+    }
+
+    /// Notes that it is not as known.
+    pub(in crate::sys) fn is_not_as_known(self) {
+        NOT_AS_KNOWN.fetch_or(self.bit(), Ordering::Relaxed);
+        self.is_seen();
+    }
+
+    /// Notes that it was looked at.
+    pub(in crate::sys) fn is_seen(self) {
+        UNSEEN.fetch_and(!self.bit(), Ordering::Relaxed);
+    }
+
+    /// Returns whether it is still to be looked at.
+    pub(in crate::sys) fn is_unseen(self) -> bool {
+        UNSEEN.load(Ordering::Relaxed) & self.bit() != 0
+    }
+
+    /// Returns whether it is as known, as far as was seen.
+    pub(crate) fn is_as_known(self) -> bool {
+        let not = NOT_AS_KNOWN.load(Ordering::Relaxed) | faults::not_as_known();
+        not & self.bit() == 0
+    }
+
+    /// Takes `address` for that of this part; `None` if the part is not there, or not as known.
+    pub(super) fn at(self, address: Option<u64>) -> Option<u64> {
+        if address.is_none() {
+            self.is_not_as_known();
+        }
+        address.filter(|_| self.is_as_known())
+    }
+}
+
+/// Writes the parts that are not as known, and what there is not without them: `nothing` if there are none.
+pub(crate) fn write_unlike(text: &mut dyn core::fmt::Write) -> core::fmt::Result {
+    let mut none = true;
+    for part in Part::ALL {
+        let (name, without) = part.text();
+        let said = match (part.is_as_known(), part.is_unseen()) {
+            (false, _) => without,
+            (true, true) => "not looked at yet",
+            (true, false) => continue,
+        };
+        let separator = if none { "" } else { ", " };
+        write!(text, "{separator}{name} ({said})")?;
+        none = false;
+    }
+    if none {
+        text.write_str("nothing")?;
+    }
+    Ok(())
+}
