@@ -348,9 +348,8 @@ impl Current<'_> {
     pub(crate) fn pid(&self) -> u32 {
         // SAFETY: `pid` is an int; IDs are not negative.
         let pid = unsafe { self.field::<u32>(offset_of!(bindings::task_struct, pid)) };
-        // SAFETY: `alloc_pid()` gives none that is PID_MAX_LIMIT or larger.
-        unsafe { core::hint::assert_unchecked(pid < PID_LIMIT) };
-        pid
+        // (`alloc_pid()` gives none that is PID_MAX_LIMIT or larger)
+        pid & (PID_LIMIT - 1)
     }
 
     /// pid in the lower half, tgid in the upper.
@@ -416,9 +415,8 @@ impl Current<'_> {
     pub(crate) fn call_depth(&self) -> u32 {
         // SAFETY: The field is an int.
         let depth = unsafe { self.field::<u32>(offset_of!(bindings::task_struct, curr_ret_depth)) };
-        // SAFETY: A frame has four words at least, and there is no room for more.
-        unsafe { core::hint::assert_unchecked(depth < (SHADOW_STACK_SIZE / 32) as u32) };
-        depth
+        // (a frame has four words at least, and there is no room for more)
+        depth & ((SHADOW_STACK_SIZE / 32) as u32 - 1)
     }
 
     /// The words of its shadow stack below `end`, and the address of the first: fgraph's frames of the calls
