@@ -139,7 +139,8 @@ impl Scale {
 
     /// The time of `cycles`, in ns, modulo 2^64.
     pub const fn to_ns(self, cycles: u64) -> u64 {
-        ((cycles as u128 * self.mult as u128) >> self.shift) as u64
+        // (a shift is below 64, of which the compiler knows nothing)
+        ((cycles as u128 * self.mult as u128) >> (self.shift & 63)) as u64
     }
 }
 

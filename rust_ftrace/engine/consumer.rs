@@ -32,6 +32,26 @@ pub struct Chunk {
     pub decoder: Decoder,
 }
 
+/// Gets the events that [`Consumer::drain`] takes out.
+///
+/// A closure is one that gets each by itself.
+pub trait Sink<B> {
+    /// Accepts the first of `slots`, as many as it can and as are entries of functions, and returns how many; it is asked of
+    /// the next one by [`Sink::event`]. None of the first such slots has anything beside it, `decoder` has their state.
+    fn functions(&mut self, _decoder: &Decoder, _slots: &[Words]) -> usize {
+        0
+    }
+
+    /// Accepts an event, with what it has beside it, if anything; or returns false.
+    fn event(&mut self, event: &Event, beside: Option<Beside<'_, B>>) -> bool;
+}
+
+impl<B, F: FnMut(&Event, Option<Beside<'_, B>>) -> bool> Sink<B> for F {
+    fn event(&mut self, event: &Event, beside: Option<Beside<'_, B>>) -> bool {
+        self(event, beside)
+    }
+}
+
 /// Takes events out of a ring.
 pub struct Consumer<B> {
     window: Window<B>,
@@ -216,19 +236,14 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
         }
     }
 
-    /// Gives `sink` one event after the other, with what it has beside it, if anything; takes those that it accepts, and ends
-    /// with the first that it does not.
+    /// Gives `sink` one event after the other; takes those that it accepts, and ends with the first that it does not.
     ///
     /// As [`Consumer::peek`] and [`Consumer::take`] do, in fewer instructions: little is kept from one event to the next.
-    pub fn drain<S: Storage>(
-        &mut self,
-        ring: &Ring<S>,
-        mut sink: impl FnMut(&Event, Option<Beside<'_, B>>) -> bool,
-    ) {
+    pub fn drain<S: Storage>(&mut self, ring: &Ring<S>, sink: &mut impl Sink<B>) {
         self.peeked = None;
         let mut start = self.window.place;
         while self.has_slots(ring) {
-            if !self.drain_plain(&mut sink) {
+            if !self.drain_plain(sink) {
                 return;
             }
             let place = &self.window.place;
@@ -242,7 +257,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
                 continue;
             };
             let beside = event.has_extras.then_some(Beside(&self.window));
-            if !sink(&event, beside) {
+            if !sink.event(&event, beside) {
                 start.lost = event.lost;
                 self.window.place = start;
                 return;
@@ -253,10 +268,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
 
     /// Drains the next slots as long as they are events with nothing beside them; returns whether all were accepted.
     #[inline(always)]
-    fn drain_plain(
-        &mut self,
-        sink: &mut impl FnMut(&Event, Option<Beside<'_, B>>) -> bool,
-    ) -> bool {
+    fn drain_plain(&mut self, sink: &mut impl Sink<B>) -> bool {
         let Window {
             copy,
             complete,
@@ -267,18 +279,25 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
         if !place.is_between_groups() || place.event < *from || place.lost != 0 {
             return true;
         }
-        let ready = copy.as_ref().get(place.decoded..*complete);
         let decoder = place.decoder;
-        let plain = ready.unwrap_or_default().iter();
-        let mut taken = 0;
-        let mut accepted = true;
-        for event in plain.map_while(|words| decoder.plain(*words)) {
-            if !sink(&event, None) {
-                accepted = false;
-                break;
+        let ready = copy.as_ref().get(place.decoded..*complete);
+        let mut rest = ready.unwrap_or_default();
+        let before = rest.len();
+        let accepted = loop {
+            let functions = sink.functions(&decoder, rest);
+            rest = rest.get(functions..).unwrap_or_default();
+            let Some((words, behind)) = rest.split_first() else {
+                break true;
+            };
+            let Some(event) = decoder.plain(*words) else {
+                break true;
+            };
+            if !sink.event(&event, None) {
+                break false;
             }
-            taken += 1;
-        }
+            rest = behind;
+        };
+        let taken = before.wrapping_sub(rest.len());
         if taken != 0 {
             place.group.end();
         }

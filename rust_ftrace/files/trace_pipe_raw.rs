@@ -8,9 +8,12 @@ use kernel::prelude::*;
 use super::drain::{Contents, Drain};
 use super::events::layout;
 use super::Context;
-use crate::engine::decode::{Event, What};
+use crate::engine::consumer::Sink;
+use crate::engine::decode::{Decoder, Event, What};
 use crate::engine::graph;
 use crate::engine::kernel_page::KernelPage;
+use crate::engine::reader::Beside;
+use crate::engine::slot::{Task, Words};
 use crate::instance::buffers::Source;
 use crate::instance::comms::Seen;
 use crate::machine::Timeline;
@@ -25,13 +28,83 @@ pub(super) struct KernelPages {
     tasks: KVec<Seen>,
 }
 
-/// When an event was, and how long its call took, in ticks of the clock that is shown.
-fn times(timeline: &Timeline, event: &Event, stamp: u64) -> (u64, u64) {
-    let duration = match event.what {
-        What::Call | What::Return => timeline.duration(event.duration),
-        _ => None,
-    };
-    (timeline.time(stamp).0, duration.unwrap_or(event.duration))
+/// Fills a page with events that are taken out.
+struct Filler<'a> {
+    page: &'a mut KernelPage<KVVec<u8>>,
+    tasks: &'a mut KVec<Seen>,
+    timeline: Timeline,
+    /// Events that were lost before the first one.
+    lost: u64,
+    has_room: bool,
+}
+
+impl Filler<'_> {
+    /// Notes that `task` had an event at `time`; returns whether there was memory for that.
+    fn note(&mut self, time: u64, task: Task) -> bool {
+        if self.tasks.last().is_none_or(|last| last.task != task) {
+            self.has_room = self.tasks.push(Seen { time, task }, GFP_KERNEL).is_ok();
+        }
+        self.has_room
+    }
+
+    /// When an event was, and how long its call took, in ticks of the clock that is shown.
+    fn times(&self, event: &Event, stamp: u64) -> (u64, u64) {
+        let duration = match event.what {
+            What::Call | What::Return => self.timeline.duration(event.duration),
+            _ => None,
+        };
+        let time = self.timeline.time(stamp).0;
+        (time, duration.unwrap_or(event.duration))
+    }
+}
+
+impl<B: AsRef<[Words]> + AsMut<[Words]>> Sink<B> for Filler<'_> {
+    fn functions(&mut self, decoder: &Decoder, slots: &[Words]) -> usize {
+        // A task's first event is noted with its time.
+        if self
+            .tasks
+            .last()
+            .is_none_or(|last| last.task != decoder.task)
+        {
+            return 0;
+        }
+        let page = &mut *self.page;
+        match self.timeline {
+            Timeline::Converted(conversion) => {
+                page.push_functions(decoder, slots, |stamp| conversion.to_ns(stamp))
+            }
+            Timeline::Plain(_) | Timeline::Cycles(_) => {
+                page.push_functions(decoder, slots, |stamp| stamp)
+            }
+        }
+    }
+
+    fn event(&mut self, event: &Event, beside: Option<Beside<'_, B>>) -> bool {
+        let is_first = self.page.is_empty();
+        if event.lost != 0 && !is_first {
+            // A page says what was lost before it.
+            return false;
+        }
+        if !self.note(event.time, event.task) {
+            return false;
+        }
+        let added = match beside {
+            None => {
+                let (time, duration) = self.times(event, event.time);
+                self.page.push_plain(event, time, duration)
+            }
+            Some(beside) => {
+                let extras = beside.extras();
+                let (time, duration) = self.times(event, graph::time_of(event, extras));
+                let (callers, text) = (&mut beside.stack(), &mut beside.text());
+                (self.page).push(event, extras, callers, text, time, duration)
+            }
+        };
+        if is_first && added {
+            self.lost = event.lost;
+        }
+        added
+    }
 }
 
 impl Contents for KernelPages {
@@ -54,46 +127,18 @@ impl Contents for KernelPages {
         let Some(source) = sources.first() else {
             return Ok(());
         };
-        let timeline = context.instance.timeline();
-        let mut lost = 0;
-        let mut has_room = true;
-        source.buffer.consume(|ring, consumer| {
-            consumer.drain(ring, |event, beside| {
-                if event.lost != 0 && !page.is_empty() {
-                    // A page says what was lost before it.
-                    return false;
-                }
-                let (time, task) = (event.time, event.task);
-                if tasks.last().is_none_or(|last| last.task != task) {
-                    has_room = tasks.push(Seen { time, task }, GFP_KERNEL).is_ok();
-                    if !has_room {
-                        return false;
-                    }
-                }
-                let is_first = page.is_empty();
-                let added = match beside {
-                    None => {
-                        let (time, duration) = times(&timeline, event, event.time);
-                        page.push_plain(event, time, duration)
-                    }
-                    Some(beside) => {
-                        let extras = beside.extras();
-                        let began = graph::time_of(event, extras);
-                        let (time, duration) = times(&timeline, event, began);
-                        let (callers, text) = (&mut beside.stack(), &mut beside.text());
-                        page.push(event, extras, callers, text, time, duration)
-                    }
-                };
-                if is_first && added {
-                    lost = event.lost;
-                }
-                added
-            });
-        })?;
-        if !page.is_empty() {
-            page.finish(lost);
-            context.instance.note_tasks(tasks);
-        } else if !has_room {
+        let mut filler = Filler {
+            page,
+            tasks,
+            timeline: context.instance.timeline(),
+            lost: 0,
+            has_room: true,
+        };
+        (source.buffer).consume(|ring, consumer| consumer.drain(ring, &mut filler))?;
+        if !filler.page.is_empty() {
+            filler.page.finish(filler.lost);
+            context.instance.note_tasks(filler.tasks);
+        } else if !filler.has_room {
             return Err(ENOMEM);
         }
         Ok(())

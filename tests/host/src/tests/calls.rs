@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::interrupted;
 use crate::engine::consumer::Consumer;
 use crate::engine::decode::{Event, What};
-use crate::engine::reader::Cursor;
+use crate::engine::reader::{Beside, Cursor};
 use crate::engine::ring::{OpenCall, Ring};
 use crate::engine::slot::{Task, Words};
 use crate::platform::preempt;
@@ -162,13 +162,16 @@ impl Cpu {
         let mut before = usize::MAX;
         while before != events.len() {
             before = events.len();
-            consumer.drain(&self.ring, |event, _| {
-                let accepted = events.len() == before;
-                if accepted {
-                    events.push(Event { lost: 0, ..*event });
-                }
-                accepted
-            });
+            consumer.drain(
+                &self.ring,
+                &mut |event: &Event, _: Option<Beside<'_, Vec<Words>>>| {
+                    let accepted = events.len() == before;
+                    if accepted {
+                        events.push(Event { lost: 0, ..*event });
+                    }
+                    accepted
+                },
+            );
         }
         events
     }

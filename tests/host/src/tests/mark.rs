@@ -13,7 +13,7 @@ use crate::engine::consumer::Consumer;
 use crate::engine::decode::{Event, What};
 use crate::engine::line::ROOM;
 use crate::engine::mark::{write_mark, TEXT_BYTES};
-use crate::engine::reader::Cursor;
+use crate::engine::reader::{Beside, Cursor};
 use crate::engine::ring::{Outcome, Ring};
 use crate::engine::slot::{Kind, Words};
 use crate::platform::preempt;
@@ -92,16 +92,19 @@ impl Cpu {
         let mut taken = vec![];
         loop {
             let (mut accepted, mut refused) = (0, false);
-            consumer.drain(&self.ring, |event, beside| {
-                assert_eq!(event.has_extras, beside.is_some());
-                refused = accepted == in_row;
-                if !refused {
-                    let text = beside.map(|beside| beside.text().collect());
-                    taken.push((*event, text.unwrap_or_default()));
-                    accepted += 1;
-                }
-                !refused
-            });
+            consumer.drain(
+                &self.ring,
+                &mut |event: &Event, beside: Option<Beside<'_, Vec<Words>>>| {
+                    assert_eq!(event.has_extras, beside.is_some());
+                    refused = accepted == in_row;
+                    if !refused {
+                        let text = beside.map(|beside| beside.text().collect());
+                        taken.push((*event, text.unwrap_or_default()));
+                        accepted += 1;
+                    }
+                    !refused
+                },
+            );
             assert_eq!(consumer.read(), taken.len() as u64);
             if !refused {
                 return taken;

@@ -36,6 +36,7 @@ mod pids;
 mod plan;
 mod profile;
 mod raw;
+mod raw_pages;
 mod render;
 mod replay;
 mod ring;
