@@ -209,7 +209,8 @@ impl Lists {
             self.keep_pattern(list, word, &selector)?;
         }
         // A filter that waits for modules is not one for all functions.
-        let waits = list == List::Filter && self.pending(list).is_some_and(|words| !words.is_empty());
+        let waits =
+            list == List::Filter && self.pending(list).is_some_and(|words| !words.is_empty());
         let is_as_before = !replace && !has_names;
         let keeps = waits || (is_as_before && had);
         let new = (!set.is_empty() || keeps).then_some(set);

@@ -35,7 +35,7 @@ impl Outsider {
     /// No task is remembered.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self(Word::new(Self::NOBODY as u64))
+        Self(Word::new(u64::from(Self::NOBODY)))
     }
 
     /// Returns whether task `pid` is remembered: it is left out then.

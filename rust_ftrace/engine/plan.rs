@@ -369,7 +369,9 @@ impl Plan {
         let entries = self.entries.set().map_or(0, FunctionSet::bytes);
         let calls = self.calls.iter().flat_map(Calls::sets);
         let counted = self.counted.iter().map(|counted| &counted.functions);
-        let sets = calls.chain(counted).chain([&self.stack_only, &self.commanded]);
+        let sets = calls
+            .chain(counted)
+            .chain([&self.stack_only, &self.commanded]);
         entries + sets.map(FunctionSet::bytes).sum::<usize>()
     }
 }

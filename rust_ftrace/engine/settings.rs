@@ -154,8 +154,7 @@ impl<C: Clone> Settings<C> {
     pub fn needs_news(&self) -> bool {
         let lists = &self.lists;
         let all = !lists.has(List::Filter);
-        let is_narrowed =
-            lists.has(List::Notrace) || self.options.has(TraceOption::FuncStackTrace);
+        let is_narrowed = lists.has(List::Notrace) || self.options.has(TraceOption::FuncStackTrace);
         all && match self.tracer {
             Tracer::FunctionGraph => true,
             Tracer::Nop => self.profile,

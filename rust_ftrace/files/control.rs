@@ -11,8 +11,8 @@ use super::table::TABLE;
 use super::Context;
 use crate::engine::clock::ClockKind;
 use crate::engine::parse::{parse_number, parse_word};
-use crate::sys::text::Text;
 use crate::engine::settings::Tracer;
+use crate::sys::text::Text;
 
 /// `timestamp_mode`.
 pub(super) struct TimestampMode;

@@ -9,8 +9,8 @@ use kernel::prelude::*;
 use super::lists::Which;
 use super::small::{no_memory, Small};
 use super::Context;
-use crate::engine::parse::parse_number;
 use crate::engine::lists::List;
+use crate::engine::parse::parse_number;
 use crate::sys::text::Text;
 
 /// `graph_function`.

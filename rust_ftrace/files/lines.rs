@@ -18,6 +18,7 @@ use crate::engine::options::TraceOption;
 use crate::engine::render::{self, Symbols};
 use crate::engine::render_beside;
 use crate::engine::replay::Replay;
+use crate::engine::settings::Tracer;
 use crate::engine::style::{Moment, Style};
 use crate::instance::Instance;
 use crate::machine::{KernelBtf, Machine, Timeline};
@@ -25,7 +26,6 @@ use crate::sys::context::THREAD_SIZE;
 use crate::sys::cpu;
 use crate::sys::symbols::SymbolText;
 use crate::sys::text::Text;
-use crate::engine::settings::Tracer;
 
 /// Makes lines of events.
 pub(super) struct Lines {

@@ -8,8 +8,8 @@ use kernel::sync::Arc;
 use crate::engine::call_sites::{
     call_target, has_call, has_jump, CallSites, Code, Role, CALL_BYTES, JUMP_BYTES,
 };
-use crate::engine::names::Names;
 use crate::engine::lists::List;
+use crate::engine::names::Names;
 use crate::instance::Instance;
 use crate::sys::code;
 use crate::sys::symbols::SymbolText;

@@ -15,6 +15,7 @@ use crate::engine::merge::{self, Merge};
 use crate::engine::options::{Options, TraceOption};
 use crate::engine::reader::Cursor;
 use crate::engine::render::{self, Totals};
+use crate::engine::settings::Tracer;
 use crate::engine::style::{Machine, Style};
 use crate::instance::buffer::SubbufCopy;
 use crate::instance::buffers::{Source, Which};
@@ -22,7 +23,6 @@ use crate::instance::Instance;
 use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::sys::text::Text;
 use crate::sys::{self, cpu};
-use crate::engine::settings::Tracer;
 
 /// `trace`, of one CPU or all.
 pub(super) struct TraceFile;

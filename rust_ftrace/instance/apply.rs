@@ -287,13 +287,7 @@ impl Instance {
     }
 
     /// Carries out what was prepared. Needs no memory.
-    fn commit(
-        &self,
-        control: &mut Control,
-        new: OwnSettings,
-        plan: Plan,
-        prepared: Prepared,
-    ) {
+    fn commit(&self, control: &mut Control, new: OwnSettings, plan: Plan, prepared: Prepared) {
         let before = core::mem::replace(&mut control.settings, new);
         let plan_before = core::mem::replace(&mut control.plan, plan);
         control.is_behind = false;
@@ -425,7 +419,9 @@ impl Instance {
 
 /// The functions of a plan's entries as a hook takes them.
 fn functions(entries: &Entries) -> Functions<'_> {
-    entries.set().map_or(Functions::All, |set| Functions::Only(set.as_slice()))
+    entries
+        .set()
+        .map_or(Functions::All, |set| Functions::Only(set.as_slice()))
 }
 
 /// The bits of [`Without`] of what does not count.

@@ -25,7 +25,12 @@ impl Instance {
     /// Nothing is changed then; those of [`GraphHooks::prepare`](crate::tracer::graph_hooks::GraphHooks::prepare).
     pub(crate) fn set_clock(&self, kind: ClockKind) -> Result {
         let mut control = self.control.lock();
-        let Control { graph, plan, settings, .. } = &mut *control;
+        let Control {
+            graph,
+            plan,
+            settings,
+            ..
+        } = &mut *control;
         let recorder = self.hook.handler();
         // The calls that are open began at times of another clock: others than their hooks are to go on.
         let change = match &plan.calls {

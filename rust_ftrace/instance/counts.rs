@@ -5,8 +5,8 @@
 use kernel::prelude::*;
 
 use super::Instance;
-pub(super) use crate::engine::account::Growth;
 use crate::engine::account::Elsewhere;
+pub(super) use crate::engine::account::Growth;
 use crate::sys::overruns::Overruns;
 use crate::sys::rcu;
 

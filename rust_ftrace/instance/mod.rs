@@ -31,10 +31,10 @@ use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
 use self::buffers::{Buffers, OldBuffers, Source, Stats, Which};
+use self::commands::Server;
 use self::comms::Comms;
 use self::counts::Begun;
 use self::error_log::ErrorLog;
-use self::commands::Server;
 use self::profile::Profile;
 use self::skipped::Skipped;
 use self::snapshot::Taken;

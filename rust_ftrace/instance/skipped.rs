@@ -36,9 +36,8 @@ impl Instance {
             let control = self.control.lock();
             patterns.extend_from_slice(control.settings.lists.patterns(), GFP_KERNEL)?;
             let kept = control.skipped.as_ref();
-            let is_true = |kept: &&Skipped| {
-                kept.generation == generation && *kept.patterns == *patterns
-            };
+            let is_true =
+                |kept: &&Skipped| kept.generation == generation && *kept.patterns == *patterns;
             if let Some(kept) = kept.filter(is_true) {
                 return Ok(kept.count);
             }

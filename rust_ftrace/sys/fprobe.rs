@@ -278,7 +278,11 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
             anew,
         };
         let kept = |role: T::Role, ip: &usize| {
-            let mut kept = self.live.iter().zip(&change.keep).filter(|(_, keep)| **keep);
+            let mut kept = self
+                .live
+                .iter()
+                .zip(&change.keep)
+                .filter(|(_, keep)| **keep);
             kept.any(|(probe, _)| probe.role == role && probe.ips.binary_search(ip).is_ok())
         };
         let mut missing = KVec::new();
@@ -364,7 +368,9 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
     pub(crate) fn turn(&self, change: &Change<T, D>) {
         let live = self.live.iter().zip(&change.keep);
         for (probe, _) in live.filter(|(_, keep)| !**keep) {
-            probe.flags().store(ffi::FPROBE_FL_DISABLED, Ordering::Release);
+            probe
+                .flags()
+                .store(ffi::FPROBE_FL_DISABLED, Ordering::Release);
         }
         for place in &change.new {
             place.flags().store(0, Ordering::Release);
@@ -375,7 +381,10 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
     /// told of their return; nor are some others.
     pub(crate) fn finish(&mut self, change: Change<T, D>) {
         let Change {
-            keep, mut new, anew, ..
+            keep,
+            mut new,
+            anew,
+            ..
         } = change;
         for (index, keep) in keep.iter().enumerate().rev() {
             if !keep {

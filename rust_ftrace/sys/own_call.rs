@@ -18,7 +18,7 @@ use super::private::Part;
 use super::symbols::SymbolText;
 use crate::engine::fgraph::{self, Unlike};
 
-/// What is kept of the call. Its address is known at both ends.
+/// The data that is kept of the call. Its address is known at both ends.
 type Kept = [u64; 3];
 
 const KEPT: Kept = [0x6f77_6e5f_6361_6c6c, 1, u64::MAX];
@@ -35,7 +35,7 @@ const OTHER_NUMBER: u32 = 2;
 /// The frame is not as known.
 const OTHER_FRAME: u32 = 3;
 
-/// What is known of the call beforehand, and what was seen of it.
+/// Knowledge of the call beforehand, and what was seen of it.
 struct OwnCall {
     /// The task that makes it.
     task: *const u8,

@@ -33,7 +33,7 @@ impl PidList {
     }
 }
 
-/// What tells the tasks that are left out from others.
+/// Tells the tasks that are left out from others.
 pub(super) struct Lists {
     traced: PidSet,
     not_traced: PidSet,

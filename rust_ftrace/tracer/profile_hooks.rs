@@ -5,9 +5,9 @@
 use kernel::prelude::*;
 
 use crate::engine::plan::Counted;
-use crate::sys::private::Numbers;
 use crate::sys::fprobe::{Change, Group, Probes};
 use crate::sys::own_call;
+use crate::sys::private::Numbers;
 use crate::sys::sched_switch::Switches;
 use crate::tracer::profile::{Began, Nested, Profiler};
 

@@ -57,8 +57,10 @@ impl Addresses {
             irq_text: range(Part::IrqText, irq_text, irq_text_end),
             marker_ip: Part::Marker.at(marker).unwrap_or(0),
             called_by_fprobe: called_by_fprobe.unwrap_or(0),
-            // SAFETY: They are what the kernel has by these names.
-            numbers: numbers.map(|addresses| unsafe { Known::at(addresses) }),
+            numbers: numbers.map(|addresses| {
+                // SAFETY: They are what the kernel has by these names.
+                unsafe { Known::at(addresses) }
+            }),
         }
     }
 }

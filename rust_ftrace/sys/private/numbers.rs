@@ -54,7 +54,7 @@ unsafe impl Send for Known {}
 unsafe impl Sync for Known {}
 
 impl Known {
-    /// What lies at the addresses of `fprobe_graph_ops`, `ftrace_lock`, `fgraph_lru_table`, `fgraph_lru_next` and
+    /// Things at the addresses of `fprobe_graph_ops`, `ftrace_lock`, `fgraph_lru_table`, `fgraph_lru_next` and
     /// `fgraph_array_bitmask`.
     ///
     /// # Safety
@@ -131,7 +131,7 @@ impl Numbers {
         }
     }
 
-    /// What is in use; nothing if it turned out not to be as known.
+    /// The numbers in use; none if that turned out not to be as known.
     fn known(&self) -> Option<&Known> {
         self.known.as_ref().filter(|_| Part::Numbers.is_as_known())
     }

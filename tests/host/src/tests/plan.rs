@@ -101,7 +101,10 @@ impl Model {
         let there = all(self.has_module);
         let place = list as usize;
         let had = self.lists[place].is_some();
-        let mut new = self.lists[place].clone().filter(|_| !replace).unwrap_or_default();
+        let mut new = self.lists[place]
+            .clone()
+            .filter(|_| !replace)
+            .unwrap_or_default();
         let mut waits = place < 2 && self.waits[place] && !replace;
         let mut has_names = false;
         let mut commands = self.commands.clone();
@@ -120,7 +123,9 @@ impl Model {
                     }
                     commands.retain(|it| it.1 != action || !chosen.contains(it.0));
                     if !remove {
-                        let count = parts.next().map_or(u64::MAX, |n| n.parse().expect("a number"));
+                        let count = parts
+                            .next()
+                            .map_or(u64::MAX, |n| n.parse().expect("a number"));
                         commands.extend(chosen.into_iter().map(|name| (name, action, count)));
                     }
                     continue;
@@ -160,7 +165,11 @@ impl Model {
 
     fn with_act(&self, is_stack: bool) -> Names {
         let is_meant = |it: &&(&'static str, Action, u64)| (it.1 == Action::Stacktrace) == is_stack;
-        self.commands.iter().filter(is_meant).map(|it| it.0).collect()
+        self.commands
+            .iter()
+            .filter(is_meant)
+            .map(|it| it.0)
+            .collect()
     }
 
     /// The functions whose entries are hooked, and those of them that are only for their stack.
@@ -236,9 +245,31 @@ enum Step {
 }
 
 const WORDS: &[&str] = &[
-    "f0", "f1", "unwind", "own", "h", "g1", "f*", "g*", "*", "!f0", "!f*", "!g0", "!*", ":mod:m",
-    "!:mod:m", "nope", "f1:stacktrace", "h:stacktrace:3", "g1:traceoff", "!f1:stacktrace",
-    "f*:stacktrace", "!*:traceoff", "f2:snapshot", "!f2:snapshot", "nope:dump",
+    "f0",
+    "f1",
+    "unwind",
+    "own",
+    "h",
+    "g1",
+    "f*",
+    "g*",
+    "*",
+    "!f0",
+    "!f*",
+    "!g0",
+    "!*",
+    ":mod:m",
+    "!:mod:m",
+    "nope",
+    "f1:stacktrace",
+    "h:stacktrace:3",
+    "g1:traceoff",
+    "!f1:stacktrace",
+    "f*:stacktrace",
+    "!*:traceoff",
+    "f2:snapshot",
+    "!f2:snapshot",
+    "nope:dump",
 ];
 
 fn step() -> impl Strategy<Value = Step> {
@@ -349,7 +380,10 @@ fn check(model: &Model, settings: &OwnSettings, plan: &Plan) {
     assert_eq!(calls, model.calls(), "calls");
     if let (Some(calls), Some([_, _, skip])) = (&plan.calls, model.calls()) {
         let is_rooted = model.lists[2].is_some();
-        let frames = match (model.thresh || !model.has(TraceOption::SleepTime), is_rooted) {
+        let frames = match (
+            model.thresh || !model.has(TraceOption::SleepTime),
+            is_rooted,
+        ) {
             (true, _) => Frames::Long,
             (false, true) => Frames::Marked,
             (false, false) if !skip.is_empty() => Frames::Marked,
@@ -357,7 +391,10 @@ fn check(model: &Model, settings: &OwnSettings, plan: &Plan) {
         };
         assert_eq!(calls.frames, frames);
     }
-    let counted = plan.counted.as_ref().map(|counted| names(&counted.functions));
+    let counted = plan
+        .counted
+        .as_ref()
+        .map(|counted| names(&counted.functions));
     assert_eq!(counted, model.counted(), "counted");
     let stacks = !model.with_act(true).is_empty();
     let snapshots = model.commands.iter().any(|it| it.1 == Action::Snapshot);
@@ -392,7 +429,11 @@ fn check(model: &Model, settings: &OwnSettings, plan: &Plan) {
         let wants = settings.lists.wants(ip);
         let is_there = all(model.has_module).contains(name);
         if is_there {
-            assert_eq!(wants.unwrap_or(true), model.wanted().contains(name), "{name}");
+            assert_eq!(
+                wants.unwrap_or(true),
+                model.wanted().contains(name),
+                "{name}"
+            );
         }
     }
 }
@@ -436,8 +477,8 @@ proptest! {
             // Nothing of a module that has gone is left, and what is not narrowed needs no news.
             if !model.has_module && !settings.needs_news() {
                 let hooked = before.hooked().expect("memory");
-                let gone = |name: &&str| name.starts_with('g');
-                prop_assert!(hooked.is_none_or(|set| !names(&set).iter().any(|name| gone(&name))));
+                let gone = |name: &str| name.starts_with('g');
+                prop_assert!(hooked.is_none_or(|set| !names(&set).iter().any(|name| gone(name))));
             }
             before = new;
         }
@@ -483,7 +524,10 @@ fn modules_that_are_there_by_now() {
     assert!(settings.lists.wait_for(b"m") && !settings.lists.wait_for(b"n"));
     settings.lists.resolve_loaded(&without).expect("memory");
     assert!(settings.lists.wait_for(b"m"));
-    settings.lists.resolve_loaded(&catalog(true)).expect("memory");
+    settings
+        .lists
+        .resolve_loaded(&catalog(true))
+        .expect("memory");
     assert!(!settings.lists.wait_for(b"m"));
     let filter = settings.lists.get(List::Filter).expect("a filter");
     assert_eq!(names(filter), Names::from(["g0", "g1", "g2"]));
@@ -496,7 +540,13 @@ fn news_of_modules() {
         (Tracer::Nop, "", None, false, false),
         (Tracer::Function, "", None, false, false),
         (Tracer::Function, "f0", None, false, true),
-        (Tracer::Function, "", Some(TraceOption::FuncStackTrace), false, true),
+        (
+            Tracer::Function,
+            "",
+            Some(TraceOption::FuncStackTrace),
+            false,
+            true,
+        ),
         (Tracer::FunctionGraph, "", None, false, true),
         (Tracer::Nop, "", None, true, true),
         (Tracer::Function, "", None, true, true),
@@ -537,14 +587,20 @@ fn lines_of_the_catalog() {
     catalog.finish(|_| false);
     assert_eq!(catalog.len(), 2);
     let function = catalog.at(0xffff_ffff_c000_0000).expect("there");
-    assert_eq!((function.name, function.module), (&b"name"[..], Some(&b"module"[..])));
+    assert_eq!(
+        (function.name, function.module),
+        (&b"name"[..], Some(&b"module"[..]))
+    );
     // The symbol lies up to four bytes before the location.
     let at = |address| catalog.at_symbol(address).map(|function| function.ip);
     assert_eq!(at(0xffff_ffff_80ff_fffc), Some(0xffff_ffff_8100_0000));
     assert_eq!(at(0xffff_ffff_80ff_fffb), None);
     assert_eq!(at(0xffff_ffff_8100_0001), None);
     assert!(catalog.bytes() > 0);
-    assert_eq!(memory::with_allocations(0, || Catalog::new().add(b"1 a")), Err(BadLine::NoMemory));
+    assert_eq!(
+        memory::with_allocations(0, || Catalog::new().add(b"1 a")),
+        Err(BadLine::NoMemory)
+    );
 }
 
 #[test]
@@ -562,7 +618,16 @@ fn names_that_share_an_address() {
     let mut edit = |text: &[u8]| settings.edit_list(List::Filter, text, true, known, &count);
     edit(b"alias").expect("another name of f0");
     use crate::engine::filter::Refusal;
-    assert_eq!(edit(b"f1 inlined"), Err(Failure::Word(3, Refusal::NotTraceable)));
-    assert_eq!(edit(b"nothing"), Err(Failure::Word(0, Refusal::NoSuchFunction)));
-    assert_eq!(edit(b"f1:mod:x:y nothing*"), Err(Failure::Word(11, Refusal::NoSuchFunction)));
+    assert_eq!(
+        edit(b"f1 inlined"),
+        Err(Failure::Word(3, Refusal::NotTraceable))
+    );
+    assert_eq!(
+        edit(b"nothing"),
+        Err(Failure::Word(0, Refusal::NoSuchFunction))
+    );
+    assert_eq!(
+        edit(b"f1:mod:x:y nothing*"),
+        Err(Failure::Word(11, Refusal::NoSuchFunction))
+    );
 }

@@ -37,7 +37,9 @@ fn settings() -> Vec<PathBuf> {
 /// Returns whether `status` says that functions are not hooked for want of memory.
 pub fn is_behind() -> bool {
     let status = text_of(&format!("{DIRECTORY}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("not armed: "));
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("not armed: "));
     line.is_some_and(|what| what != "none")
 }
 
