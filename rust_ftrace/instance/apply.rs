@@ -163,9 +163,10 @@ impl Instance {
         }
         if memory.buffers {
             self.make_buffers(|buffers| {
-                if memory.snapshots && !buffers.has_snapshot(None) {
+                if memory.snapshots {
+                    let had_any = buffers.has_snapshot(None);
                     buffers.make_spares(None)?;
-                    prepared.made_snapshots = true;
+                    prepared.made_snapshots = !had_any;
                 }
                 Ok(())
             })?;
@@ -195,7 +196,9 @@ impl Instance {
             first.push(Probe::new(commanded, is_alone), GFP_KERNEL)?;
         }
         for commanded in before.of(true) {
-            if !stacks.iter().any(|probe| probe.ip == commanded.ip) {
+            // (sorted, as commands are)
+            let found = stacks.binary_search_by_key(&commanded.ip, |probe| probe.ip);
+            if found.is_err() {
                 let is_alone = control.plan.stack_only.contains(commanded.ip);
                 first.push(Probe::new(commanded, is_alone), GFP_KERNEL)?;
             }

@@ -117,6 +117,14 @@ available_cost() {
 	END
 	per "$lines" "$took"
 }
+# edit_cost FILE: of putting a function into a list of all, where it is not.
+edit_cost() {
+	echo '*' >"$1"
+	bench edit "$1" "!$F" >/tmp/read
+	bench edit "$1" "$F" >/tmp/read
+	bench edit "$1" "!$F" >/tmp/read
+	bench edit "$1" "$F"
+}
 # bytes DIRECTORY: per event, of a full buffer as it is.
 bytes() {
 	echo $(($(cat "$1/buffer_size_kb") * 102400 / $(has "$1" entries)))
@@ -191,6 +199,7 @@ measure_ours() {
 	ours_available=$(available_cost $R)
 	echo function >$R/current_tracer
 	ours_all=$(extra)
+	ours_edit=$(edit_cost $R/filter)
 	ours_off
 	echo function_graph >$R/current_tracer
 	ours_graph_all=$(extra)
@@ -244,6 +253,7 @@ measure_ftrace() {
 	stock_off
 	echo function >$T/current_tracer
 	row function_all "$ours_all" cost "$(extra)" "$name"
+	row edit_one "$ours_edit" cost "$(edit_cost $T/set_ftrace_filter)" "set_ftrace_filter"
 	stock_off
 }
 

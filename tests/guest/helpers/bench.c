@@ -7,6 +7,7 @@
  *	bench cpus CPUS CALLS RUNS	the same on that many CPUs at once, each with a task of its own
  *	bench read PATH SIZE		reads all that is there, SIZE bytes at a time: prints the time that
  *					all read() calls took, the number of bytes, and of lines
+ *	bench edit PATH TEXT		appends TEXT in one write, and closes the file: prints the time of both
  *	bench turns TURNS CALLS		two processes on one CPU take turns, with so many getppid calls in each
  *	bench spent FILE COMMAND...	runs it, with SIGINT passed on, and writes the CPU time (user and system) of it and
  *					of all children that it waited for to FILE
@@ -132,6 +133,21 @@ static void read_all(const char *path, size_t size)
 	printf("%lld %lld %lld\n", took * 100, bytes, lines);
 }
 
+static void edit(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_APPEND);
+	long long start = now();
+
+	if (fd < 0)
+		fail(path);
+	if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+		fail(path);
+	/* (tracefs carries it out then) */
+	if (close(fd))
+		fail(path);
+	printf("%lld\n", (now() - start) * 100);
+}
+
 static void take_turns(long turns, int from, int to)
 {
 	char token = 0;
@@ -216,6 +232,8 @@ int main(int argc, char **argv)
 		on_cpus(atoi(argv[2]));
 	} else if (!strcmp(mode, "read") && argc == 4) {
 		read_all(argv[2], atol(argv[3]));
+	} else if (!strcmp(mode, "edit") && argc == 4) {
+		edit(argv[2], argv[3]);
 	} else if (!strcmp(mode, "turns") && argc == 4) {
 		calls = atol(argv[3]);
 		turns(atol(argv[2]));
