@@ -23,7 +23,7 @@ impl File for FreeBuffer {
 
     fn open(context: &Arc<Context>, _mode: OpenMode) -> Result<Self> {
         Ok(Self {
-            _holder: Holder::new(&context.instance),
+            _holder: Holder::new(&context.instance)?,
         })
     }
 

@@ -27,7 +27,7 @@ use crate::engine::sort::sort_by_key;
 use crate::sys::ftrace::Functions;
 use crate::sys::{cpu, rcu, unwind};
 use crate::tracer::beside::What;
-use crate::tracer::function::Gate;
+use crate::tracer::gate::Gate;
 use crate::tracer::graph_hooks::GraphChange;
 use crate::tracer::probes::{Probe, Probes, Ready};
 use crate::tracer::profile::Without;

@@ -35,7 +35,10 @@ impl Instance {
         self.price(&control.settings);
         // SAFETY: The recorder is this instance's, as the rings are: who writes to them does so by its hook, which goes
         // with it, or by a file that is open.
-        unsafe { self.budget.set_limits(limits, self.hook.handler()) };
+        unsafe {
+            self.budget
+                .set_limits(limits, self.hook.handler().gate_word())
+        };
         Ok(())
     }
 

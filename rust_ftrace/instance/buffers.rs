@@ -39,8 +39,20 @@ const MAX_SIZE_KB: usize = MAX_SLOTS * SLOT_BYTES / 1024;
 static NEXT_RING: AtomicU32 = AtomicU32::new(0);
 
 /// The size that a buffer has if somebody asks for `size_kb`: whole sub-buffers, two at least.
-fn rounded(size_kb: usize, subbuf_kb: usize) -> usize {
+pub(super) fn rounded(size_kb: usize, subbuf_kb: usize) -> usize {
     size_kb.next_multiple_of(subbuf_kb).max(2 * subbuf_kb)
+}
+
+/// The size in KiB that sub-buffers have if `size_kb` is asked for: the smallest power of two of pages that is not smaller.
+///
+/// # Errors
+///
+/// `EINVAL` if that is 0 or too large.
+pub(super) fn subbuf_kb(size_kb: usize) -> Result<usize> {
+    match (1..=MAX_SUBBUF_KB).contains(&size_kb) {
+        true => Ok(size_kb.next_power_of_two().max(MIN_SUBBUF_KB)),
+        false => Err(EINVAL),
+    }
 }
 
 /// A CPU's buffer, and where its counts began.
@@ -86,7 +98,7 @@ impl Counted {
 
     /// Puts `new`, if any, in the place of the buffer, whose content goes; the old one, if any, may still be
     /// written to.
-    fn replace(&mut self, cpu: CpuId, new: Option<Arc<Buffer>>) -> Option<Old> {
+    pub(super) fn replace(&mut self, cpu: CpuId, new: Option<Arc<Buffer>>) -> Option<Old> {
         let buffer = core::mem::replace(&mut self.buffer, new)?;
         buffer.close();
         let (end, _) = buffer.counts();
@@ -98,7 +110,7 @@ impl Counted {
 /// The buffers of a CPU.
 pub(super) struct PerCpuBuffers {
     /// KiB of the buffer, also if it is not made yet.
-    size_kb: usize,
+    pub(super) size_kb: usize,
     /// The waker that is told of events, and of another buffer.
     pub(super) waker: Arc<Waker>,
     pub(super) live: Counted,
@@ -156,9 +168,9 @@ pub(crate) struct Buffers {
     subbuf_kb: usize,
     /// Somebody has said how large sub-buffers are to be.
     has_said_subbuf: bool,
-    discard: bool,
+    pub(super) discard: bool,
     /// Something has needed buffers so far.
-    made: bool,
+    pub(super) made: bool,
     budget: Arc<Budget>,
     /// By the number of the CPU.
     pub(super) cpus: KVec<PerCpuBuffers>,
@@ -243,15 +255,21 @@ impl Buffers {
         }
     }
 
-    /// Makes a buffer such as `cpu` has, or is to have, in the room for it.
-    pub(super) fn make_one(&self, cpu: CpuId, size_kb: usize, room: &Room) -> Result<Arc<Buffer>> {
+    /// Makes a buffer for `cpu` in the room for it.
+    pub(super) fn make_one(
+        &self,
+        cpu: CpuId,
+        size_kb: usize,
+        subbuf_kb: usize,
+        room: &Room,
+    ) -> Result<Arc<Buffer>> {
         let buffers = self.cpus.get(cpu.as_u32() as usize).ok_or(EINVAL)?;
         let told = Told {
             waker: buffers.waker.clone(),
             budget: self.budget.clone(),
         };
         let id = NEXT_RING.fetch_add(1, Ordering::Relaxed);
-        Buffer::new(cpu, id, told, size_kb, self.subbuf_kb, self.discard, room)
+        Buffer::new(cpu, id, told, size_kb, subbuf_kb, self.discard, room)
     }
 
     /// Gives every CPU that is online a buffer, if it has none, and `recorder` its ring. None is on its way, neither
@@ -267,7 +285,10 @@ impl Buffers {
             let room = Room::new(missing_kb.saturating_mul(1024), 0)?;
             let mut new = KVec::new();
             for (cpu, size_kb) in missing() {
-                new.push((cpu, self.make_one(cpu, size_kb, &room)?), GFP_KERNEL)?;
+                new.push(
+                    (cpu, self.make_one(cpu, size_kb, self.subbuf_kb, &room)?),
+                    GFP_KERNEL,
+                )?;
             }
             for (cpu, buffer) in new {
                 self.install(cpu, buffer, recorder);
@@ -287,7 +308,7 @@ impl Buffers {
             return Ok(());
         };
         let room = Room::new(size_kb.saturating_mul(1024), 0)?;
-        let buffer = self.make_one(cpu, size_kb, &room)?;
+        let buffer = self.make_one(cpu, size_kb, self.subbuf_kb, &room)?;
         self.install(cpu, buffer, recorder);
         Ok(())
     }
@@ -342,43 +363,6 @@ impl Buffers {
         self.exchange(&new, recorder)
     }
 
-    /// Resizes to the smallest size.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Buffers::resize`].
-    pub(crate) fn shrink(&mut self, recorder: &Recorder) -> Result<OldBuffers> {
-        self.resize(None, 1, recorder)
-    }
-
-    /// Takes all buffers away; those that are made next are of the smallest size. Nothing is hooked any more.
-    ///
-    /// The buffers that may still be written to are returned; see [`OldBuffers`].
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM` if there is not even memory for a list of them; nothing is changed then.
-    pub(crate) fn take_all(&mut self, recorder: &Recorder) -> Result<OldBuffers> {
-        let mut old = KVec::with_capacity(self.cpus.len(), GFP_KERNEL)?;
-        let size_kb = rounded(1, self.subbuf_kb);
-        self.made = false;
-        for cpu in cpu::possible() {
-            let Some(buffers) = self.of_mut(cpu) else {
-                continue;
-            };
-            buffers.size_kb = size_kb;
-            // SAFETY: The old ring lives on in `old` or with readers, and `OldBuffers` waits until nobody writes to it.
-            unsafe { recorder.set_ring(cpu, None) };
-            if let Some(taken) = buffers.live.replace(cpu, None) {
-                // Room was reserved.
-                let _ = old.push(taken, GFP_KERNEL);
-            }
-            // Who waits for a part of it looks anew.
-            buffers.waker.wake();
-        }
-        Ok(OldBuffers(old))
-    }
-
     /// Changes the size of all sub-buffers: the smallest power of two of pages that is not smaller.
     /// As for [`Buffers::resize`], the content of the buffers goes; snapshots go as a whole.
     ///
@@ -393,10 +377,7 @@ impl Buffers {
         size_kb: usize,
         recorder: &Recorder,
     ) -> Result<OldBuffers> {
-        if !(1..=MAX_SUBBUF_KB).contains(&size_kb) {
-            return Err(EINVAL);
-        }
-        let subbuf_kb = size_kb.next_power_of_two().max(MIN_SUBBUF_KB);
+        let subbuf_kb = subbuf_kb(size_kb)?;
         if subbuf_kb == self.subbuf_kb {
             self.has_said_subbuf = true;
             return Ok(OldBuffers::none());
@@ -433,7 +414,7 @@ impl Buffers {
         let room = Room::new(bytes, replaced)?;
         for &(cpu, size_kb) in new {
             let buffer = match live(cpu).is_some() {
-                true => Some(self.make_one(cpu, size_kb, &room)?),
+                true => Some(self.make_one(cpu, size_kb, self.subbuf_kb, &room)?),
                 false => None,
             };
             made.push((cpu, size_kb, buffer), GFP_KERNEL)?;
@@ -444,19 +425,30 @@ impl Buffers {
                 continue;
             };
             buffers.size_kb = size_kb;
-            if let Some(buffer) = buffer {
-                // SAFETY: As in `install`; the old ring lives on in `old` or with readers, and
-                // `OldBuffers` waits until nobody writes to it.
-                unsafe { recorder.set_ring(cpu, Some(buffer.ring())) };
-                if let Some(replaced) = buffers.live.replace(cpu, Some(buffer)) {
-                    // Room was reserved.
-                    let _ = old.0.push(replaced, GFP_KERNEL);
-                }
-                // Who waits for a part of the old one waits for the new one from now on.
-                buffers.waker.wake();
+            if let Some(replaced) = buffer.and_then(|buffer| self.replace(cpu, buffer, recorder)) {
+                // Room was reserved.
+                let _ = old.0.push(replaced, GFP_KERNEL);
             }
         }
         Ok(old)
+    }
+
+    /// Puts `buffer` in the place of that of `cpu`, and gives `recorder` its ring; the old one, if any, may still be
+    /// written to.
+    pub(super) fn replace(
+        &mut self,
+        cpu: CpuId,
+        buffer: Arc<Buffer>,
+        recorder: &Recorder,
+    ) -> Option<Old> {
+        let buffers = self.of_mut(cpu)?;
+        // SAFETY: As in `install`; what calls this keeps the old ring in an `OldBuffers`, which waits until nothing
+        // writes to it.
+        unsafe { recorder.set_ring(cpu, Some(buffer.ring())) };
+        let replaced = buffers.live.replace(cpu, Some(buffer));
+        // What waits for a part of the old one waits for the new one from now on.
+        buffers.waker.wake();
+        replaced
     }
 
     /// Adds what replaced buffers have counted at last, once they stand still.
@@ -557,7 +549,7 @@ impl PerCpuBuffers {
     }
 }
 
-struct Old {
+pub(super) struct Old {
     cpu: CpuId,
     buffer: Arc<Buffer>,
     /// Its counts when it was replaced.
@@ -566,7 +558,7 @@ struct Old {
 
 /// Buffers that were replaced, and that some CPU may still be writing to.
 #[must_use]
-pub(crate) struct OldBuffers(KVec<Old>);
+pub(crate) struct OldBuffers(pub(super) KVec<Old>);
 
 impl OldBuffers {
     const fn none() -> Self {

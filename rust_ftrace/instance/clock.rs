@@ -9,7 +9,7 @@ use crate::engine::clock::ClockKind;
 use crate::machine::Timeline;
 use crate::sys::context::cycles;
 use crate::sys::rcu;
-use crate::tracer::function::Gate;
+use crate::tracer::gate::Gate;
 
 impl Instance {
     /// The clock in use.

@@ -8,7 +8,7 @@ use kernel::sync::Arc;
 
 use super::Instance;
 use crate::tracer::commands::Serve;
-use crate::tracer::function::Gate;
+use crate::tracer::gate::Gate;
 
 /// Shows the trace of a CPU, or of all, on the console.
 pub(crate) type Dump = fn(&Arc<Instance>, Option<CpuId>);

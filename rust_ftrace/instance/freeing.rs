@@ -7,10 +7,11 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::buffers::Buffers;
+use super::buffers::OldBuffers;
+use super::reserve::Reserve;
 use super::{Control, Instance};
 use crate::engine::options::TraceOption;
-use crate::tracer::function::Gate;
+use crate::tracer::gate::Gate;
 
 /// Somebody holds what is recorded, while this lives.
 pub(crate) struct Holder {
@@ -19,11 +20,20 @@ pub(crate) struct Holder {
 
 impl Holder {
     /// One more; waits for the end of what the last one before began.
-    pub(crate) fn new(instance: &Arc<Instance>) -> Self {
-        instance.control.lock().holders += 1;
-        Self {
-            instance: instance.clone(),
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory for the end of it.
+    pub(crate) fn new(instance: &Arc<Instance>) -> Result<Self> {
+        let mut control = instance.control.lock();
+        if control.reserve.is_none() {
+            let buffers = instance.buffers.lock();
+            control.reserve = Some(buffers.set_aside(buffers.subbuf_kb())?);
         }
+        control.holders += 1;
+        Ok(Self {
+            instance: instance.clone(),
+        })
     }
 }
 
@@ -34,11 +44,15 @@ impl Drop for Holder {
         let mut control = instance.control.lock();
         control.holders = control.holders.saturating_sub(1);
         // (with the lock held until all is done: who holds it next finds that done)
-        if control.holders == 0 {
-            match instance.options().has(TraceOption::DisableOnFree) {
-                true => instance.end_recording(&mut control),
-                false => instance.shrink_buffers(&mut control),
-            }
+        if control.holders != 0 {
+            return;
+        }
+        let Some(reserve) = control.reserve.take() else {
+            return;
+        };
+        match instance.options().has(TraceOption::DisableOnFree) {
+            true => instance.end_recording(&mut control, reserve),
+            false => instance.shrink_buffers(&mut control, reserve),
         }
     }
 }
@@ -46,26 +60,31 @@ impl Drop for Holder {
 impl Instance {
     /// Gives back the memory of all buffers but the least, of snapshots, and of a profile that has ended. What is
     /// hooked goes on.
-    fn shrink_buffers(&self, control: &mut Control) {
+    fn shrink_buffers(&self, control: &mut Control, reserve: Reserve) {
         self.free_profile(control);
         self.buffers.lock().drop_spares();
-        if self.exchange(control, Buffers::shrink).is_err() {
-            pr_warn!("free_buffer: no memory to shrink the buffers\n");
-        }
+        let old = (self.buffers.lock()).shrink(reserve, self.hook.handler());
+        self.retire_buffers(old);
+    }
+
+    /// Sees to the end of buffers that others took the place of.
+    pub(super) fn retire_buffers(&self, old: OldBuffers) {
+        // Not with the buffers' lock held: a CPU that is coming may be waiting for it.
+        old.wait();
+        self.buffers.lock().retire(old);
     }
 
     /// Ends all recording: nothing is hooked any more, and all memory that it took is given back. Lists and other
     /// settings stay, but for what is done when a function is called.
-    fn end_recording(&self, control: &mut Control) {
+    fn end_recording(&self, control: &mut Control, reserve: Reserve) {
         // (first: what follows may take a while)
         self.hook.handler().set_gate(Gate::Off, true);
         if let Err(error) = self.disarm(control) {
             pr_warn!("free_buffer: functions are still hooked: {error:?}\n");
         }
         self.free_profile(control);
-        if self.exchange(control, Buffers::take_all).is_err() {
-            pr_warn!("free_buffer: no memory to free the buffers\n");
-        }
+        let old = (self.buffers.lock()).take_all(reserve, self.hook.handler());
+        self.retire_buffers(old);
         self.buffers.lock().drop_spares();
         // Nothing will come any more, and they may want to end.
         self.wake_readers();

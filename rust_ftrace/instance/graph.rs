@@ -8,8 +8,8 @@ use super::{Instance, OwnSettings};
 use crate::engine::lists::List;
 use crate::engine::options::{Options, TraceOption};
 use crate::engine::settings::Tracer;
-use crate::tracer::function::Gate;
-use crate::tracer::graph::Want;
+use crate::tracer::gate::Gate;
+use crate::tracer::graph_settings::Want;
 
 /// The bits of [`Want`] that options stand for.
 fn wants(options: Options) -> u64 {

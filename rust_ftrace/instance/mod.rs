@@ -18,6 +18,7 @@ mod graph;
 mod marks;
 mod pids;
 pub(crate) mod profile;
+mod reserve;
 mod skipped;
 mod snapshot;
 mod told;
@@ -30,12 +31,13 @@ use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-use self::buffers::{Buffers, OldBuffers, Source, Stats, Which};
+use self::buffers::{subbuf_kb, Buffers, OldBuffers, Source, Stats, Which};
 use self::commands::Server;
 use self::comms::Comms;
 use self::counts::Begun;
 use self::error_log::ErrorLog;
 use self::profile::Profile;
+use self::reserve::Reserve;
 use self::skipped::Skipped;
 use self::snapshot::Taken;
 use self::users::Users;
@@ -55,7 +57,8 @@ use crate::sys::text::Text;
 use crate::sys::work::Work;
 use crate::tracer::budget::Budget;
 use crate::tracer::commands::Commander;
-use crate::tracer::function::{Gate, Recorder};
+use crate::tracer::function::Recorder;
+use crate::tracer::gate::Gate;
 use crate::tracer::graph_hooks::GraphHooks;
 use crate::tracer::probes::SharedCount;
 use crate::tracer::profile::Profiler;
@@ -86,6 +89,8 @@ pub(crate) struct Control {
     skipped: Option<Skipped>,
     /// Number of open files that hold what is recorded: see [`freeing`].
     holders: usize,
+    /// What is set aside for the end of it, as long as there are any.
+    reserve: Option<Reserve>,
 }
 
 /// An instance.
@@ -158,6 +163,7 @@ impl Instance {
                 missed_before: 0,
                 skipped: None,
                 holders: 0,
+                reserve: None,
             }),
             error_log <- new_mutex!(ErrorLog::new()),
             buffers <- new_mutex!(Buffers::new(&wakers, &budget)?),
@@ -333,9 +339,7 @@ impl Instance {
         make: impl FnOnce(&mut Buffers, &Recorder) -> Result<OldBuffers>,
     ) -> Result {
         let old = make(&mut self.buffers.lock(), self.hook.handler())?;
-        // Not with the buffers' lock held: a CPU that is coming may be waiting for it.
-        old.wait();
-        self.buffers.lock().retire(old);
+        self.retire_buffers(old);
         Ok(())
     }
 
@@ -356,9 +360,18 @@ impl Instance {
     ///
     /// Those of [`Buffers::set_subbuf_kb`].
     pub(crate) fn set_subbuf_kb(&self, size_kb: usize) -> Result {
-        self.exchange(&mut self.control.lock(), |buffers, recorder| {
+        let mut control = self.control.lock();
+        let reserve = match control.holders {
+            0 => None,
+            _ => Some(self.buffers.lock().set_aside(subbuf_kb(size_kb)?)?),
+        };
+        self.exchange(&mut control, |buffers, recorder| {
             buffers.set_subbuf_kb(size_kb, recorder)
-        })
+        })?;
+        if reserve.is_some() {
+            control.reserve = reserve;
+        }
+        Ok(())
     }
 
     /// Takes a snapshot of `cpu`, or all.

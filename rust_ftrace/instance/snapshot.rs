@@ -73,7 +73,10 @@ impl Buffers {
         let room = Room::new(size_kb.saturating_mul(1024), 0)?;
         let mut new = KVec::with_capacity(missing.len(), GFP_KERNEL)?;
         for (cpu, size_kb) in missing {
-            new.push((cpu, self.make_one(cpu, size_kb, &room)?), GFP_KERNEL)?;
+            new.push(
+                (cpu, self.make_one(cpu, size_kb, self.subbuf_kb(), &room)?),
+                GFP_KERNEL,
+            )?;
         }
         for (cpu, spare) in new {
             if let Some(buffers) = self.of_mut(cpu) {

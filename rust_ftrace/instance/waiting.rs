@@ -22,7 +22,7 @@ use super::Instance;
 use crate::sys::rcu;
 use crate::sys::wait::{Poll, Seen};
 use crate::sys::work::HasWork;
-use crate::tracer::function::Gate;
+use crate::tracer::gate::Gate;
 use crate::tracer::waker::Waker;
 
 /// The wakers of an instance.

@@ -11,7 +11,7 @@ use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::function::{Gate, Recorder};
+use super::gate::{Gate, GateWord};
 use super::waker::Waker;
 use crate::engine::budget::{Excess, Limits, Measured, Window};
 use crate::sys::context::PreemptOff;
@@ -61,9 +61,9 @@ impl Numbers {
 ///
 /// # Invariants
 ///
-/// `recorder` is null, or valid as long as anybody writes to the rings that tell this.
+/// `gate` is null, or valid as long as anybody writes to the rings that tell this.
 pub(crate) struct Budget {
-    recorder: AtomicPtr<Recorder>,
+    gate: AtomicPtr<GateWord>,
     /// Those of all CPUs.
     wakers: KVec<Arc<Waker>>,
     session: AtomicU64,
@@ -90,7 +90,7 @@ impl Budget {
     pub(crate) fn new(wakers: KVec<Arc<Waker>>) -> Result<Self, AllocError> {
         // INVARIANT: Null.
         Ok(Self {
-            recorder: AtomicPtr::new(core::ptr::null_mut()),
+            gate: AtomicPtr::new(core::ptr::null_mut()),
             wakers,
             session: AtomicU64::new(0),
             last_session: AtomicU64::new(0),
@@ -114,15 +114,15 @@ impl Budget {
         }
     }
 
-    /// Allows that much to `recorder`, from now on. Callers exclude each other.
+    /// Allows that much to the recorder whose gate this is, from now on. Callers exclude each other.
     ///
     /// # Safety
     ///
-    /// The recorder is valid as long as anybody writes to the rings that tell this.
-    pub(crate) unsafe fn set_limits(&self, limits: Limits, recorder: &Recorder) {
-        let recorder: *const Recorder = recorder;
+    /// The gate is valid as long as anything writes to the rings that tell this.
+    pub(crate) unsafe fn set_limits(&self, limits: Limits, gate: &GateWord) {
+        let gate: *const GateWord = gate;
         // INVARIANT: The caller promises it.
-        self.recorder.store(recorder.cast_mut(), Ordering::Release);
+        self.gate.store(gate.cast_mut(), Ordering::Release);
         let [calls, cpu] = &self.limits;
         calls.store(limits.calls, Ordering::Relaxed);
         cpu.store(limits.cpu, Ordering::Relaxed);
@@ -202,10 +202,10 @@ impl Budget {
 
     fn stop(&self, token: PreemptOff<'_>, excess: Excess, measured: Measured) {
         // SAFETY: By the type's invariant, as the caller is a writer.
-        let Some(recorder) = (unsafe { self.recorder.load(Ordering::Acquire).as_ref() }) else {
+        let Some(gate) = (unsafe { self.gate.load(Ordering::Acquire).as_ref() }) else {
             return;
         };
-        if !recorder.change_gate(Gate::Off, true) {
+        if !gate.change(Gate::Off, true) {
             // Somebody else was faster.
             return;
         }

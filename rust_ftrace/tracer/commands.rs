@@ -18,7 +18,8 @@ use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-use super::function::{Gate, Recorder};
+use super::function::Recorder;
+use super::gate::Gate;
 use super::probes::{Probe, ProbesPointer};
 use crate::engine::command::Action;
 use crate::sys::context::{PreemptGuard, PreemptOff};

@@ -2,7 +2,7 @@
 
 //! The `function` tracer's hook: from a function's entry into this CPU's ring, without a call.
 
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use kernel::alloc::AllocError;
 use kernel::cpu::CpuId;
@@ -20,39 +20,14 @@ use crate::sys::ftrace::{Handler, Registers, Site};
 use crate::sys::percpu::PerCpu;
 use crate::tracer::beside::{Beside, What};
 use crate::tracer::clock::SlowClock;
-use crate::tracer::graph::GraphSettings;
+use crate::tracer::gate::{Gate, GateWord};
+use crate::tracer::graph_settings::GraphSettings;
 use crate::tracer::memory::RingMemory;
 use crate::tracer::outsiders::{Lists, PidList};
 use crate::tracer::probes::Ready;
 
 /// A CPU's ring.
 pub(crate) type CpuRing = Ring<RingMemory>;
-
-/// Reasons for the hook not to take its shortest way. Bits of [`Recorder::gate`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub(crate) enum Gate {
-    /// Recording is switched off.
-    Off = 1 << 0,
-    /// Stamps come from another clock than the time stamp counter.
-    Clock = 1 << 1,
-    /// Only the tasks in a list are traced.
-    Pids = 1 << 2,
-    /// Nothing is recorded for a moment, while something is changed.
-    Pause = 1 << 3,
-    /// A reader waits for the next event.
-    Wake = 1 << 4,
-    /// Calls are recorded with more than usual, or not all.
-    Graph = 1 << 5,
-    /// Something is recorded beside entries.
-    Beside = 1 << 6,
-    /// The tasks in another list are not traced.
-    NotPids = 1 << 7,
-    /// Not all CPUs are traced.
-    Cpus = 1 << 8,
-    /// Nothing is recorded until a snapshot is taken that a command has asked for.
-    Snapshot = 1 << 9,
-}
 
 /// Writes entries into the rings that it is given.
 ///
@@ -61,8 +36,7 @@ pub(crate) enum Gate {
 /// A pointer in `rings` leads to `closed`, or to a live ring of that CPU. One that was taken away stays
 /// live until every CPU has left the code that it ran with preemption off.
 pub(crate) struct Recorder {
-    /// 0 mostly. Read by all CPUs, written rarely.
-    gate: AtomicU64,
+    gate: GateWord,
     rings: PerCpu<AtomicPtr<CpuRing>>,
     /// For CPUs that have no ring.
     closed: KBox<CpuRing>,
@@ -92,7 +66,7 @@ impl Recorder {
         let pointer: *const CpuRing = &*closed;
         // INVARIANT: All lead to `closed`, which does not move with its box.
         Ok(Self {
-            gate: AtomicU64::new(gate),
+            gate: GateWord::new(gate),
             rings: PerCpu::new(|_| AtomicPtr::new(pointer.cast_mut()))?,
             closed,
             lists: Lists::new()?,
@@ -113,16 +87,17 @@ impl Recorder {
 
     /// As [`Self::set_gate`]; false if the bit was so already.
     pub(crate) fn change_gate(&self, bit: Gate, set: bool) -> bool {
-        let before = match set {
-            true => self.gate.fetch_or(bit as u64, Ordering::SeqCst),
-            false => self.gate.fetch_and(!(bit as u64), Ordering::SeqCst),
-        };
-        (before & bit as u64 != 0) != set
+        self.gate.change(bit, set)
+    }
+
+    /// The gate, for what has it shut.
+    pub(crate) fn gate_word(&self) -> &GateWord {
+        &self.gate
     }
 
     /// Returns whether a bit of the gate is set.
     pub(crate) fn has_gate(&self, bit: Gate) -> bool {
-        self.gate.load(Ordering::Relaxed) & bit as u64 != 0
+        self.gate.has(bit)
     }
 
     /// Returns whether nothing is recorded, whichever task is running.
@@ -254,9 +229,7 @@ impl Recorder {
     /// The gate, by a load that the compiler may make part of a comparison.
     #[inline(always)]
     pub(super) fn gate(&self) -> u64 {
-        // SAFETY: A valid, aligned word. A volatile load of one is what a relaxed atomic load is to
-        // the kernel, `READ_ONCE()`.
-        unsafe { self.gate.as_ptr().read_volatile() }
+        self.gate.load()
     }
 
     /// Returns whether the gate lets the running task through, beside [`Self::lets_through_fast`]. What is not recorded

@@ -2,84 +2,16 @@
 
 //! The `function_graph` tracer's hook: calls with their entry and return into this CPU's ring.
 
-use core::sync::atomic::{AtomicU64, Ordering};
-
 use crate::engine::ring::{Call, Caller, OpenCall, MAX_CALL_EXTRA};
 use crate::engine::shadow::{self, Shadow};
 use crate::engine::slot::{text_address, Task, Words};
 use crate::sys::context::{cycles, Current, PreemptOff};
 use crate::sys::fprobe::{CallHandler, Called, Returned};
 use crate::sys::ftrace::{Registers, Site};
-use crate::sys::random;
 use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
-use crate::tracer::function::{Gate, Recorder};
-
-/// Data and limits of calls, beside what every call has. Bits of [`GraphSettings::wants`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub(crate) enum Want {
-    /// Their return values.
-    Retval = 1 << 0,
-    /// Where they came from, for all.
-    Retaddr = 1 << 1,
-    /// Their arguments.
-    Args = 1 << 2,
-    /// The number of those that were too deep.
-    Overrun = 1 << 3,
-    /// None of hardware interrupts.
-    NoIrqs = 1 << 4,
-    /// Only those below a [`Role::Root`].
-    Rooted = 1 << 5,
-}
-
-/// The way calls are recorded.
-pub(crate) struct GraphSettings {
-    wants: AtomicU64,
-    /// Calls at this depth and below are not recorded.
-    depth_limit: AtomicU64,
-    /// Calls that take less time are not recorded; in ticks of the clock.
-    thresh: AtomicU64,
-    /// See [`shadow::secret`].
-    session: AtomicU64,
-}
-
-impl GraphSettings {
-    /// All calls, with nothing beside.
-    pub(crate) fn new() -> Self {
-        Self {
-            wants: AtomicU64::new(0),
-            depth_limit: AtomicU64::new(u64::MAX),
-            thresh: AtomicU64::new(0),
-            session: AtomicU64::new(random::word()),
-        }
-    }
-
-    /// Forgets all calls that are marked.
-    pub(crate) fn forget_marks(&self) {
-        self.session.store(random::word(), Ordering::Relaxed);
-    }
-
-    /// Says which calls are too short to be recorded, in ticks of the clock; 0 for none.
-    pub(crate) fn set_thresh(&self, ticks: u64) {
-        self.thresh.store(ticks, Ordering::Relaxed);
-    }
-
-    fn thresh(&self) -> u64 {
-        self.thresh.load(Ordering::Relaxed)
-    }
-
-    /// Says what is wanted, and how deep; `None` for any depth. Whether that is anything but the usual.
-    pub(crate) fn set(&self, wants: u64, max_depth: Option<u32>) -> bool {
-        self.wants.store(wants, Ordering::Relaxed);
-        let limit = max_depth.map_or(u64::MAX, u64::from);
-        self.depth_limit.store(limit, Ordering::Relaxed);
-        wants != 0 || max_depth.is_some()
-    }
-
-    fn wants(&self, want: Want) -> bool {
-        self.wants.load(Ordering::Relaxed) & want as u64 != 0
-    }
-}
+use crate::tracer::function::Recorder;
+use crate::tracer::gate::Gate;
+use crate::tracer::graph_settings::Want;
 
 /// The roles that the functions of a probe can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,7 +133,7 @@ impl Recorder {
     /// Returns whether depth and context are such that a call is recorded.
     fn admits(&self, token: PreemptOff<'_>, irqs_too: bool) -> bool {
         let settings = self.graph();
-        u64::from(token.current().call_depth()) < settings.depth_limit.load(Ordering::Relaxed)
+        u64::from(token.current().call_depth()) < settings.depth_limit()
             && (irqs_too || !settings.wants(Want::NoIrqs) || !token.is_in_hardirq())
     }
 
@@ -301,7 +233,7 @@ impl Recorder {
     }
 
     fn secret<const N: usize>(&self) -> u64 {
-        let session = self.graph().session.load(Ordering::Relaxed);
+        let session = self.graph().session();
         shadow::secret(session, N)
     }
 

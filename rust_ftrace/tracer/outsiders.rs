@@ -2,18 +2,16 @@
 
 //! The lists of tasks that are traced and that are not, and what each CPU remembers of them.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::AtomicU64;
 
 use kernel::alloc::AllocError;
 
 use crate::engine::outsider::Outsider;
-use crate::engine::pid_set::{PidSet, PID_LIMIT};
+use crate::engine::pid_set::PidSet;
 use crate::platform::fence_full;
-use crate::sys::context::{running_pid, PreemptOff};
 use crate::sys::cpu;
-use crate::sys::forks::ForkHandler;
 use crate::sys::percpu::PerCpu;
-use crate::tracer::function::{Gate, Recorder};
+use crate::tracer::gate::Gate;
 
 /// The lists of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +23,7 @@ pub(crate) enum PidList {
 }
 
 impl PidList {
-    const fn gate(self) -> Gate {
+    pub(super) const fn gate(self) -> Gate {
         match self {
             Self::Traced => Gate::Pids,
             Self::NotTraced => Gate::NotPids,
@@ -35,11 +33,11 @@ impl PidList {
 
 /// Tells the tasks that are left out from others.
 pub(super) struct Lists {
-    traced: PidSet,
-    not_traced: PidSet,
+    pub(super) traced: PidSet,
+    pub(super) not_traced: PidSet,
     /// Of each CPU, the last task that it found to be left out.
-    outsiders: PerCpu<Outsider>,
-    forks_missed: AtomicU64,
+    pub(super) outsiders: PerCpu<Outsider>,
+    pub(super) forks_missed: AtomicU64,
 }
 
 impl Lists {
@@ -58,7 +56,7 @@ impl Lists {
     }
 
     #[inline(always)]
-    fn get(&self, list: PidList) -> &PidSet {
+    pub(super) fn get(&self, list: PidList) -> &PidSet {
         match list {
             PidList::Traced => &self.traced,
             PidList::NotTraced => &self.not_traced,
@@ -66,113 +64,14 @@ impl Lists {
     }
 
     /// Has all CPUs forget what the lists said before they were changed.
-    fn forget(&self) {
+    pub(super) fn forget(&self) {
         fence_full();
         cpu::possible().for_each(|cpu| self.outsiders.get(cpu).forget());
     }
 
     /// Has them forget what the lists said of one task.
-    fn forget_task(&self, pid: u32) {
+    pub(super) fn forget_task(&self, pid: u32) {
         fence_full();
         cpu::possible().for_each(|cpu| self.outsiders.get(cpu).forget_task(pid));
-    }
-}
-
-impl Recorder {
-    /// One of the lists of tasks.
-    pub(crate) fn pids(&self, list: PidList) -> &PidSet {
-        self.lists.get(list)
-    }
-
-    /// Makes a list the same as `new`; if it was `base` when that was made, what has come and gone by
-    /// forks since stays so. Callers exclude each other.
-    ///
-    /// # Errors
-    ///
-    /// [`AllocError`] if there is no memory; nothing is changed then.
-    pub(crate) fn set_pids(
-        &self,
-        list: PidList,
-        base: Option<&PidSet>,
-        new: &PidSet,
-    ) -> Result<(), AllocError> {
-        // The gate is open while the list is empty, so that at no moment nobody is traced.
-        if new.is_empty() {
-            self.set_gate(list.gate(), false);
-        }
-        match base {
-            Some(base) => self.pids(list).change(base, new)?,
-            None => self.pids(list).assign(new)?,
-        }
-        if !new.is_empty() {
-            self.set_gate(list.gate(), true);
-        }
-        self.lists.forget();
-        Ok(())
-    }
-
-    /// Returns whether a list says anything.
-    pub(crate) fn has_pids(&self, list: PidList) -> bool {
-        self.has_gate(list.gate())
-    }
-
-    /// Tasks that are not in a list though who made them is, for want of memory.
-    pub(crate) fn forks_missed(&self) -> u64 {
-        self.lists.forks_missed.load(Ordering::Relaxed)
-    }
-
-    /// Returns whether the running task is in a list.
-    #[inline(always)]
-    pub(super) fn is_in(&self, list: PidList, token: PreemptOff<'_>) -> bool {
-        self.pids(list).contains(token.current().pid())
-    }
-
-    /// Returns whether this CPU remembers that the running task is left out. If it goes on another CPU meanwhile, what
-    /// that one remembers is as good: it is asked for the task's ID.
-    #[inline(always)]
-    pub(super) fn knows_outsider(&self) -> bool {
-        self.lists.outsiders.peek() == running_pid()
-    }
-
-    /// Has this CPU remember the running task, of which a list has just said that it is left out.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn remember_outsider(&self, token: PreemptOff<'_>) {
-        let pid = token.current().pid();
-        (self.lists.outsiders.this(token)).remember(pid, || self.leaves_out(pid));
-    }
-
-    /// Returns whether the lists leave task `pid` out.
-    fn leaves_out(&self, pid: u32) -> bool {
-        (self.has_pids(PidList::Traced) && !self.lists.traced.contains(pid))
-            || (self.has_pids(PidList::NotTraced) && self.lists.not_traced.contains(pid))
-    }
-}
-
-impl ForkHandler for Recorder {
-    fn forked(&self, parent: u32, child: u32) {
-        if parent >= PID_LIMIT || child >= PID_LIMIT {
-            return;
-        }
-        for list in [PidList::Traced, PidList::NotTraced] {
-            if self.pids(list).forked(parent, child).is_err() {
-                self.lists.forks_missed.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        // (a CPU may remember another task that had the same ID)
-        if self.lists.traced.contains(child) {
-            self.lists.forget_task(child);
-        }
-    }
-
-    fn freed(&self, pid: u32) {
-        if pid >= PID_LIMIT {
-            return;
-        }
-        self.lists.traced.freed(pid);
-        if self.lists.not_traced.contains(pid) {
-            self.lists.not_traced.freed(pid);
-            self.lists.forget_task(pid);
-        }
     }
 }

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory that is set aside for the end of a recording, when there is nothing to be told that there is none.
+
+use kernel::cpu::CpuId;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use super::buffer::Buffer;
+use super::buffers::{rounded, Buffers, Old, OldBuffers};
+use crate::sys::cpu;
+use crate::sys::memory::Room;
+use crate::tracer::function::Recorder;
+
+/// The smallest buffers, and a list of those that they take the place of.
+pub(super) struct Reserve {
+    small: KVec<(CpuId, Arc<Buffer>)>,
+    /// Empty, with room for one of each CPU.
+    old: KVec<Old>,
+}
+
+impl Buffers {
+    /// Sets aside what [`Self::shrink`] and [`Self::take_all`] need, for sub-buffers of `subbuf_kb` KiB.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(super) fn set_aside(&self, subbuf_kb: usize) -> Result<Reserve> {
+        let size_kb = rounded(1, subbuf_kb);
+        let count = cpu::possible().count();
+        let room = Room::new(count.saturating_mul(size_kb).saturating_mul(1024), 0)?;
+        let mut small = KVec::with_capacity(count, GFP_KERNEL)?;
+        for cpu in cpu::possible() {
+            let buffer = self.make_one(cpu, size_kb, subbuf_kb, &room)?;
+            small.push((cpu, buffer), GFP_KERNEL)?;
+        }
+        Ok(Reserve {
+            small,
+            old: KVec::with_capacity(self.cpus.len(), GFP_KERNEL)?,
+        })
+    }
+
+    /// Resizes all to the smallest size. What is in them goes, and counts as overwritten. Needs no memory.
+    ///
+    /// The buffers that are no longer written to are returned; see [`OldBuffers`].
+    pub(super) fn shrink(&mut self, reserve: Reserve, recorder: &Recorder) -> OldBuffers {
+        let Reserve { small, mut old } = reserve;
+        for (cpu, buffer) in small {
+            buffer.ring().set_discard(self.discard);
+            let size_kb = buffer.size_kb();
+            let Some(buffers) = self.of_mut(cpu) else {
+                continue;
+            };
+            let is_larger = core::mem::replace(&mut buffers.size_kb, size_kb) != size_kb;
+            if is_larger && buffers.live.buffer.is_some() {
+                if let Some(replaced) = self.replace(cpu, buffer, recorder) {
+                    // Room was reserved.
+                    let _ = old.push(replaced, GFP_KERNEL);
+                }
+            }
+        }
+        OldBuffers(old)
+    }
+
+    /// Takes all buffers away; those that are made next are of the smallest size. Nothing is hooked any more. Needs no
+    /// memory.
+    ///
+    /// The buffers that may still be written to are returned; see [`OldBuffers`].
+    pub(super) fn take_all(&mut self, reserve: Reserve, recorder: &Recorder) -> OldBuffers {
+        let Reserve { small, mut old } = reserve;
+        self.made = false;
+        for (cpu, buffer) in small {
+            let Some(buffers) = self.of_mut(cpu) else {
+                continue;
+            };
+            buffers.size_kb = buffer.size_kb();
+            // SAFETY: The old ring lives on in `old` or with readers, and `OldBuffers` waits until nothing writes to it.
+            unsafe { recorder.set_ring(cpu, None) };
+            if let Some(taken) = buffers.live.replace(cpu, None) {
+                // Room was reserved.
+                let _ = old.push(taken, GFP_KERNEL);
+            }
+            // What waits for a part of it looks anew.
+            buffers.waker.wake();
+        }
+        OldBuffers(old)
+    }
+}

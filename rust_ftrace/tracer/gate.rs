@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The gate of a recorder: one word that hooks look at first, which is 0 mostly.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Reasons for the hook not to take its shortest way. Bits of a [`GateWord`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Gate {
+    /// Recording is switched off.
+    Off = 1 << 0,
+    /// Stamps come from another clock than the time stamp counter.
+    Clock = 1 << 1,
+    /// Only the tasks in a list are traced.
+    Pids = 1 << 2,
+    /// Nothing is recorded for a moment, while something is changed.
+    Pause = 1 << 3,
+    /// A reader waits for the next event.
+    Wake = 1 << 4,
+    /// Calls are recorded with more than usual, or not all.
+    Graph = 1 << 5,
+    /// Something is recorded beside entries.
+    Beside = 1 << 6,
+    /// The tasks in another list are not traced.
+    NotPids = 1 << 7,
+    /// Not all CPUs are traced.
+    Cpus = 1 << 8,
+    /// Nothing is recorded until a snapshot is taken that a command has asked for.
+    Snapshot = 1 << 9,
+}
+
+/// The bits that are set. Read by all CPUs, written rarely.
+pub(crate) struct GateWord(AtomicU64);
+
+impl GateWord {
+    /// These bits.
+    pub(super) const fn new(bits: u64) -> Self {
+        Self(AtomicU64::new(bits))
+    }
+
+    /// Sets or clears a bit; false if it was so already. Hooks that run already may go on as it was before, until every
+    /// CPU has left the code that it runs with preemption off.
+    pub(super) fn change(&self, bit: Gate, set: bool) -> bool {
+        let before = match set {
+            true => self.0.fetch_or(bit as u64, Ordering::SeqCst),
+            false => self.0.fetch_and(!(bit as u64), Ordering::SeqCst),
+        };
+        (before & bit as u64 != 0) != set
+    }
+
+    /// Returns whether a bit is set.
+    pub(super) fn has(&self, bit: Gate) -> bool {
+        self.0.load(Ordering::Relaxed) & bit as u64 != 0
+    }
+
+    /// All bits, by a load that the compiler may make part of a comparison.
+    #[inline(always)]
+    pub(super) fn load(&self) -> u64 {
+        // SAFETY: A valid, aligned word. A volatile load of one is what a relaxed atomic load is to
+        // the kernel, `READ_ONCE()`.
+        unsafe { self.0.as_ptr().read_volatile() }
+    }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The tasks that a recorder leaves out.
+
+use core::sync::atomic::Ordering;
+
+use kernel::alloc::AllocError;
+
+use crate::engine::pid_set::{PidSet, PID_LIMIT};
+use crate::sys::context::{running_pid, PreemptOff};
+use crate::sys::forks::ForkHandler;
+use crate::tracer::function::Recorder;
+use crate::tracer::outsiders::PidList;
+
+impl Recorder {
+    /// One of the lists of tasks.
+    pub(crate) fn pids(&self, list: PidList) -> &PidSet {
+        self.lists.get(list)
+    }
+
+    /// Makes a list the same as `new`; if it was `base` when that was made, what has come and gone by
+    /// forks since stays so. Callers exclude each other.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory; nothing is changed then.
+    pub(crate) fn set_pids(
+        &self,
+        list: PidList,
+        base: Option<&PidSet>,
+        new: &PidSet,
+    ) -> Result<(), AllocError> {
+        // The gate is open while the list is empty, so that at no moment nobody is traced.
+        if new.is_empty() {
+            self.set_gate(list.gate(), false);
+        }
+        match base {
+            Some(base) => self.pids(list).change(base, new)?,
+            None => self.pids(list).assign(new)?,
+        }
+        if !new.is_empty() {
+            self.set_gate(list.gate(), true);
+        }
+        self.lists.forget();
+        Ok(())
+    }
+
+    /// Returns whether a list says anything.
+    pub(crate) fn has_pids(&self, list: PidList) -> bool {
+        self.has_gate(list.gate())
+    }
+
+    /// Tasks that are not in a list though who made them is, for want of memory.
+    pub(crate) fn forks_missed(&self) -> u64 {
+        self.lists.forks_missed.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the running task is in a list.
+    #[inline(always)]
+    pub(super) fn is_in(&self, list: PidList, token: PreemptOff<'_>) -> bool {
+        self.pids(list).contains(token.current().pid())
+    }
+
+    /// Returns whether this CPU remembers that the running task is left out. If it goes on another CPU meanwhile, what
+    /// that one remembers is as good: it is asked for the task's ID.
+    #[inline(always)]
+    pub(super) fn knows_outsider(&self) -> bool {
+        self.lists.outsiders.peek() == running_pid()
+    }
+
+    /// Has this CPU remember the running task, of which a list has just said that it is left out.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn remember_outsider(&self, token: PreemptOff<'_>) {
+        let pid = token.current().pid();
+        (self.lists.outsiders.this(token)).remember(pid, || self.leaves_out(pid));
+    }
+
+    /// Returns whether the lists leave task `pid` out.
+    fn leaves_out(&self, pid: u32) -> bool {
+        (self.has_pids(PidList::Traced) && !self.lists.traced.contains(pid))
+            || (self.has_pids(PidList::NotTraced) && self.lists.not_traced.contains(pid))
+    }
+}
+
+impl ForkHandler for Recorder {
+    fn forked(&self, parent: u32, child: u32) {
+        if parent >= PID_LIMIT || child >= PID_LIMIT {
+            return;
+        }
+        for list in [PidList::Traced, PidList::NotTraced] {
+            if self.pids(list).forked(parent, child).is_err() {
+                self.lists.forks_missed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        // (a CPU may remember another task that had the same ID)
+        if self.lists.traced.contains(child) {
+            self.lists.forget_task(child);
+        }
+    }
+
+    fn freed(&self, pid: u32) {
+        if pid >= PID_LIMIT {
+            return;
+        }
+        self.lists.traced.freed(pid);
+        if self.lists.not_traced.contains(pid) {
+            self.lists.not_traced.freed(pid);
+            self.lists.forget_task(pid);
+        }
+    }
+}
