@@ -11,6 +11,8 @@
 //! Entries are the last that is prepared: their hook records from then on. Functions with commands may be hooked for
 //! longer than they have any; their hook finds none then.
 
+use core::ops::Range;
+
 use kernel::prelude::*;
 
 use super::counts::{Growth, Watcher};
@@ -109,13 +111,19 @@ impl Instance {
         result
     }
 
-    /// Has functions hooked that came, or were not for want of memory.
+    /// Has functions hooked that came, or were not for want of memory; those at addresses `text` go.
     ///
     /// # Errors
     ///
     /// Those of [`Self::change`]; the next change tries again.
-    pub(super) fn catch_up(&self, control: &mut Control) -> Result {
-        let result = self.change(control, |_| Ok(()));
+    pub(super) fn catch_up(&self, control: &mut Control, text: &[Range<usize>]) -> Result {
+        let result = self.change(control, |settings| {
+            // (words that waited may mean them, too)
+            for range in text {
+                settings.forget(range);
+            }
+            Ok(())
+        });
         if result.is_err() {
             control.is_behind = true;
         }

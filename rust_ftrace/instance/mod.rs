@@ -89,7 +89,7 @@ pub(crate) struct Control {
     skipped: Option<Skipped>,
     /// Number of open files that hold what is recorded: see [`freeing`].
     holders: usize,
-    /// What is set aside for the end of it, as long as there are any.
+    /// Memory that is set aside for the end of it, as long as there are any.
     reserve: Option<Reserve>,
 }
 

@@ -83,7 +83,7 @@ impl Instance {
         if !found {
             return;
         }
-        if let Err(error) = self.catch_up(control) {
+        if let Err(error) = self.catch_up(control, text) {
             text.iter().for_each(|range| control.plan.forget(range));
             pr_warn!("functions of a module are not traced until the next change: {error:?}\n");
         }
