@@ -22,10 +22,11 @@ good() {
 	printf '%s\t' row text_line 2400.00 cost 8000.00; echo 'ftrace function'
 	printf '%s\t' row graph_line 1800.00 cost 6000.00; echo 'ftrace function_graph'
 	printf '%s\t' row drain_event 24.00 cost 40.00; echo 'ftrace function'
-	printf '%s\t' row drain_pages 280.00 cost 40.00; echo 'ftrace function'
+	printf '%s\t' row drain_pages 120.00 cost 40.00; echo 'ftrace function'
 	printf '%s\t' row bytes_per_event 16.10 bytes 28.10; echo 'ftrace function'
 	printf '%s\t' row bytes_switching 18.00 bytes 28.10; echo 'ftrace function'
 	printf '%s\t' row function_all 800.00 cost 4000.00; echo 'ftrace function'
+	printf '%s\t' row edit_one 120.00 cost 200.00; echo 'set_ftrace_filter'
 	printf '%s\t' row record_cpu 500.00 cost 500.00; echo 'trace-cmd record'
 	printf '%s\t' row record_lost 0.00 % 0.00; echo 'trace-cmd record'
 	printf '%s\t' row record_bytes 4.00 bytes 8.00; echo 'trace-cmd record'
@@ -55,7 +56,7 @@ becomes() {
 	fi
 }
 
-expect pass "all promises kept" '' "25 passed, 0 failed, 0 skipped"
+expect pass "all promises kept" '' "27 passed, 0 failed, 0 skipped"
 becomes function_one 2 100.01 "instructions is 100.01"
 becomes function_one 4 500.00 "ratio is 0.2,"
 becomes function_all 2 801.00 "ratio is 0.20025"
@@ -73,7 +74,8 @@ becomes idle 2 0.01 "instructions is 0.01"
 becomes text_line 2 2401.00 "ratio"
 becomes graph_line 2 1801.00 "ratio"
 becomes drain_event 4 39.00 "ratio"
-becomes drain_pages 2 281.00 "ratio"
+becomes drain_pages 2 120.01 "instructions is 120.01"
+becomes drain_pages 4 39.99 "ratio"
 becomes bytes_per_event 2 16.11 "bytes is 16.11"
 becomes bytes_switching 2 18.01 "bytes is 18.01"
 becomes record_cpu 2 500.01 "ratio is 1.00002"
@@ -86,9 +88,9 @@ expect fail "a peer is not there" 's/^(row\ttext_line.*cost\t)[^\t]*/\1-/' "FAIL
 expect fail "the guest did not come to its end" '/^kernel/d' "did not come to its end"
 expect fail "not a number" 's/48\.00\tcost\t200/cost\t200/' "not a number"
 expect pass "what the guest does not have is skipped" \
-	's/^row\tdrain_event.*/missing\tdrain_event\tno file/' "24 passed, 0 failed, 1 skipped"
+	's/^row\tdrain_event.*/missing\tdrain_event\tno file/' "26 passed, 0 failed, 1 skipped"
 expect pass "instructions are not judged where ns are counted" \
-	's/^(row\tpid_out\t)[^\t]*/\1999.00/' "21 passed, 0 failed" ns
+	's/^(row\tpid_out\t)[^\t]*/\1999.00/' "22 passed, 0 failed" ns
 expect fail "ratios are" 's/^(row\tfunction_all\t)[^\t]*/\1999.00/' "FAIL: function_all: ratio" ns
 of_tool='^row	(record|replay|report)_'
 # alone PART GREP...: with --only PART, the rows that GREP leaves are enough.
