@@ -107,7 +107,7 @@ alone module -vE "$of_tool"
 alone tool -E "$of_tool|^kernel"
 
 good | "$report" --json "$dir/json" instructions >"$dir/table"
-if [[ $(grep -c '{"name": ' "$dir/json") == 25 ]] &&
+if [[ $(grep -c '{"name": ' "$dir/json") == 26 ]] &&
 	grep -qF '{"name": "function_one", "ours": 100, "peer": 600, "peer_name": "ftrace function", "unit": "instructions", "ratio": 0.167}' "$dir/json" &&
 	grep -qF '{"name": "idle", "ours": 0, "peer": null, "peer_name": null, "unit": "instructions", "ratio": null}' "$dir/json" &&
 	head -n 1 "$dir/json" | grep -qF '{"kernel": "7.2.12-test", '; then
