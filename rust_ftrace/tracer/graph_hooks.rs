@@ -134,13 +134,12 @@ impl GraphHooks {
         Change<Recorder, Marked<3>>,
         Change<Recorder, Marked<5>>,
     )> {
-        let groups = |frames| groups(calls, frames);
+        let kinds = [Frames::Plain, Frames::Marked, Frames::Long];
+        let [plain, marked, long] = kinds.map(|frames| groups(calls, frames));
         // SAFETY: The caller's obligations are the same.
-        let plain =
-            unsafe { (self.plain).prepare(numbers, recorder, &groups(Frames::Plain), anew)? };
+        let plain = unsafe { self.plain.prepare(numbers, recorder, &plain, anew)? };
         // SAFETY: The caller's obligations are the same.
-        let marked =
-            unsafe { (self.marked).prepare(numbers, recorder, &groups(Frames::Marked), anew) };
+        let marked = unsafe { self.marked.prepare(numbers, recorder, &marked, anew) };
         let marked = match marked {
             Ok(marked) => marked,
             Err(error) => {
@@ -149,7 +148,7 @@ impl GraphHooks {
             }
         };
         // SAFETY: The caller's obligations are the same.
-        let long = unsafe { (self.long).prepare(numbers, recorder, &groups(Frames::Long), anew) };
+        let long = unsafe { self.long.prepare(numbers, recorder, &long, anew) };
         match long {
             Ok(long) => Ok((plain, marked, long)),
             Err(error) => {
