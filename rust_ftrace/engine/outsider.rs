@@ -60,7 +60,10 @@ impl Outsider {
 
     /// Remembers nothing any more. To be called after a change of the lists and a [full fence](fence_full).
     pub fn forget(&self) {
-        self.0.store_relaxed(Self::NOBODY.into());
+        // (a plain store would do, too, but the models do not know that what an exchange writes comes right after what
+        // it has read)
+        const { assert!(Self::NOBODY == u32::MAX) };
+        self.0.set_bits(Self::NOBODY.into());
     }
 
     /// Does as [`Self::forget`] after a change that concerns task `pid` only.
