@@ -248,8 +248,9 @@ impl<S: Storage> Ring<S> {
         // SAFETY: The caller's obligations are the same.
         let reserved = simple && unsafe { self.reserve(head, now, &caller) };
         if !reserved {
+            let start = now.wrapping_sub(duration);
             // SAFETY: The caller's obligations are the same.
-            return unsafe { Self::leave_cold(ip, self, depth, extra, caller, duration) };
+            return unsafe { Self::leave_cold(ip, self, depth, extra, caller, start) };
         }
         // SAFETY: The exchange moved the head over this slot.
         let slot = unsafe { self.slot(head.offset()) };
@@ -266,7 +267,9 @@ impl<S: Storage> Ring<S> {
         true
     }
 
-    /// Leaves a call whose return one slot is not enough for; returns whether it was written.
+    /// Leaves a call whose return one slot is not enough for, or in whose return something else was written;
+    /// returns whether it was written. It began at `start`: what an interrupt took since the time was read is
+    /// a part of it, as the interrupt's events are before its end.
     ///
     /// # Safety
     ///
@@ -279,15 +282,24 @@ impl<S: Storage> Ring<S> {
         depth: u32,
         extra: &[Words],
         caller: C,
-        duration: u64,
+        start: u64,
     ) -> bool {
         let mut room = [Words::default(); super::MAX_CALL_EXTRA + 1];
-        let extra = match duration >> 32 {
+        let so_far = caller.now().wrapping_sub(start);
+        let extra = match so_far >> 32 {
             0 => extra,
-            _ => with(&mut room, extra, Words::long_slot(duration)),
+            _ => with(&mut room, extra, Words::long_slot(so_far)),
         };
         let context = caller.flags();
-        let event = |now| Words::call(Kind::Return, ip, now, depth, context, duration as u32);
+        let event = |now: u64| {
+            let duration = now.wrapping_sub(start);
+            // The upper half is written already: the lower one stays below what would change it.
+            let low = match duration >> 32 == so_far >> 32 {
+                true => duration as u32,
+                false => u32::MAX,
+            };
+            Words::call(Kind::Return, ip, now, depth, context, low)
+        };
         // SAFETY: The caller's obligations are the same.
         let written = unsafe { ring.write_group(&caller, extra, event, false) };
         match written {
