@@ -40,7 +40,8 @@ impl Counts {
         self.with(other, u64::wrapping_add)
     }
 
-    fn minus(self, other: Self) -> Self {
+    /// The difference of both.
+    pub fn minus(self, other: Self) -> Self {
         self.with(other, u64::wrapping_sub)
     }
 

@@ -39,7 +39,7 @@ pub(super) const PATIENCE: u32 = 1 << 14;
 
 impl<S: Storage> Ring<S> {
     /// Index of the first slot of sub-buffer `seq`.
-    fn place_of(&self, seq: u64) -> usize {
+    pub(super) fn place_of(&self, seq: u64) -> usize {
         let place = seq.wrapping_sub(1).checked_rem(self.subbufs());
         place.unwrap_or(0) as usize * self.subbuf_slots()
     }
@@ -75,7 +75,7 @@ impl<S: Storage> Ring<S> {
     }
 
     /// The sub-buffer that event `index` is in, if it is there; else one before it. `extent` is the ring's.
-    fn subbuf_of(&self, extent: &Extent, index: u64) -> u64 {
+    pub(super) fn subbuf_of(&self, extent: &Extent, index: u64) -> u64 {
         let (mut first, mut last) = (extent.oldest, extent.newest);
         // (mostly nothing was cleared, and the first one it is)
         while index > extent.first_event && first < last {

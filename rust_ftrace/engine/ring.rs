@@ -55,6 +55,7 @@
 mod call;
 mod cold;
 mod group;
+mod kept;
 
 use super::slot::{is_text_address, Task, Words, PARITY, SLOT_BYTES, TIME_BITS};
 use crate::platform::Word;

@@ -40,20 +40,20 @@ impl Contents for Record {
     /// The next record.
     fn fill(&mut self, context: &Context, sources: &[Source], _wanted: usize) -> Result {
         self.at = None;
-        let Some(Source { cpu, buffer }) = sources.first() else {
-            return Ok(());
-        };
-        if self.slots.as_ref().len() != buffer.ring().subbuf_slots() - 1 {
-            self.slots = SubbufCopy::new(buffer.ring())?;
-        }
         let instance = &context.instance;
-        let time = instance.timeline().format(instance.clock());
-        let slots = &mut self.slots;
-        let chunk: Option<Chunk> =
-            buffer.consume(|ring, consumer| consumer.take_chunk(ring, usize::MAX, slots))?;
-        if let Some(chunk) = chunk {
-            raw::fill_header(&mut self.header, &chunk, cpu.as_u32(), &time);
-            self.at = Some(chunk.slots);
+        for Source { cpu, buffer } in sources {
+            if self.slots.as_ref().len() != buffer.ring().subbuf_slots() - 1 {
+                self.slots = SubbufCopy::new(buffer.ring())?;
+            }
+            let time = instance.timeline().format(instance.clock());
+            let slots = &mut self.slots;
+            let chunk: Option<Chunk> =
+                buffer.consume(|ring, consumer| consumer.take_chunk(ring, usize::MAX, slots))?;
+            if let Some(chunk) = chunk {
+                raw::fill_header(&mut self.header, &chunk, cpu.as_u32(), &time);
+                self.at = Some(chunk.slots);
+                break;
+            }
         }
         Ok(())
     }

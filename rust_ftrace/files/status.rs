@@ -196,10 +196,12 @@ impl Small for CpuStats {
 /// The stamp of the oldest event that is there.
 fn oldest_event(context: &Context) -> Result<Option<u64>> {
     let sources = context.instance.sources(context.cpu, Which::Live)?;
-    let Some(source) = sources.first() else {
-        return Ok(None);
-    };
-    let ring = source.buffer.ring();
-    let mut cursor = Cursor::new(ring, SubbufCopy::new(ring)?, source.buffer.position());
-    Ok(cursor.next(ring).map(|event| event.time))
+    for source in &sources {
+        let ring = source.buffer.ring();
+        let mut cursor = Cursor::new(ring, SubbufCopy::new(ring)?, source.buffer.position());
+        if let Some(event) = cursor.next(ring) {
+            return Ok(Some(event.time));
+        }
+    }
+    Ok(None)
 }

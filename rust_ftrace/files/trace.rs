@@ -52,13 +52,39 @@ impl File for TraceFile {
 struct CpuSource {
     source: Source,
     cursor: Cursor<SubbufCopy>,
+    /// The buffers that were written after that, the last one first.
+    later: KVec<(Source, Cursor<SubbufCopy>)>,
 }
 
 impl CpuSource {
-    fn new(source: Source) -> Result<Self> {
-        let ring = source.buffer.ring();
-        let cursor = Cursor::new(ring, SubbufCopy::new(ring)?, source.buffer.position());
-        Ok(Self { source, cursor })
+    /// The events of the CPU of the first of `sources`, which are put in the order in which they were written.
+    fn new(mut sources: impl Iterator<Item = Source>) -> Result<Option<Self>> {
+        let with_cursor = |source: Source| -> Result<_> {
+            let ring = source.buffer.ring();
+            let cursor = Cursor::new(ring, SubbufCopy::new(ring)?, source.buffer.position());
+            Ok((source, cursor))
+        };
+        let Some(first) = sources.next() else {
+            return Ok(None);
+        };
+        let (source, cursor) = with_cursor(first)?;
+        let mut later = KVec::new();
+        for source in sources {
+            later.push(with_cursor(source)?, GFP_KERNEL)?;
+        }
+        later.reverse();
+        Ok(Some(Self {
+            source,
+            cursor,
+            later,
+        }))
+    }
+
+    /// Goes on with the next buffer; `None` if there is none.
+    #[cold]
+    fn go_on(&mut self) -> Option<()> {
+        (self.source, self.cursor) = self.later.pop()?;
+        Some(())
     }
 }
 
@@ -71,7 +97,13 @@ impl merge::Source for CpuSource {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Event> {
-        self.cursor.next(self.source.buffer.ring())
+        loop {
+            let event = self.cursor.next(self.source.buffer.ring());
+            if event.is_some() {
+                return event;
+            }
+            self.go_on()?;
+        }
     }
 }
 
@@ -121,8 +153,12 @@ impl Reading {
     ) -> Result<Self> {
         let stats = instance.stats(cpu, which);
         let mut events = Merge::new();
-        for source in instance.sources(cpu, which)? {
-            events.add(CpuSource::new(source)?)?;
+        let mut sources = instance.sources(cpu, which)?.into_iter().peekable();
+        while let Some(cpu) = sources.peek().map(|source| source.cpu) {
+            let of_cpu = core::iter::from_fn(|| sources.next_if(|source| source.cpu == cpu));
+            if let Some(source) = CpuSource::new(of_cpu)? {
+                events.add(source)?;
+            }
         }
         Ok(Self {
             events,

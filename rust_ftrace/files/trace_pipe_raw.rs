@@ -124,9 +124,6 @@ impl Contents for KernelPages {
         let Self { page, tasks } = self;
         page.clear();
         tasks.clear();
-        let Some(source) = sources.first() else {
-            return Ok(());
-        };
         let mut filler = Filler {
             page,
             tasks,
@@ -134,7 +131,12 @@ impl Contents for KernelPages {
             lost: 0,
             has_room: true,
         };
-        (source.buffer).consume(|ring, consumer| consumer.drain(ring, &mut filler))?;
+        for source in sources {
+            (source.buffer).consume(|ring, consumer| consumer.drain(ring, &mut filler))?;
+            if !filler.page.is_empty() || !filler.has_room {
+                break;
+            }
+        }
         if !filler.page.is_empty() {
             filler.page.finish(filler.lost);
             context.instance.note_tasks(filler.tasks);

@@ -85,6 +85,40 @@ impl Buffer {
         )
     }
 
+    /// A buffer for `cpu` with a copy of the newest that can be read here, of at most `most_kb` KiB. Nothing is taken out here
+    /// any more then. Nobody writes to either. `None` if it would not be smaller.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn copy_of_newest(&self, cpu: CpuId, most_kb: usize) -> Result<Option<Arc<Self>>> {
+        let mut consumer = self.consumer.lock();
+        let position = consumer.position();
+        let subbuf_slots = self.ring.subbuf_slots();
+        let most = most_kb * 1024 / SLOT_BYTES / subbuf_slots;
+        let subbufs = usize::try_from(self.ring.subbufs_from(position))?.clamp(2, most.max(2));
+        let length = subbufs * subbuf_slots;
+        if length >= self.ring.slots().len() {
+            return Ok(None);
+        }
+        let room = Room::new(length * SLOT_BYTES, 0)?;
+        let memory = SlotMemory::new(length, cpu::node_of(cpu), &room)?;
+        let Some(ring) = CpuRing::kept(RingMemory::alone(memory), &self.ring) else {
+            return Ok(None);
+        };
+        let mut reader = Consumer::new(SubbufCopy::none());
+        reader.clear(&ring, position, 1);
+        let copy = Arc::pin_init(
+            try_pin_init!(Self {
+                ring,
+                consumer <- new_mutex!(reader),
+            }? Error),
+            GFP_KERNEL,
+        )?;
+        consumer.close();
+        Ok(Some(copy))
+    }
+
     /// The ring.
     pub(crate) fn ring(&self) -> &CpuRing {
         &self.ring

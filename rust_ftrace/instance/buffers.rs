@@ -10,8 +10,8 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::buffer::Buffer;
+use super::counted::{Counted, Old, Stats};
 use super::waiting::Wakers;
-use crate::engine::account::{Account, Counts};
 use crate::engine::kernel_page::PAGE_BYTES;
 use crate::engine::ring::{MAX_SLOTS, MAX_SUBBUF_SLOTS};
 use crate::engine::slot::SLOT_BYTES;
@@ -55,58 +55,6 @@ pub(super) fn subbuf_kb(size_kb: usize) -> Result<usize> {
     }
 }
 
-/// A CPU's buffer, and where its counts began.
-#[derive(Default)]
-pub(super) struct Counted {
-    pub(super) buffer: Option<Arc<Buffer>>,
-    account: Account,
-}
-
-impl Counted {
-    pub(super) fn new(buffer: Arc<Buffer>) -> Self {
-        Self {
-            buffer: Some(buffer),
-            account: Account::default(),
-        }
-    }
-
-    fn ring(&self) -> Option<&CpuRing> {
-        self.buffer.as_ref().map(|buffer| buffer.ring())
-    }
-
-    pub(super) fn stats(&self) -> Stats {
-        let Some(buffer) = &self.buffer else {
-            // (what a buffer that was taken away has counted)
-            return Stats {
-                counts: self.account.counts(Counts::default()),
-                ..Stats::default()
-            };
-        };
-        let (now, present) = buffer.counts();
-        Stats {
-            counts: self.account.counts(now),
-            present,
-            bytes: buffer.ring().bytes(),
-        }
-    }
-
-    pub(super) fn clear(&mut self) {
-        let buffer = self.buffer.as_ref();
-        let now = buffer.map_or(Counts::default(), |buffer| buffer.clear());
-        self.account.clear(now);
-    }
-
-    /// Puts `new`, if any, in the place of the buffer, whose content goes; the old one, if any, may still be
-    /// written to.
-    pub(super) fn replace(&mut self, cpu: CpuId, new: Option<Arc<Buffer>>) -> Option<Old> {
-        let buffer = core::mem::replace(&mut self.buffer, new)?;
-        buffer.close();
-        let (end, _) = buffer.counts();
-        self.account.replace(end);
-        Some(Old { cpu, buffer, end })
-    }
-}
-
 /// The buffers of a CPU.
 pub(super) struct PerCpuBuffers {
     /// KiB of the buffer, also if it is not made yet.
@@ -116,34 +64,6 @@ pub(super) struct PerCpuBuffers {
     pub(super) live: Counted,
     /// The snapshot.
     pub(super) spare: Counted,
-}
-
-/// The counts of a CPU's buffer at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stats {
-    /// The counts since the buffer was cleared.
-    pub(crate) counts: Counts,
-    /// Events that can be read.
-    pub(crate) present: u64,
-    /// Bytes of memory.
-    pub(crate) bytes: usize,
-}
-
-impl Stats {
-    /// Sums up two CPUs.
-    pub(crate) fn plus(self, other: Self) -> Self {
-        Self {
-            counts: self.counts.plus(other.counts),
-            present: self.present.wrapping_add(other.present),
-            bytes: self.bytes.wrapping_add(other.bytes),
-        }
-    }
-
-    /// Events that newer ones, or a change of the buffer's size, took the place of. Written = read +
-    /// present + overwritten.
-    pub(crate) fn overwritten(&self) -> u64 {
-        self.counts.overwritten(self.present)
-    }
 }
 
 /// Which of a CPU's buffers is meant.
@@ -330,8 +250,8 @@ impl Buffers {
         }
     }
 
-    /// Changes the size of the buffer of `cpu`, or of all. What is in them goes, and counts as
-    /// overwritten.
+    /// Changes the size of the buffer of `cpu`, or of all. The newest of what is in them stays, as much as the new
+    /// size has room for, if there is memory for both; what goes counts as overwritten.
     ///
     /// The buffers that are no longer written to are returned; see [`OldBuffers`].
     ///
@@ -360,11 +280,11 @@ impl Buffers {
                 new.push((cpu, size_kb), GFP_KERNEL)?;
             }
         }
-        self.exchange(&new, recorder)
+        self.exchange(&new, recorder, true)
     }
 
     /// Changes the size of all sub-buffers: the smallest power of two of pages that is not smaller.
-    /// As for [`Buffers::resize`], the content of the buffers goes; snapshots go as a whole.
+    /// The content of the buffers goes, and counts as overwritten; snapshots go as a whole.
     ///
     /// # Errors
     ///
@@ -388,7 +308,7 @@ impl Buffers {
             new.push((cpu, size_kb.min(MAX_SIZE_KB)), GFP_KERNEL)?;
         }
         let before = core::mem::replace(&mut self.subbuf_kb, subbuf_kb);
-        let old = self.exchange(&new, recorder);
+        let old = self.exchange(&new, recorder, false);
         match old {
             Ok(_) => {
                 self.has_said_subbuf = true;
@@ -399,8 +319,13 @@ impl Buffers {
         old
     }
 
-    /// Gives the CPUs of `new` buffers of the sizes there.
-    fn exchange(&mut self, new: &[(CpuId, usize)], recorder: &Recorder) -> Result<OldBuffers> {
+    /// Gives the CPUs of `new` buffers of the sizes there; what is in the old ones is to be kept, or not.
+    fn exchange(
+        &mut self,
+        new: &[(CpuId, usize)],
+        recorder: &Recorder,
+        keep: bool,
+    ) -> Result<OldBuffers> {
         let mut old = OldBuffers(KVec::with_capacity(new.len(), GFP_KERNEL)?);
         let mut made = KVec::with_capacity(new.len(), GFP_KERNEL)?;
         let live = |cpu| (self.meant(Some(cpu))).find_map(|(_, cpu)| cpu.live.buffer.as_ref());
@@ -425,7 +350,9 @@ impl Buffers {
                 continue;
             };
             buffers.size_kb = size_kb;
-            if let Some(replaced) = buffer.and_then(|buffer| self.replace(cpu, buffer, recorder)) {
+            if let Some(replaced) =
+                buffer.and_then(|buffer| self.replace(cpu, buffer, recorder, keep))
+            {
                 // Room was reserved.
                 let _ = old.0.push(replaced, GFP_KERNEL);
             }
@@ -440,22 +367,28 @@ impl Buffers {
         cpu: CpuId,
         buffer: Arc<Buffer>,
         recorder: &Recorder,
+        keep: bool,
     ) -> Option<Old> {
         let buffers = self.of_mut(cpu)?;
         // SAFETY: As in `install`; what calls this keeps the old ring in an `OldBuffers`, which waits until nothing
         // writes to it.
         unsafe { recorder.set_ring(cpu, Some(buffer.ring())) };
-        let replaced = buffers.live.replace(cpu, Some(buffer));
+        let replaced = buffers.live.replace(cpu, Some(buffer), keep);
         // What waits for a part of the old one waits for the new one from now on.
         buffers.waker.wake();
         replaced
     }
 
-    /// Adds what replaced buffers have counted at last, once they stand still.
-    pub(crate) fn retire(&mut self, old: OldBuffers) {
-        for Old { cpu, buffer, end } in old.0 {
-            if let Some(buffers) = self.of_mut(cpu) {
-                buffers.live.account.add_late(end, buffer.counts().0);
+    /// Adds what replaced buffers have counted at last, once they stand still, or keeps what is in them.
+    ///
+    /// # Safety
+    ///
+    /// Nobody writes to them.
+    pub(crate) unsafe fn retire(&mut self, old: OldBuffers) {
+        for old in old.0 {
+            if let Some(buffers) = self.of_mut(old.cpu) {
+                // SAFETY: The caller promises that there are no writers.
+                unsafe { buffers.live.retire(&old) };
             }
         }
     }
@@ -516,15 +449,16 @@ impl Buffers {
         }
     }
 
-    /// The buffers of `cpu`, or all, for a reader.
+    /// The buffers of `cpu`, or all, for a reader: those of one CPU in the order in which they were written.
     ///
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    pub(crate) fn sources(&self, cpu: Option<CpuId>, which: Which) -> Result<KVec<Source>> {
+    pub(crate) fn sources(&mut self, cpu: Option<CpuId>, which: Which) -> Result<KVec<Source>> {
+        self.settle();
         let mut sources = KVec::new();
         for (cpu, buffers) in self.meant(cpu) {
-            if let Some(buffer) = &buffers.get(which).buffer {
+            for buffer in buffers.get(which).buffers() {
                 let buffer = buffer.clone();
                 sources.push(Source { cpu, buffer }, GFP_KERNEL)?;
             }
@@ -532,8 +466,17 @@ impl Buffers {
         Ok(sources)
     }
 
+    /// Gives back the memory of what resizing has kept and newer events have taken the place of.
+    fn settle(&mut self) {
+        for buffers in self.cpus.iter_mut() {
+            buffers.live.settle();
+            buffers.spare.settle();
+        }
+    }
+
     /// The counts of `cpu`, or the sum of all.
-    pub(crate) fn stats(&self, cpu: Option<CpuId>, which: Which) -> Stats {
+    pub(crate) fn stats(&mut self, cpu: Option<CpuId>, which: Which) -> Stats {
+        self.settle();
         self.meant(cpu).fold(Stats::default(), |sum, (_, buffers)| {
             sum.plus(buffers.get(which).stats())
         })
@@ -547,13 +490,6 @@ impl PerCpuBuffers {
             Which::Snapshot => &self.spare,
         }
     }
-}
-
-pub(super) struct Old {
-    cpu: CpuId,
-    buffer: Arc<Buffer>,
-    /// Its counts when it was replaced.
-    end: Counts,
 }
 
 /// Buffers that were replaced, and that some CPU may still be writing to.

@@ -71,7 +71,8 @@ impl Instance {
     pub(super) fn retire_buffers(&self, old: OldBuffers) {
         // Not with the buffers' lock held: a CPU that is coming may be waiting for it.
         old.wait();
-        self.buffers.lock().retire(old);
+        // SAFETY: Nobody writes to them any more.
+        unsafe { self.buffers.lock().retire(old) };
     }
 
     /// Ends all recording: nothing is hooked any more, and all memory that it took is given back. Lists and other

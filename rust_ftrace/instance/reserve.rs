@@ -7,7 +7,8 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::buffer::Buffer;
-use super::buffers::{rounded, Buffers, Old, OldBuffers};
+use super::buffers::{rounded, Buffers, OldBuffers};
+use super::counted::Old;
 use crate::sys::cpu;
 use crate::sys::memory::Room;
 use crate::tracer::function::Recorder;
@@ -53,7 +54,7 @@ impl Buffers {
             };
             let is_larger = core::mem::replace(&mut buffers.size_kb, size_kb) != size_kb;
             if is_larger && buffers.live.buffer.is_some() {
-                if let Some(replaced) = self.replace(cpu, buffer, recorder) {
+                if let Some(replaced) = self.replace(cpu, buffer, recorder, false) {
                     // Room was reserved.
                     let _ = old.push(replaced, GFP_KERNEL);
                 }
@@ -76,7 +77,7 @@ impl Buffers {
             buffers.size_kb = buffer.size_kb();
             // SAFETY: The old ring lives on in `old` or with readers, and `OldBuffers` waits until nothing writes to it.
             unsafe { recorder.set_ring(cpu, None) };
-            if let Some(taken) = buffers.live.replace(cpu, None) {
+            if let Some(taken) = buffers.live.replace(cpu, None, false) {
                 // Room was reserved.
                 let _ = old.push(taken, GFP_KERNEL);
             }

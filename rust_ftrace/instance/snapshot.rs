@@ -5,7 +5,8 @@
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
 
-use super::buffers::{Buffers, Counted};
+use super::buffers::Buffers;
+use super::counted::Counted;
 use crate::sys::memory::Room;
 use crate::sys::{cpu, rcu};
 use crate::tracer::function::Recorder;

@@ -186,9 +186,112 @@ busy() {
 	accounts_agree
 }
 
+# cpu0: its events as lines.
+cpu0() {
+	events $R/per_cpu/cpu0/trace
+}
+
+# memory_of: KiB of all buffers.
+memory_of() {
+	status memory | sed 's/ KiB//'
+}
+
+resize_keeps() {
+	local count memory
+	echo 256 >$R/buffer_size_kb
+	memory=$(memory_of)
+	echo "$YIELD" >$R/filter
+	calls yields 5000 0
+	calls yields 300 1
+	events $R/trace >/tmp/before
+	is lines "$(wc -l </tmp/before)" 5300
+	# A larger one has all, one that is too small the newest.
+	echo 1024 >$R/buffer_size_kb
+	events $R/trace | diff /tmp/before -
+	accounts_agree
+	calls yields 1000 0
+	cpu0 >/tmp/more
+	is 'more lines' "$(wc -l </tmp/more)" 6000
+	grep '\[000\]' /tmp/before >/tmp/first
+	head -n 5000 /tmp/more | diff /tmp/first -
+	echo 64 >$R/buffer_size_kb
+	cpu0 >/tmp/less
+	count=$(wc -l </tmp/less)
+	# (of 4 sub-buffers of 1023 slots, one may have little in it, and each of two parts another)
+	[ "$count" -gt 2000 ]
+	[ "$count" -le 4096 ]
+	tail -n "$count" /tmp/more | diff - /tmp/less
+	is overwritten "$(stat_of 0 overrun)" $((6000 - count))
+	accounts_agree
+	# It can be taken out, each once, and is in a snapshot.
+	head -n 1 /tmp/less >/tmp/first
+	# (before it, it says what was lost)
+	head -n 2 $R/per_cpu/cpu0/trace_pipe >/tmp/piped
+	is lost "$(sed -nE '1s/^CPU:0 \[LOST ([0-9]+) EVENTS\]$/\1/p' /tmp/piped)" $((6000 - count))
+	sed 1d /tmp/piped | diff /tmp/first -
+	accounts_agree
+	cpu0 >/tmp/rest
+	tail -n "$(wc -l </tmp/rest)" /tmp/less | diff - /tmp/rest
+	echo 1 >$R/snapshot
+	events $R/per_cpu/cpu0/snapshot | diff /tmp/rest -
+	is 'after the snapshot' "$(cpu0 | wc -l)" 0
+	echo 0 >$R/snapshot
+	# What has gone round gives its memory back.
+	calls yields 1000 0
+	echo 256 >$R/buffer_size_kb
+	[ "$(memory_of)" -gt "$memory" ]
+	calls yields 40000 0
+	calls yields 40000 1
+	[ "$(memory_of)" -le $((memory + 16)) ]
+	accounts_agree
+	# Clearing clears that, too.
+	echo 512 >$R/buffer_size_kb
+	echo >$R/trace
+	is cleared "$(events $R/trace | wc -l)" 0
+	is written "$(status 'events written')" 0
+	accounts_agree
+}
+
+# raw and trace_pipe_raw give out what was kept, and then what came later.
+kept_is_taken_out() {
+	local dump
+	for dump in "rawdump --nonblock $R/per_cpu/cpu0/raw" "kpages $R/per_cpu/cpu0/trace_pipe_raw"; do
+		echo 256 >$R/buffer_size_kb
+		echo >$R/trace
+		echo "$YIELD" >$R/filter
+		calls yields 3000 0
+		echo 512 >$R/buffer_size_kb
+		calls yields 500 0
+		echo 1024 >$R/buffer_size_kb
+		calls yields 70 0
+		$dump >/tmp/dump
+		is "$dump" "$(stat_of 0 'read events')" 3570
+		is left "$(stat_of 0 entries)" 0
+		accounts_agree
+	done
+}
+
+# Recording goes on while the size changes: no event is there twice, or out of order, or missing between others.
+kept_under_load() {
+	local size
+	echo 512 >$R/buffer_size_kb
+	echo "$YIELD" >$R/filter
+	counting /tmp/count.0 calls yields 0 0
+	until_true 10 more_hits 100
+	for size in 1024 4096 2048 8192; do echo $size >$R/buffer_size_kb; done
+	end_background
+	cpu0 | sed -E 's/^.* ([0-9]+\.[0-9]+): .*/\1/' >/tmp/times
+	sort -c -n /tmp/times
+	is all "$(($(wc -l </tmp/times) + $(stat_of 0 overrun) + $(stat_of 0 'commit overrun')))" "$(cat /tmp/count.0)"
+	accounts_agree
+}
+
 t 'all events are there when they fit' all_fit
 t 'when they do not, the last ones are, and the others are counted' overwrite
 t 'resizing under load loses no count' resized_under_load
+t 'a resize keeps the newest that there is room for' resize_keeps
+t 'what was kept is taken out before what came later' kept_is_taken_out
+t 'events that are recorded meanwhile come behind those that are kept' kept_under_load
 t 'clearing under load keeps the counts right' cleared_under_load
 t 'tracing_on 0 stops at once, 1 goes on' off_is_off
 t "stats has tracefs's lines" stats_keys

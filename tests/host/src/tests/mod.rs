@@ -24,6 +24,7 @@ mod fgraph;
 mod filter;
 mod glob;
 mod graph;
+mod kept;
 mod kernel_page;
 mod mark;
 mod merge;
