@@ -42,7 +42,7 @@ pub(super) struct Old {
     buffer: Arc<Buffer>,
     /// Its counts when it was replaced.
     end: Counts,
-    /// What is in it was to be kept.
+    /// Its content was to be kept.
     is_kept: bool,
 }
 

@@ -63,7 +63,7 @@ fn the_newest_that_there_is_room_for() {
     }
 }
 
-/// What was taken before is not taken again, and what does not fit counts as lost.
+/// Events that were taken before are not taken again, and those that do not fit count as lost.
 #[test]
 fn a_consumer_goes_on() {
     for taken in 0..40 {
