@@ -15,7 +15,7 @@ pub(super) struct Budget;
 
 impl Small for Budget {
     fn show(context: &Context, text: &mut Text) -> Result {
-        let (limits, measured) = context.instance.budget();
+        let (limits, measured) = context.instance.recording().budget();
         let mut write = || {
             writeln!(text, "calls {}", limits.calls)?;
             writeln!(text, "cpu {}", limits.cpu)?;

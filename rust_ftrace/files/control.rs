@@ -75,7 +75,7 @@ impl Small for CurrentTracer {
     fn store(context: &Context, value: &[u8]) -> Result {
         let value = parse_word(value);
         let Some(tracer) = Tracer::from_name(value) else {
-            (context.instance).log_error("current_tracer", "No such tracer", value);
+            (context.instance.errors()).log("current_tracer", "No such tracer", value);
             return Err(EINVAL);
         };
         context.instance.set_tracer(tracer)
@@ -87,12 +87,15 @@ pub(super) struct TracingOn;
 
 impl Small for TracingOn {
     fn show(context: &Context, text: &mut Text) -> Result {
-        writeln!(text, "{}", u8::from(context.instance.is_on())).map_err(no_memory)
+        writeln!(text, "{}", u8::from(context.instance.recording().is_on())).map_err(no_memory)
     }
 
     fn store(context: &Context, value: &[u8]) -> Result {
         // As in tracefs, any number but 0 means on.
-        context.instance.set_on(parse_number(value)? != 0);
+        context
+            .instance
+            .recording()
+            .set_on(parse_number(value)? != 0);
         Ok(())
     }
 }
@@ -104,6 +107,7 @@ impl Small for TraceClock {
     fn show(context: &Context, text: &mut Text) -> Result {
         context
             .instance
+            .recording()
             .clock()
             .write_choice(text)
             .map_err(no_memory)
@@ -112,7 +116,7 @@ impl Small for TraceClock {
     fn store(context: &Context, value: &[u8]) -> Result {
         let value = parse_word(value);
         let Some(kind) = ClockKind::from_name(value) else {
-            (context.instance).log_error("trace_clock", "No such clock", value);
+            (context.instance.errors()).log("trace_clock", "No such clock", value);
             return Err(EINVAL);
         };
         context.instance.set_clock(kind)
@@ -124,11 +128,11 @@ pub(super) struct Errors;
 
 impl Small for Errors {
     fn show(context: &Context, text: &mut Text) -> Result {
-        context.instance.write_errors(text).map_err(no_memory)
+        context.instance.errors().write(text).map_err(no_memory)
     }
 
     fn store(context: &Context, _value: &[u8]) -> Result {
-        context.instance.clear_errors();
+        context.instance.errors().clear();
         Ok(())
     }
 }

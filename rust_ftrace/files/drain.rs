@@ -11,7 +11,6 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 use super::Context;
 use crate::instance::buffers::{Source, Which};
 use crate::instance::waiting::{Awaited, Waiting};
-use crate::instance::Instance;
 use crate::sys::stream::Stream;
 use crate::sys::wait::Poll;
 
@@ -132,7 +131,10 @@ impl<C: Contents> State<C> {
         if !takes_more(into) {
             return Ok(());
         }
-        let sources = context.instance.sources(context.cpu, Which::Live)?;
+        let sources = context
+            .instance
+            .recording()
+            .sources(context.cpu, Which::Live)?;
         while takes_more(into) {
             self.sent = 0;
             // (before events are taken out: who polls finds them there or here)
@@ -168,7 +170,7 @@ impl<C: Contents> State<C> {
 /// The events that a reader that polls waits for: any of all CPUs, or part of one CPU's buffer, as in
 /// `trace_poll()` of kernel/trace/trace.c.
 fn awaited(context: &Context) -> Awaited {
-    match (context.cpu, context.instance.buffer_percent()) {
+    match (context.cpu, context.instance.recording().buffer_percent()) {
         (Some(_), percent @ 1..) => Awaited::Percent(percent),
         _ => Awaited::Event,
     }
@@ -179,10 +181,11 @@ fn poll(context: &Context, waiting: &Mutex<Option<Waiting>>, poll: Poll<'_>) -> 
     let awaited = awaited(context);
     let mut waiting = waiting.lock();
     if awaited == Awaited::Event && waiting.is_none() {
-        *waiting = Some(Waiting::new(&context.instance));
+        *waiting = Some(Waiting::new(context.instance.recording()));
     }
     // Without memory it is for a read to say so.
     let ready = (context.instance)
+        .recording()
         .poll(context.cpu, awaited, poll)
         .unwrap_or(true);
     if ready {
@@ -243,16 +246,16 @@ impl<C: Contents> Stream for Drain<C> {
         }
         let woken = self.woken.load(Ordering::Relaxed);
         let (has_rest, has_read) = (self.progress.has_rest(), self.progress.has_read());
-        let instance = &context.instance;
-        while !has_rest && !instance.has(context.cpu, awaited(context))? {
-            if !instance.is_on() && instance.has(context.cpu, Awaited::Event)? {
+        let recording = context.instance.recording();
+        while !has_rest && !recording.has(context.cpu, awaited(context))? {
+            if !recording.is_on() && recording.has(context.cpu, Awaited::Event)? {
                 // No more will come: what there is will do.
                 break;
             }
             let is_woken = || self.woken.load(Ordering::Relaxed) != woken;
             if !wait_for_more(context, awaited(context), block, has_read, is_woken)? {
                 if is_woken() {
-                    return instance.has(context.cpu, Awaited::Event);
+                    return recording.has(context.cpu, Awaited::Event);
                 }
                 break;
             }
@@ -266,7 +269,7 @@ impl<C: Contents> Stream for Drain<C> {
 
     fn wake(&self, context: &Context) {
         self.woken.fetch_add(1, Ordering::Relaxed);
-        context.instance.wake_readers();
+        context.instance.recording().wake_readers();
     }
 }
 
@@ -275,7 +278,7 @@ impl<C: Contents> Stream for Drain<C> {
 /// # Errors
 ///
 /// - `EAGAIN` if there is nothing, and it may not `block`.
-/// - Those of [`Instance::wait`].
+/// - Those of [`Recording::wait`](crate::instance::recording::Recording::wait).
 fn wait_for_more(
     context: &Context,
     awaited: Awaited,
@@ -286,17 +289,17 @@ fn wait_for_more(
     if !block {
         return Err(EAGAIN);
     }
-    let instance: &Arc<Instance> = &context.instance;
+    let recording = context.instance.recording();
     // (before `is_on`: who switches recording off wakes all after that)
-    let seen = instance.wakes_seen(context.cpu);
+    let seen = recording.wakes_seen(context.cpu);
     // (likewise)
     if is_over() {
         return Ok(false);
     }
-    if !instance.is_on() && has_read {
+    if !recording.is_on() && has_read {
         // What was written before it was switched off is still to be read.
-        return instance.has(context.cpu, Awaited::Event);
+        return recording.has(context.cpu, Awaited::Event);
     }
-    instance.wait(context.cpu, awaited, seen)?;
+    recording.wait(context.cpu, awaited, seen)?;
     Ok(true)
 }

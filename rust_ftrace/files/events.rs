@@ -16,7 +16,9 @@ use crate::sys::text::Text;
 /// The layout of records now. A reader of `trace_pipe_raw` stays with that of when it opened the file.
 pub(super) fn layout(context: &Context) -> Layout {
     Layout {
-        page_bytes: (context.instance).with_buffers(Buffers::page_bytes),
+        page_bytes: (context.instance)
+            .recording()
+            .with_buffers(Buffers::page_bytes),
         retval: (context.instance.options()).has(TraceOption::GraphRetval),
     }
 }

@@ -98,7 +98,7 @@ impl Lines {
     pub(super) fn new(instance: &Arc<Instance>) -> Result<Self> {
         let shown = Shown::by(instance);
         Ok(Self {
-            timeline: instance.timeline(),
+            timeline: instance.recording().timeline(),
             symbols: SymbolCache::new()?,
             modules_loaded: instance.machine().modules_loaded(),
             shown,
@@ -113,7 +113,11 @@ impl Lines {
                 instance.machine().irq_text(),
             ),
             style: Style::new(instance.options()),
-            start: instance.timeline().time(instance.began()).0,
+            start: instance
+                .recording()
+                .timeline()
+                .time(instance.recording().began())
+                .0,
             index: 0,
             marked: None,
         })
@@ -121,12 +125,12 @@ impl Lines {
 
     /// Follows what has changed since, before more events are looked for.
     pub(super) fn refresh(&mut self, instance: &Instance) {
-        self.timeline = instance.timeline();
+        self.timeline = instance.recording().timeline();
         self.symbols.forget_passing();
         self.sites.forget_passing();
         self.graph.set_options(instance.options());
         self.style = Style::new(instance.options());
-        self.start = self.timeline.time(instance.began()).0;
+        self.start = self.timeline.time(instance.recording().began()).0;
         let shown = Shown::by(instance);
         if self.shown != shown {
             self.shown = shown;

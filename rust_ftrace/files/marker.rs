@@ -20,7 +20,7 @@ impl Small for Marker {
         let data = data.get(..MAX_MARK).unwrap_or(data);
         match data {
             [] => Ok(0),
-            _ => context.instance.mark(Kind::Mark, data),
+            _ => context.instance.recording().mark(Kind::Mark, data),
         }
     }
 }
@@ -41,7 +41,7 @@ impl Small for RawMarker {
     fn store_some(context: &Context, data: &[u8]) -> Result<usize> {
         allows(context)?;
         match data.len() {
-            4..=MAX_MARK => context.instance.mark(Kind::RawMark, data),
+            4..=MAX_MARK => context.instance.recording().mark(Kind::RawMark, data),
             _ => Err(EINVAL),
         }
     }

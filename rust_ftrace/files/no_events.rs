@@ -27,7 +27,7 @@ impl Small for SetEvent {
             None => Ok(()),
             Some((_, word)) => {
                 let reason = "There are no events that could be switched on or off";
-                context.instance.log_error("set_event", reason, word);
+                context.instance.errors().log("set_event", reason, word);
                 Err(EINVAL)
             }
         }
@@ -82,7 +82,7 @@ impl<const LEFT_OUT: bool> Pids for EventPid<LEFT_OUT> {
             Err(Failure::NoMemory) => Err(ENOMEM),
             Err(Failure::Word(at, refusal)) => {
                 let word = text.get(at..).unwrap_or_default();
-                context.instance.log_error(file, refusal.text(), word);
+                context.instance.errors().log(file, refusal.text(), word);
                 Err(EINVAL)
             }
         }

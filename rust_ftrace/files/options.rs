@@ -48,7 +48,7 @@ impl Small for TraceOptions {
     fn store(context: &Context, value: &[u8]) -> Result {
         let value = parse_word(value);
         let Some((option, on)) = TraceOption::parse(value) else {
-            (context.instance).log_error("trace_options", "No such option", value);
+            (context.instance.errors()).log("trace_options", "No such option", value);
             return Err(EINVAL);
         };
         context.instance.set_option(option, on)

@@ -89,14 +89,15 @@ impl ProfileLines {
             };
             result.map_err(no_memory)
         };
-        self.context.instance.with_profiled_name(row, write)
+        let instance = &self.context.instance;
+        (instance.profiling()).with_name(instance.machine(), row, write)
     }
 }
 
 impl Records for ProfileLines {
     fn rewind(&mut self) -> Result {
         let instance = &self.context.instance;
-        self.rows = instance.profile(self.context.cpu)?;
+        self.rows = instance.profiling().rows(self.context.cpu)?;
         self.timeline = instance.machine().timeline(ClockKind::Local);
         self.thresh = instance.thresh();
         self.next = None;

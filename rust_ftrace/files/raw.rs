@@ -45,7 +45,10 @@ impl Contents for Record {
             if self.slots.as_ref().len() != buffer.ring().subbuf_slots() - 1 {
                 self.slots = SubbufCopy::new(buffer.ring())?;
             }
-            let time = instance.timeline().format(instance.clock());
+            let time = instance
+                .recording()
+                .timeline()
+                .format(instance.recording().clock());
             let slots = &mut self.slots;
             let chunk: Option<Chunk> =
                 buffer.consume(|ring, consumer| consumer.take_chunk(ring, usize::MAX, slots))?;

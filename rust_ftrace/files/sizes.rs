@@ -21,7 +21,9 @@ pub(super) struct BufferSize;
 
 impl Small for BufferSize {
     fn show(context: &Context, text: &mut Text) -> Result {
-        let size = (context.instance).with_buffers(|buffers| buffers.size_kb(context.cpu));
+        let size = (context.instance)
+            .recording()
+            .with_buffers(|buffers| buffers.size_kb(context.cpu));
         match size {
             Some(size) => show_number(text, size),
             None => text.write_str("X\n").map_err(no_memory),
@@ -39,7 +41,13 @@ pub(super) struct TotalSize;
 
 impl Small for TotalSize {
     fn show(context: &Context, text: &mut Text) -> Result {
-        show_number(text, context.instance.with_buffers(Buffers::total_size_kb))
+        show_number(
+            text,
+            context
+                .instance
+                .recording()
+                .with_buffers(Buffers::total_size_kb),
+        )
     }
 }
 
@@ -48,7 +56,13 @@ pub(super) struct SubbufSize;
 
 impl Small for SubbufSize {
     fn show(context: &Context, text: &mut Text) -> Result {
-        show_number(text, context.instance.with_buffers(Buffers::subbuf_kb))
+        show_number(
+            text,
+            context
+                .instance
+                .recording()
+                .with_buffers(Buffers::subbuf_kb),
+        )
     }
 
     fn store(context: &Context, value: &[u8]) -> Result {
@@ -62,10 +76,13 @@ pub(super) struct BufferPercent;
 
 impl Small for BufferPercent {
     fn show(context: &Context, text: &mut Text) -> Result {
-        show_number(text, context.instance.buffer_percent().into())
+        show_number(text, context.instance.recording().buffer_percent().into())
     }
 
     fn store(context: &Context, value: &[u8]) -> Result {
-        context.instance.set_buffer_percent(parse_number(value)?)
+        context
+            .instance
+            .recording()
+            .set_buffer_percent(parse_number(value)?)
     }
 }

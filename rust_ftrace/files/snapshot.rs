@@ -24,7 +24,7 @@ impl File for SnapshotFile {
 
     fn open(context: &Arc<Context>, mode: OpenMode) -> Result<Self> {
         if mode.writable && mode.truncate {
-            context.instance.clear_snapshot(context.cpu);
+            context.instance.recording().clear_snapshot(context.cpu);
         }
         Ok(Self)
     }
@@ -42,7 +42,7 @@ impl File for SnapshotFile {
             (0, Some(_)) => return Err(EINVAL),
             (0, None) => context.instance.free_snapshots(),
             (1, cpu) => context.instance.take_snapshot(cpu)?,
-            (_, cpu) => context.instance.clear_snapshot(cpu),
+            (_, cpu) => context.instance.recording().clear_snapshot(cpu),
         }
         Ok(())
     }
@@ -68,7 +68,9 @@ impl SnapshotLines {
     fn write_help(&self, text: &mut Text) -> core::fmt::Result {
         let instance = &self.context.instance;
         writeln!(text, "# tracer: {}\n#", instance.tracer().name())?;
-        let allocated = instance.with_buffers(|buffers| buffers.has_snapshot(None));
+        let allocated = instance
+            .recording()
+            .with_buffers(|buffers| buffers.has_snapshot(None));
         let state = if allocated { "allocated" } else { "freed" };
         writeln!(text, "#\n# * Snapshot is {state} *\n#")?;
         text.write_str(match self.context.cpu {
@@ -97,7 +99,7 @@ impl SnapshotLines {
 impl Records for SnapshotLines {
     fn rewind(&mut self) -> Result {
         let Context { instance, cpu, .. } = &*self.context;
-        self.help = match instance.stats(*cpu, Which::Snapshot).present {
+        self.help = match instance.recording().stats(*cpu, Which::Snapshot).present {
             0 => Help::Due,
             _ => Help::NotDue,
         };

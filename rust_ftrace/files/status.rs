@@ -27,9 +27,9 @@ pub(super) struct Status;
 impl Small for Status {
     fn show(context: &Context, text: &mut Text) -> Result {
         let instance = &context.instance;
-        let stats = instance.stats(None, Which::Live);
+        let stats = instance.recording().stats(None, Which::Live);
         let counts = stats.counts;
-        let elsewhere = instance.elsewhere();
+        let elsewhere = instance.recording().elsewhere();
         let hits = counts.hits().wrapping_add(elsewhere.hits());
         let returns = counts.returns.wrapping_add(elsewhere.returns);
         let lost = counts.lost().wrapping_add(elsewhere.lost());
@@ -58,7 +58,11 @@ impl Small for Status {
             text.write_str("\nnot as known: ")?;
             part::write_unlike(text)?;
             writeln!(text, "\ntracer: {}", instance.tracer().name())?;
-            writeln!(text, "tracing_on: {}", u8::from(instance.is_on()))?;
+            writeln!(
+                text,
+                "tracing_on: {}",
+                u8::from(instance.recording().is_on())
+            )?;
             write_stopped(instance, text)?;
             write_clock(instance, text)?;
             for (name, count) in [("filter", filter), ("notrace", notrace)] {
@@ -102,7 +106,7 @@ impl Small for Status {
             writeln!(text, "lost while a snapshot was taken: {by_snapshot}")?;
             writeln!(text, "missed returns: {}", instance.missed_calls())?;
             write_too_deep(text, "calls too deep", too_deep)?;
-            let by_stack = instance.left_out_by_stacks();
+            let by_stack = instance.recording().left_out_by_stacks();
             writeln!(text, "left out while a stack was unwound: {by_stack}")?;
             if profile.functions != 0 {
                 let state = if profile.on { "on" } else { "ended" };
@@ -130,7 +134,7 @@ fn write_too_deep(text: &mut Text, key: &str, count: u64) -> core::fmt::Result {
 /// Writes why recording was switched off, if nobody did so.
 fn write_stopped(instance: &Instance, text: &mut Text) -> core::fmt::Result {
     text.write_str("stopped: ")?;
-    match instance.stopped_by_budget() {
+    match instance.recording().stopped_by_budget() {
         Some((excess, measured)) => {
             text.write_str("budget: ")?;
             excess.write(measured, text)?;
@@ -142,7 +146,7 @@ fn write_stopped(instance: &Instance, text: &mut Text) -> core::fmt::Result {
 
 /// Writes what events are stamped with, and what that is made of.
 fn write_clock(instance: &Instance, text: &mut Text) -> core::fmt::Result {
-    let kind = instance.clock();
+    let kind = instance.recording().clock();
     write!(text, "clock: {}", kind.name())?;
     let error = instance.machine().conversion_error();
     match (kind, error) {
@@ -163,10 +167,10 @@ pub(super) struct CpuStats;
 impl Small for CpuStats {
     fn show(context: &Context, text: &mut Text) -> Result {
         let instance = &context.instance;
-        let stats = instance.stats(context.cpu, Which::Live);
+        let stats = instance.recording().stats(context.cpu, Which::Live);
         let counts = stats.counts;
-        let timeline = instance.timeline();
-        let now = timeline.time(instance.now());
+        let timeline = instance.recording().timeline();
+        let now = timeline.time(instance.recording().now());
         let oldest = match oldest_event(context)? {
             Some(stamp) => timeline.time(stamp),
             None => (0, now.1),
@@ -195,7 +199,10 @@ impl Small for CpuStats {
 
 /// The stamp of the oldest event that is there.
 fn oldest_event(context: &Context) -> Result<Option<u64>> {
-    let sources = context.instance.sources(context.cpu, Which::Live)?;
+    let sources = context
+        .instance
+        .recording()
+        .sources(context.cpu, Which::Live)?;
     for source in &sources {
         let ring = source.buffer.ring();
         let mut cursor = Cursor::new(ring, SubbufCopy::new(ring)?, source.buffer.position());

@@ -14,7 +14,7 @@ use crate::sys::text::Text;
 
 /// Calls `user` with the tasks of all instances: a pid may come more than once.
 fn for_each_task(context: &Context, mut user: impl FnMut(&Task) -> Result) -> Result {
-    context.try_for_each(|instance| instance.for_each_task(&mut user))
+    context.try_for_each(|instance| instance.recording().for_each_task(&mut user))
 }
 
 /// `saved_cmdlines`.

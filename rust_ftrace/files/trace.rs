@@ -151,9 +151,13 @@ impl Reading {
         cpu: Option<CpuId>,
         which: Which,
     ) -> Result<Self> {
-        let stats = instance.stats(cpu, which);
+        let stats = instance.recording().stats(cpu, which);
         let mut events = Merge::new();
-        let mut sources = instance.sources(cpu, which)?.into_iter().peekable();
+        let mut sources = instance
+            .recording()
+            .sources(cpu, which)?
+            .into_iter()
+            .peekable();
         while let Some(cpu) = sources.peek().map(|source| source.cpu) {
             let of_cpu = core::iter::from_fn(|| sources.next_if(|source| source.cpu == cpu));
             if let Some(source) = CpuSource::new(of_cpu)? {

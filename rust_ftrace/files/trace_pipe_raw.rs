@@ -127,7 +127,7 @@ impl Contents for KernelPages {
         let mut filler = Filler {
             page,
             tasks,
-            timeline: context.instance.timeline(),
+            timeline: context.instance.recording().timeline(),
             lost: 0,
             has_room: true,
         };
@@ -139,7 +139,7 @@ impl Contents for KernelPages {
         }
         if !filler.page.is_empty() {
             filler.page.finish(filler.lost);
-            context.instance.note_tasks(filler.tasks);
+            context.instance.recording().note_tasks(filler.tasks);
         } else if !filler.has_room {
             return Err(ENOMEM);
         }

@@ -15,8 +15,8 @@ use core::ops::Range;
 
 use kernel::prelude::*;
 
-use super::counts::{Growth, Watcher};
 use super::profile::Profile;
+use super::too_deep::{Growth, Watcher};
 use super::{Control, Instance, OwnSettings};
 use crate::engine::catalog::Catalog;
 use crate::engine::commanded::CommandList;
@@ -99,7 +99,7 @@ impl Instance {
         // With stacks, tracing what changes the code of thousands of functions would take longer than that.
         let unwinds = |options: Options| options.has(TraceOption::FuncStackTrace);
         let pause = unwinds(new.options) || unwinds(self.options());
-        let recorder = self.hook.handler();
+        let recorder = self.recording.hook.handler();
         recorder.set_gate(Gate::Pause, pause);
         let mut prepared = Prepared::default();
         let result = self.prepare_change(control, &new, &plan, &mut prepared);
@@ -153,12 +153,16 @@ impl Instance {
         let union = control.plan.commanded.union(&plan.commanded)?;
         if union.len() != control.plan.commanded.len() || control.is_behind {
             // SAFETY: The commands' hook goes before the recorder.
-            unsafe { self.commands.handler().command(self.hook.handler()) };
+            unsafe {
+                self.commands
+                    .handler()
+                    .command(self.recording.hook.handler())
+            };
             self.commands.trace(Functions::Only(union.as_slice()))?;
             prepared.hooks_more_commands = true;
         }
         if !plan.entries.is(&control.plan.entries) || control.is_behind {
-            self.hook.trace(functions(&plan.entries))?;
+            self.recording.hook.trace(functions(&plan.entries))?;
         }
         Ok(())
     }
@@ -166,11 +170,11 @@ impl Instance {
     fn prepare_memory(&self, plan: &Plan, prepared: &mut Prepared) -> Result {
         let memory = plan.memory;
         if memory.stacks {
-            let beside = self.hook.handler().beside();
+            let beside = self.recording.hook.handler().beside();
             beside.make_room(self.machine.core_text())?;
         }
         if memory.buffers {
-            self.make_buffers(|buffers| {
+            self.recording.make_buffers(|buffers| {
                 if memory.snapshots {
                     let had_any = buffers.has_snapshot(None);
                     buffers.make_spares(None)?;
@@ -218,7 +222,7 @@ impl Instance {
         let first = Ready::new(first)?;
         prepared.stacks = Some(Ready::new(stacks)?);
         prepared.commands = Some(Ready::new(commands)?);
-        prepared.stacks_before = Some(self.hook.handler().set_probes(first));
+        prepared.stacks_before = Some(self.recording.hook.handler().set_probes(first));
         Ok(())
     }
 
@@ -233,9 +237,9 @@ impl Instance {
             return Ok(());
         }
         // (before there is any)
-        prepared.counts_too_deep = self.begin_overruns(Watcher::Tracer)?;
+        prepared.counts_too_deep = self.too_deep.begin(Watcher::Tracer)?;
         let mut numbers = self.machine.hooks_calls();
-        let recorder = self.hook.handler();
+        let recorder = self.recording.hook.handler();
         // SAFETY: The recorder lives as long as the instance, whose `control` goes before it.
         let change = unsafe { (control.graph).prepare(&mut numbers, recorder, calls, false)? };
         prepared.graph = Some(change);
@@ -253,12 +257,13 @@ impl Instance {
             return Ok(());
         }
         if before.is_none() {
-            prepared.profile_before = Some(self.begin_profile()?);
+            prepared.profile_before = Some(self.profiling.begin(&self.too_deep)?);
         }
-        self.extend_profile(&counted.functions)?;
+        self.profiling.extend(&self.machine, &counted.functions)?;
         let mut numbers = self.machine.hooks_calls();
         // SAFETY: The profiler lives as long as the instance, whose `control` goes before it.
-        let change = unsafe { (control.profile).prepare(&mut numbers, &self.profiler, counted)? };
+        let change =
+            unsafe { (control.profile).prepare(&mut numbers, &self.profiling.profiler, counted)? };
         prepared.profile = Some(change);
         Ok(())
     }
@@ -275,19 +280,19 @@ impl Instance {
             control.profile.give_up(change);
         }
         if let Some(before) = prepared.profile_before {
-            self.put_back_profile(before);
+            self.profiling.put_back(before, &self.too_deep);
         }
         if let Some(change) = prepared.graph {
             control.graph.give_up(change);
         }
         if prepared.counts_too_deep {
-            self.end_overruns(Watcher::Tracer);
+            self.too_deep.end(Watcher::Tracer);
         }
         if let Some(stacks) = prepared.stacks_before {
-            let _ = self.hook.handler().set_probes(stacks);
+            let _ = self.recording.hook.handler().set_probes(stacks);
         }
         if prepared.made_snapshots {
-            self.buffers.lock().drop_spares();
+            self.recording.buffers.lock().drop_spares();
         }
     }
 
@@ -310,7 +315,7 @@ impl Instance {
             forks,
             ..
         } = control;
-        let recorder = self.hook.handler();
+        let recorder = self.recording.hook.handler();
         self.store_options(settings.options);
         if let Some(stacks) = prepared.stacks {
             let _ = recorder.set_probes(stacks);
@@ -325,10 +330,10 @@ impl Instance {
         let counted = plan.counted.as_ref();
         if let Some(counted) = counted {
             if plan_before.counted.is_none() {
-                self.profiler.forget_lost();
+                self.profiling.profiler.forget_lost();
                 control.missed_before = profile.missed();
             }
-            self.profiler.set_without(without(counted));
+            self.profiling.profiler.set_without(without(counted));
         }
         let graph_change = prepared.graph.as_ref();
         let profile_change = prepared.profile.as_ref();
@@ -354,13 +359,13 @@ impl Instance {
         }
         if plan_before.calls.is_some() && plan.calls.is_none() {
             graph.clear();
-            self.end_overruns(Watcher::Tracer);
+            self.too_deep.end(Watcher::Tracer);
             // (what writes other events does not look for entries that are not complete)
-            self.complete_entries(None);
+            self.recording.complete_entries(None);
         }
         if plan_before.counted.is_some() && counted.is_none() {
             profile.clear();
-            self.end_overruns(Watcher::Profile);
+            self.too_deep.end(Watcher::Profile);
             // (what counts still, does so in tables that stay)
             rcu::synchronize_preempt_off();
         }
@@ -379,7 +384,7 @@ impl Instance {
     ///
     /// `ENODEV` if ftrace has disabled itself; nothing is changed then.
     pub(super) fn disarm(&self, control: &mut Control) -> Result {
-        self.hook.trace(Functions::Only(&[]))?;
+        self.recording.hook.trace(Functions::Only(&[]))?;
         self.commands.trace(Functions::Only(&[]))?;
         let lists = core::mem::replace(&mut control.settings.lists, Lists::new());
         let mut new = OwnSettings {
@@ -405,9 +410,9 @@ impl Instance {
         let is_new = |option| before.has(option) != options.has(option);
         if is_new(TraceOption::Overwrite) {
             let is_discard = !options.has(TraceOption::Overwrite);
-            self.buffers.lock().set_discard(is_discard);
+            self.recording.buffers.lock().set_discard(is_discard);
         }
-        let recorder = self.hook.handler();
+        let recorder = self.recording.hook.handler();
         let beside = [
             (TraceOption::FuncStackTrace, What::Stack),
             (TraceOption::FuncArgs, What::Args),

@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 
 use super::{Instance, OwnSettings};
-use crate::engine::budget::{Excess, Limits, Measured, Recorded};
+use crate::engine::budget::Recorded;
 use crate::engine::options::TraceOption;
 use crate::engine::parse::ParseError;
 use crate::engine::settings::Tracer;
@@ -21,14 +21,19 @@ impl Instance {
     /// - `ENOMEM` if there is no memory to find out what a call costs.
     pub(crate) fn edit_budget(&self, text: &[u8]) -> Result {
         let control = self.control.lock();
-        let limits = self.budget.limits().edited(text).map_err(|(at, error)| {
-            let reason = match error {
-                ParseError::Invalid => "Neither 'calls N' nor 'cpu N', nor 0",
-                ParseError::Range => "Too large a number",
-            };
-            self.error_log.lock().add("budget", reason, text, at);
-            Error::from(error)
-        })?;
+        let limits = self
+            .recording
+            .budget
+            .limits()
+            .edited(text)
+            .map_err(|(at, error)| {
+                let reason = match error {
+                    ParseError::Invalid => "Neither 'calls N' nor 'cpu N', nor 0",
+                    ParseError::Range => "Too large a number",
+                };
+                self.errors.add("budget", reason, text, at);
+                Error::from(error)
+            })?;
         if limits.is_any() {
             self.machine.find_writing_ps()?;
         }
@@ -36,20 +41,11 @@ impl Instance {
         // SAFETY: The recorder is this instance's, as the rings are: who writes to them does so by its hook, which goes
         // with it, or by a file that is open.
         unsafe {
-            self.budget
-                .set_limits(limits, self.hook.handler().gate_word())
+            self.recording
+                .budget
+                .set_limits(limits, self.recording.hook.handler().gate_word())
         };
         Ok(())
-    }
-
-    /// The limits, and the rates that were found when it was looked last.
-    pub(crate) fn budget(&self) -> (Limits, Option<Measured>) {
-        (self.budget.limits(), self.budget.measured())
-    }
-
-    /// Why the budget has stopped recording, if it has.
-    pub(crate) fn stopped_by_budget(&self) -> Option<(Excess, Measured)> {
-        self.budget.stopped()
     }
 
     /// Says what recording a call costs, as tracer and options are, if that is known.
@@ -61,6 +57,6 @@ impl Instance {
             stack: options.has(TraceOption::FuncStackTrace),
         };
         let cost_ps = recorded.cost_ps(self.machine.writing_ps());
-        self.budget.set_cost(cost_ps);
+        self.recording.budget.set_cost(cost_ps);
     }
 }

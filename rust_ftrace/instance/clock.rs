@@ -6,17 +6,10 @@ use kernel::prelude::*;
 
 use super::{Control, Instance};
 use crate::engine::clock::ClockKind;
-use crate::machine::Timeline;
-use crate::sys::context::cycles;
 use crate::sys::rcu;
 use crate::tracer::gate::Gate;
 
 impl Instance {
-    /// The clock in use.
-    pub(crate) fn clock(&self) -> ClockKind {
-        self.hook.handler().clock().kind()
-    }
-
     /// Takes another clock, which clears buffers and snapshots, as in tracefs: stamps of two clocks cannot be
     /// compared. Events are not recorded meanwhile, some milliseconds.
     ///
@@ -31,7 +24,7 @@ impl Instance {
             settings,
             ..
         } = &mut *control;
-        let recorder = self.hook.handler();
+        let recorder = self.recording.hook.handler();
         // The calls that are open began at times of another clock: others than their hooks are to go on.
         let change = match &plan.calls {
             Some(calls) => {
@@ -46,13 +39,14 @@ impl Instance {
         // Not with the buffers' lock held: a CPU that is coming may be waiting for it.
         rcu::synchronize_preempt_off();
         recorder.set_clock(kind, self.machine.is_counter(kind));
-        let mut buffers = self.buffers.lock();
+        let mut buffers = self.recording.buffers.lock();
         buffers.forget_time();
         buffers.clear(None);
         buffers.clear_snapshot(None);
         drop(buffers);
-        self.clear_counts();
-        self.comms.lock().forget_time();
+        self.recording.clear_elsewhere();
+        self.too_deep.clear();
+        self.recording.comms.lock().forget_time();
         match change {
             Some(change) => {
                 graph.turn(&change);
@@ -63,18 +57,5 @@ impl Instance {
         self.set_graph(settings);
         recorder.set_gate(Gate::Pause, false);
         Ok(())
-    }
-
-    /// From stamps to times.
-    pub(crate) fn timeline(&self) -> Timeline {
-        self.machine.timeline(self.clock())
-    }
-
-    /// The stamp that an event would get now. Reading a `counter` does not count.
-    pub(crate) fn now(&self) -> u64 {
-        match self.machine.is_counter(self.clock()) {
-            true => cycles(),
-            false => self.hook.handler().clock().show(),
-        }
     }
 }

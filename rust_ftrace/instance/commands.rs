@@ -21,7 +21,7 @@ pub(crate) struct Server {
 
 impl Serve for Server {
     fn stopped(&self) {
-        self.instance.wake_readers();
+        self.instance.recording.wake_readers();
     }
 
     fn snapshot(&self) {
@@ -50,16 +50,16 @@ impl Instance {
     /// Takes the snapshot that recording waits for, and goes on. Without memory for one recording stops, so
     /// that what was to be kept is still there.
     fn take_asked_snapshot(&self) {
-        let recorder = self.hook.handler();
+        let recorder = self.recording.hook.handler();
         let _control = self.control.lock();
-        let taken = self.buffers.lock().take_snapshot(None, recorder);
+        let taken = self.recording.buffers.lock().take_snapshot(None, recorder);
         if taken.is_err() {
             recorder.set_gate(Gate::Off, true);
             pr_warn!("no memory for a snapshot: recording is switched off\n");
         }
         recorder.set_gate(Gate::Snapshot, false);
         if let Ok(taken) = taken {
-            self.end_snapshot(taken);
+            self.recording.end_snapshot(taken);
         }
     }
 }

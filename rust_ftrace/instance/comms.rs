@@ -8,7 +8,7 @@ use kernel::rbtree::RBTree;
 
 use super::buffer::SubbufCopy;
 use super::buffers::Which;
-use super::Instance;
+use super::recording::Recording;
 use crate::engine::reader::Cursor;
 use crate::engine::slot::Task;
 
@@ -75,7 +75,7 @@ fn is_known(tasks: &mut RBTree<i32, Seen>, seen: Seen) -> bool {
     }
 }
 
-impl Instance {
+impl Recording {
     /// Keeps the names of tasks. Without memory they are not kept.
     pub(crate) fn note_tasks(&self, tasks: &[Seen]) {
         let mut comms = self.comms.lock();

@@ -53,7 +53,7 @@ impl Instance {
             (plan.traced()?, counted.transpose()?)
         };
         if counted.is_some() {
-            for row in self.profile(None)? {
+            for row in self.profiling.rows(None)? {
                 hits.push((row.ip, row.totals.hits), GFP_KERNEL)?;
             }
             sort_by_key(&mut hits, |(ip, _)| *ip);

@@ -5,6 +5,7 @@
 use core::fmt::{self, Write};
 
 use kernel::prelude::*;
+use kernel::sync::{new_mutex, Mutex};
 
 use crate::sys::clock;
 use crate::sys::text::Text;
@@ -25,34 +26,35 @@ struct Record {
     at: usize,
 }
 
-/// The last errors.
+/// The last errors. Its lock is the last that is taken.
+#[pin_data]
 pub(crate) struct ErrorLog {
-    records: KVec<Record>,
+    #[pin]
+    records: Mutex<KVec<Record>>,
 }
 
 impl ErrorLog {
     /// No errors.
-    pub(crate) const fn new() -> Self {
-        Self {
-            records: KVec::new(),
-        }
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            records <- new_mutex!(KVec::new()),
+        })
+    }
+
+    /// Adds an error in a `command` as a whole, as [`Self::add`] does.
+    pub(crate) fn log(&self, file: &'static str, reason: &'static str, command: &[u8]) {
+        self.add(file, reason, command, 0);
     }
 
     /// Adds an error: `reason` for refusing what stands at byte `at` of `command`, written to
     /// `file`. Without memory it is not kept.
-    pub(crate) fn add(
-        &mut self,
-        file: &'static str,
-        reason: &'static str,
-        command: &[u8],
-        at: usize,
-    ) {
+    pub(crate) fn add(&self, file: &'static str, reason: &'static str, command: &[u8], at: usize) {
         self.add_with(file, reason, Text::new(), command, at);
     }
 
     /// Adds an error as [`Self::add`] does, with a `hint` behind the reason, in the same line.
     pub(crate) fn add_with(
-        &mut self,
+        &self,
         file: &'static str,
         reason: &'static str,
         hint: Text,
@@ -65,9 +67,6 @@ impl ErrorLog {
         if kept.extend_from_slice(line, GFP_KERNEL).is_err() {
             return;
         }
-        if self.records.len() >= KEPT {
-            let _ = self.records.remove(0);
-        }
         let record = Record {
             ns: clock::local_ns(),
             file,
@@ -76,17 +75,21 @@ impl ErrorLog {
             command: kept,
             at,
         };
-        let _ = self.records.push(record, GFP_KERNEL);
+        let mut records = self.records.lock();
+        if records.len() >= KEPT {
+            let _ = records.remove(0);
+        }
+        let _ = records.push(record, GFP_KERNEL);
     }
 
     /// Forgets all.
-    pub(crate) fn clear(&mut self) {
-        self.records.clear();
+    pub(crate) fn clear(&self) {
+        self.records.lock().clear();
     }
 
     /// Writes them all, oldest first.
     pub(crate) fn write(&self, out: &mut Text) -> fmt::Result {
-        for record in &self.records {
+        for record in self.records.lock().iter() {
             let micros = record.ns / 1000;
             let (seconds, micros) = (micros / 1_000_000, micros % 1_000_000);
             write!(

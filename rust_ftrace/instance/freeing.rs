@@ -27,7 +27,7 @@ impl Holder {
     pub(crate) fn new(instance: &Arc<Instance>) -> Result<Self> {
         let mut control = instance.control.lock();
         if control.reserve.is_none() {
-            let buffers = instance.buffers.lock();
+            let buffers = instance.recording.buffers.lock();
             control.reserve = Some(buffers.set_aside(buffers.subbuf_kb())?);
         }
         control.holders += 1;
@@ -62,8 +62,8 @@ impl Instance {
     /// hooked goes on.
     fn shrink_buffers(&self, control: &mut Control, reserve: Reserve) {
         self.free_profile(control);
-        self.buffers.lock().drop_spares();
-        let old = (self.buffers.lock()).shrink(reserve, self.hook.handler());
+        self.recording.buffers.lock().drop_spares();
+        let old = (self.recording.buffers.lock()).shrink(reserve, self.recording.hook.handler());
         self.retire_buffers(old);
     }
 
@@ -72,22 +72,22 @@ impl Instance {
         // Not with the buffers' lock held: a CPU that is coming may be waiting for it.
         old.wait();
         // SAFETY: Nobody writes to them any more.
-        unsafe { self.buffers.lock().retire(old) };
+        unsafe { self.recording.buffers.lock().retire(old) };
     }
 
     /// Ends all recording: nothing is hooked any more, and all memory that it took is given back. Lists and other
     /// settings stay, but for what is done when a function is called.
     fn end_recording(&self, control: &mut Control, reserve: Reserve) {
         // (first: what follows may take a while)
-        self.hook.handler().set_gate(Gate::Off, true);
+        self.recording.hook.handler().set_gate(Gate::Off, true);
         if let Err(error) = self.disarm(control) {
             pr_warn!("free_buffer: functions are still hooked: {error:?}\n");
         }
         self.free_profile(control);
-        let old = (self.buffers.lock()).take_all(reserve, self.hook.handler());
+        let old = (self.recording.buffers.lock()).take_all(reserve, self.recording.hook.handler());
         self.retire_buffers(old);
-        self.buffers.lock().drop_spares();
+        self.recording.buffers.lock().drop_spares();
         // Nothing will come any more, and they may want to end.
-        self.wake_readers();
+        self.recording.wake_readers();
     }
 }

@@ -130,7 +130,8 @@ impl Instance {
             refusal.text(),
             kernel::str::BStr::from_bytes(hint.as_bytes())
         );
-        (self.error_log.lock()).add_with(list.name(), refusal.text(), hint, text, at);
+        self.errors
+            .add_with(list.name(), refusal.text(), hint, text, at);
         EINVAL
     }
 

@@ -27,14 +27,14 @@ fn wants(options: Options) -> u64 {
 impl Instance {
     /// Has calls recorded as options and limits say.
     pub(super) fn set_graph(&self, settings: &OwnSettings) {
-        let recorder = self.hook.handler();
+        let recorder = self.recording.hook.handler();
         let mut wants = wants(settings.options);
         if settings.lists.has(List::GraphFunction) {
             wants |= Want::Rooted as u64;
         }
         let graph = recorder.graph();
         let unusual = graph.set(wants, settings.max_depth);
-        graph.set_thresh((self.machine).ticks(self.clock(), settings.thresh));
+        graph.set_thresh((self.machine).ticks(self.recording.clock(), settings.thresh));
         let is_graph = settings.tracer == Tracer::FunctionGraph;
         recorder.set_gate(Gate::Graph, unusual && is_graph);
     }

@@ -4,14 +4,14 @@
 
 use kernel::prelude::*;
 
-use super::Instance;
+use super::recording::Recording;
 use crate::engine::mark::TEXT_BYTES;
 use crate::engine::slot::{Kind, Words};
 use crate::sys::context::PreemptGuard;
 use crate::sys::wait::nap;
 use crate::tracer::mark::{Mark, Refusal};
 
-impl Instance {
+impl Recording {
     /// Writes bytes into the trace; how many of them were written.
     ///
     /// # Errors

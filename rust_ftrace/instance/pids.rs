@@ -33,13 +33,13 @@ impl Instance {
     /// - `ENOMEM` if there is no memory.
     pub(crate) fn edit_pids(&self, list: PidList, text: &[u8], replace: bool) -> Result {
         let _control = self.control.lock();
-        let recorder = self.hook.handler();
+        let recorder = self.recording.hook.handler();
         let base = recorder.pids(list).duplicate()?;
         let new = base
             .edited(text, replace)
             .map_err(|failure| match failure {
                 Failure::Word(at, refusal) => {
-                    (self.error_log.lock()).add(list.name(), refusal.text(), text, at);
+                    self.errors.add(list.name(), refusal.text(), text, at);
                     EINVAL
                 }
                 Failure::NoMemory => ENOMEM,
@@ -55,35 +55,38 @@ impl Instance {
     /// Those of [`Forks::call`](crate::sys::forks::Forks::call).
     pub(super) fn follow_forks(&self, control: &mut Control) -> Result {
         // SAFETY: `control` goes before the recorder, and what is registered with it.
-        unsafe { control.forks.call(self.hook.handler()) }
+        unsafe { control.forks.call(self.recording.hook.handler()) }
     }
 
     /// Returns whether a list says anything; if so, and nobody is in it, it is of tasks that have all ended.
     pub(crate) fn has_pids(&self, list: PidList) -> bool {
-        self.hook.handler().has_pids(list)
+        self.recording.hook.handler().has_pids(list)
     }
 
     /// Tasks that are not in a list though who made them is, for want of memory.
     pub(crate) fn forks_missed(&self) -> u64 {
-        self.hook.handler().forks_missed()
+        self.recording.hook.handler().forks_missed()
     }
 
     /// Calls `user` with a list.
     pub(crate) fn with_pids<R>(&self, list: PidList, user: impl FnOnce(&PidSet) -> R) -> R {
         let _control = self.control.lock();
-        user(self.hook.handler().pids(list))
+        user(self.recording.hook.handler().pids(list))
     }
 
     /// Traces only the CPUs in `mask` from now on: nothing more comes from another.
     pub(crate) fn set_cpus(&self, mask: &Mask) {
         let _control = self.control.lock();
-        self.hook.handler().set_cpus(|cpu| mask.contains(cpu));
+        self.recording
+            .hook
+            .handler()
+            .set_cpus(|cpu| mask.contains(cpu));
         // (a hook may have looked before)
         rcu::synchronize_preempt_off();
     }
 
     /// Returns whether `cpu` is traced.
     pub(crate) fn is_cpu_traced(&self, cpu: CpuId) -> bool {
-        self.hook.handler().is_cpu_traced(cpu)
+        self.recording.hook.handler().is_cpu_traced(cpu)
     }
 }

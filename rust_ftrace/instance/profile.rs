@@ -6,16 +6,17 @@ use core::ops::Range;
 
 use kernel::cpu::{nr_cpu_ids, CpuId};
 use kernel::prelude::*;
-use kernel::sync::Arc;
+use kernel::sync::{new_mutex, Arc, Mutex};
 
-use super::counts::{Growth, Watcher};
-use super::{Control, Instance};
+use super::too_deep::{Growth, TooDeep, Watcher};
 use crate::engine::catalog::{Catalog, Function};
+use crate::engine::clock::ClockKind;
 use crate::engine::function_set::FunctionSet;
 use crate::engine::profile::{numbered, Places, Table, Totals};
 use crate::engine::sort::sort_by_key;
+use crate::machine::Machine;
 use crate::platform::Vec;
-use crate::sys::{cpu, rcu};
+use crate::sys::{cpu, lockdep, rcu};
 use crate::tracer::profile::{CpuTable, Profiler};
 
 /// The counts of a CPU, those being made and those that are kept.
@@ -335,52 +336,44 @@ impl Profile {
     }
 }
 
-/// The profile as `status` shows it.
-pub(crate) struct ProfileStats {
-    pub(crate) on: bool,
-    /// Functions that have a number.
-    pub(crate) functions: usize,
-    /// Calls that are in no table.
-    pub(crate) lost: u64,
-    /// Calls that could not be watched, and were not counted.
-    pub(crate) missed: u64,
-    /// Calls that were too deep to be watched; others' are among them.
-    pub(crate) too_deep: u64,
-    pub(crate) bytes: usize,
+/// The counts of an instance's calls, and what makes them.
+#[pin_data]
+pub(crate) struct Profiling {
+    // Field order is teardown order.
+    pub(super) profiler: Profiler,
+    #[pin]
+    pub(super) profile: Mutex<Profile>,
 }
 
-impl Instance {
-    /// Returns whether calls are being counted.
-    pub(crate) fn is_profiling(&self) -> bool {
-        self.control.lock().settings.profile
-    }
-
-    /// Begins to count, from zero, or ends it.
+impl Profiling {
+    /// Nothing is counted.
     ///
     /// # Errors
     ///
-    /// All is as before then; those of [`Self::change`].
-    pub(crate) fn set_profiling(&self, on: bool) -> Result {
-        let mut control = self.control.lock();
-        if control.settings.profile == on {
-            return Ok(());
-        }
-        self.change(&mut control, |settings| {
-            settings.profile = on;
+    /// `ENOMEM` if there is no memory.
+    pub(super) fn new(machine: &Machine) -> Result<impl PinInit<Self, Error>> {
+        let profiler = Profiler::new(machine.is_counter(ClockKind::Local))?;
+        let profile = Profile::new()?;
+        let new = try_pin_init!(Self {
+            profiler,
+            profile <- new_mutex!(profile),
+        }? Error);
+        Ok(new.pin_chain(|this| {
+            lockdep::never_waits_with(|| drop(this.profile.lock()));
             Ok(())
-        })
+        }))
     }
 
-    /// Begins to count from zero; the counts of before, for [`Self::put_back_profile`].
+    /// Begins to count from zero; the counts of before, for [`Self::put_back`].
     ///
     /// # Errors
     ///
-    /// `ENOMEM` if there is no memory, and those of [`Self::begin_overruns`]; nothing is changed then.
-    pub(super) fn begin_profile(&self) -> Result<(Profile, Growth)> {
+    /// `ENOMEM` if there is no memory, and those of [`TooDeep::begin`]; nothing is changed then.
+    pub(super) fn begin(&self, too_deep: &TooDeep) -> Result<(Profile, Growth)> {
         let new = Profile::new()?;
-        let growth = self.forget_profile_overruns();
-        if let Err(error) = self.begin_overruns(Watcher::Profile) {
-            self.put_back_profile_overruns(growth);
+        let growth = too_deep.forget_profile();
+        if let Err(error) = too_deep.begin(Watcher::Profile) {
+            too_deep.put_back_profile(growth);
             return Err(error);
         }
         self.profiler.new_session();
@@ -390,14 +383,14 @@ impl Instance {
     }
 
     /// Puts counts back that had ended. Needs no memory.
-    pub(super) fn put_back_profile(&self, (profile, growth): (Profile, Growth)) {
+    pub(super) fn put_back(&self, (profile, growth): (Profile, Growth), too_deep: &TooDeep) {
         let mut now = self.profile.lock();
         // (nothing counts in these yet, nor in those any more)
         now.withdraw(&self.profiler);
         let withdrawn = core::mem::replace(&mut *now, profile);
         drop(now);
         drop(withdrawn);
-        self.put_back_profile_overruns(growth);
+        too_deep.put_back_profile(growth);
     }
 
     /// Gives `functions` numbers, and room for what is counted of them.
@@ -405,11 +398,11 @@ impl Instance {
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory, and those of [`Machine::with_catalog`](crate::machine::Machine::with_catalog).
-    pub(super) fn extend_profile(&self, functions: &FunctionSet) -> Result {
+    pub(super) fn extend(&self, machine: &Machine, functions: &FunctionSet) -> Result {
         let has_gone = !self.profile.lock().gone.is_empty();
         let back = |catalog: &Catalog| self.profile.lock().back(functions, catalog);
         let back = match has_gone {
-            true => self.machine.with_catalog(back)?,
+            true => machine.with_catalog(back)?,
             false => KVec::new(),
         };
         let is_extended = {
@@ -425,30 +418,12 @@ impl Instance {
         Ok(())
     }
 
-    /// The functions at addresses `text` go. To be called while they still have names; what is XX
-    pub(crate) fn profile_forgets(&self, text: &[Range<usize>]) {
-        // (whoever is arming the profile may be about to give them numbers)
-        let _control = self.control.lock();
-        let forget = |catalog: &Catalog| {
-            let mut profile = self.profile.lock();
-            (text.iter()).try_for_each(|range| profile.forget(range, catalog))
-        };
-        if !self.profile.lock().has_any_of(text) {
-            return;
-        }
-        if self.machine.with_catalog(forget).is_err() {
-            pr_warn!(
-                "functions of a removed module have no names in the profile, for want of memory\n"
-            );
-        }
-    }
-
     /// The counts of `cpu`, or of all, the functions with most time first.
     ///
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    pub(crate) fn profile(&self, cpu: Option<CpuId>) -> Result<KVVec<Row>> {
+    pub(crate) fn rows(&self, cpu: Option<CpuId>) -> Result<KVVec<Row>> {
         let mut rows = self.profile.lock().rows(cpu)?;
         sort_by_key(&mut rows, |row| (u64::MAX - row.totals.time, row.ip));
         Ok(rows)
@@ -459,8 +434,9 @@ impl Instance {
     /// # Errors
     ///
     /// Those of `user`, and of [`Machine::with_catalog`](crate::machine::Machine::with_catalog).
-    pub(crate) fn with_profiled_name(
+    pub(crate) fn with_name(
         &self,
+        machine: &Machine,
         row: &Row,
         user: impl FnOnce(Option<&[u8]>) -> Result,
     ) -> Result {
@@ -476,30 +452,36 @@ impl Instance {
             ip = now.copied().unwrap_or(0);
         }
         let name = |catalog: &Catalog| user(catalog.at(ip).map(|function| function.name));
-        self.machine.with_catalog(name)
+        machine.with_catalog(name)
     }
 
-    /// Numbers for `status`.
-    pub(crate) fn profile_stats(&self) -> ProfileStats {
-        let (_, too_deep) = self.too_deep();
-        let control = self.control.lock();
+    /// The functions at addresses `text` go. To be called while they still have names, under which what was counted
+    /// stays.
+    pub(super) fn forget(&self, machine: &Machine, text: &[Range<usize>]) {
+        let forget = |catalog: &Catalog| {
+            let mut profile = self.profile.lock();
+            (text.iter()).try_for_each(|range| profile.forget(range, catalog))
+        };
+        if !self.profile.lock().has_any_of(text) {
+            return;
+        }
+        if machine.with_catalog(forget).is_err() {
+            pr_warn!(
+                "functions of a removed module have no names in the profile, for want of memory\n"
+            );
+        }
+    }
+
+    /// The number of functions that have a number, or had one and have gone, and bytes of memory.
+    pub(super) fn size(&self) -> (usize, usize) {
         let profile = self.profile.lock();
         let ips = profile.places.iter().flat_map(|places| places.ips());
         let there = ips.filter(|ip| **ip != 0).count();
-        ProfileStats {
-            on: control.settings.profile,
-            functions: there.wrapping_add(profile.gone.len()),
-            lost: self.profiler.lost(),
-            missed: (control.profile.missed()).wrapping_sub(control.missed_before),
-            too_deep,
-            bytes: profile.bytes(),
-        }
+        (there.wrapping_add(profile.gone.len()), profile.bytes())
     }
 
-    /// Gives back the memory of what was counted, unless that goes on.
-    pub(super) fn free_profile(&self, control: &Control) {
-        if !control.settings.profile {
-            self.profile.lock().clear(&self.profiler);
-        }
+    /// Gives back the memory of what was counted. Nothing is being counted.
+    pub(super) fn clear(&self) {
+        self.profile.lock().clear(&self.profiler);
     }
 }

@@ -14,29 +14,39 @@ impl Instance {
     /// A CPU is going, and serves no irq_works any more: those that it was given are waited for.
     pub(crate) fn going(&self, _cpu: CpuId) {
         // (all wakers, that of this CPU too)
-        self.budget.settle();
+        self.recording.budget.settle();
         self.commands.handler().requests().settle();
     }
 
     /// Does what was asked for on `cpu` while it served no irq_works.
     pub(crate) fn hand_on(&self, cpu: CpuId) {
-        self.waker(Some(cpu)).wake();
-        if self.budget.stopped().is_some() {
-            self.wake_readers();
+        self.recording.waker(Some(cpu)).wake();
+        if self.recording.budget.stopped().is_some() {
+            self.recording.wake_readers();
         }
         self.commands.handler().requests().hand_on();
     }
 
     /// `cpu` is coming online.
     pub(crate) fn prepare(&self, cpu: CpuId) {
-        let result = self.buffers.lock().make_for(cpu, self.hook.handler());
+        let result = self
+            .recording
+            .buffers
+            .lock()
+            .make_for(cpu, self.recording.hook.handler());
         if result.is_err() {
             pr_warn!(
                 "no memory for the buffer of CPU {}: it is not traced\n",
                 cpu.as_u32()
             );
         }
-        if self.profile.lock().make_for(cpu, &self.profiler).is_err() {
+        if self
+            .profiling
+            .profile
+            .lock()
+            .make_for(cpu, &self.profiling.profiler)
+            .is_err()
+        {
             pr_warn!(
                 "no memory for the profile of CPU {}: calls on it are not counted\n",
                 cpu.as_u32()

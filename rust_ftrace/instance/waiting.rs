@@ -18,7 +18,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::buffers::Which;
-use super::Instance;
+use super::recording::Recording;
 use crate::sys::rcu;
 use crate::sys::wait::{Poll, Seen};
 use crate::sys::work::HasWork;
@@ -83,32 +83,32 @@ pub(crate) enum Awaited {
 
 /// Somebody waits for the next event, while this lives.
 pub(crate) struct Waiting {
-    instance: Arc<Instance>,
+    recording: Arc<Recording>,
 }
 
 impl Waiting {
     /// Opens the gate.
-    pub(crate) fn new(instance: &Arc<Instance>) -> Self {
-        let mut wakers = instance.wakers.lock();
+    pub(crate) fn new(recording: &Arc<Recording>) -> Self {
+        let mut wakers = recording.wakers.lock();
         wakers.waiting += 1;
-        instance.hook.handler().set_gate(Gate::Wake, true);
+        recording.hook.handler().set_gate(Gate::Wake, true);
         Self {
-            instance: instance.clone(),
+            recording: recording.clone(),
         }
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let mut wakers = self.instance.wakers.lock();
+        let mut wakers = self.recording.wakers.lock();
         wakers.waiting = wakers.waiting.saturating_sub(1);
         if wakers.waiting == 0 {
-            self.instance.hook.handler().set_gate(Gate::Wake, false);
+            self.recording.hook.handler().set_gate(Gate::Wake, false);
         }
     }
 }
 
-impl Instance {
+impl Recording {
     pub(super) fn waker(&self, cpu: Option<CpuId>) -> Arc<Waker> {
         self.wakers.lock().of(cpu).clone()
     }
@@ -152,7 +152,7 @@ impl Instance {
         Ok(())
     }
 
-    /// The events that [`Instance::wait`] need not be woken by: all before this.
+    /// The events that [`Recording::wait`] need not be woken by: all before this.
     pub(crate) fn wakes_seen(&self, cpu: Option<CpuId>) -> Seen {
         self.waker(cpu).queue().seen()
     }
@@ -218,7 +218,7 @@ impl Instance {
 }
 
 // SAFETY: That is where the field lies, and there is no other.
-unsafe impl HasWork for Instance {
+unsafe impl HasWork for Recording {
     const OFFSET: usize = offset_of!(Self, recheck);
 
     /// Looks for events that were written by hooks which did not know yet that somebody polls.

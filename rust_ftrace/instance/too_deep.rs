@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counts of an instance that do not begin at 0 when its buffers are cleared.
+//! The calls that are too deep for fgraph, as far as an instance wants to know them.
 
 use kernel::prelude::*;
+use kernel::sync::{new_mutex, Mutex};
 
-use super::Instance;
-use crate::engine::account::Elsewhere;
 pub(super) use crate::engine::account::Growth;
 use crate::sys::overruns::Overruns;
 use crate::sys::rcu;
@@ -19,9 +18,8 @@ pub(super) enum Watcher {
     Profile,
 }
 
-/// Values that such counts began with.
-pub(super) struct Begun {
-    elsewhere: Elsewhere,
+/// Values that counts began with.
+struct Begun {
     overruns: Overruns,
     /// Of `overruns`, as long as there is a tracer that watches calls.
     tracer: Growth,
@@ -35,9 +33,8 @@ impl Begun {
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    pub(super) fn new() -> Result<Self> {
+    fn new() -> Result<Self> {
         Ok(Self {
-            elsewhere: Elsewhere::default(),
             overruns: Overruns::new()?,
             tracer: Growth::default(),
             profile: Growth::default(),
@@ -60,19 +57,26 @@ impl Begun {
     }
 }
 
-impl Instance {
-    /// Entries and returns that did not come as far as a ring since all buffers were cleared.
-    pub(crate) fn elsewhere(&self) -> Elsewhere {
-        let before = self.begun.lock().elsewhere;
-        self.hook.handler().elsewhere().since(before)
+/// The calls that were too deep.
+///
+/// Its lock is never held with those of buffers and profile, as it waits for CPUs.
+#[pin_data]
+pub(super) struct TooDeep {
+    #[pin]
+    begun: Mutex<Begun>,
+}
+
+impl TooDeep {
+    /// None; nobody wants to know yet.
+    pub(super) fn new() -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            begun <- new_mutex!(Begun::new()?),
+        }? Error)
     }
 
-    /// Has counts begin at 0 that are not those of buffers. `buffers` and `profile` are not to be held.
-    pub(super) fn clear_counts(&self) {
+    /// Counts those of the tracer from 0 on.
+    pub(super) fn clear(&self) {
         let mut begun = self.begun.lock();
-        begun.elsewhere = self.hook.handler().elsewhere();
-        // (as in `Buffer::clear`)
-        begun.elsewhere.returns = self.hook.handler().elsewhere().returns;
         let total = begun.total();
         begun.tracer.clear(total);
     }
@@ -82,7 +86,7 @@ impl Instance {
     /// # Errors
     ///
     /// Those of [`Overruns::begin`].
-    pub(super) fn begin_overruns(&self, watcher: Watcher) -> Result<bool> {
+    pub(super) fn begin(&self, watcher: Watcher) -> Result<bool> {
         let mut begun = self.begun.lock();
         if begun.growth(watcher).is_on() {
             return Ok(false);
@@ -94,7 +98,7 @@ impl Instance {
     }
 
     /// Counts them no more for `watcher`.
-    pub(super) fn end_overruns(&self, watcher: Watcher) {
+    pub(super) fn end(&self, watcher: Watcher) {
         if self.begun.lock().growth(watcher).is_on() {
             // A task that has just ended counts again when it is freed.
             rcu::barrier();
@@ -108,19 +112,19 @@ impl Instance {
     }
 
     /// Forgets those that were counted for the profile, which is ended, and returns their count.
-    pub(super) fn forget_profile_overruns(&self) -> Growth {
+    pub(super) fn forget_profile(&self) -> Growth {
         core::mem::take(&mut self.begun.lock().profile)
     }
 
     /// Puts the count of before back, as the profile was not begun after all.
-    pub(super) fn put_back_profile_overruns(&self, growth: Growth) {
-        self.end_overruns(Watcher::Profile);
+    pub(super) fn put_back_profile(&self, growth: Growth) {
+        self.end(Watcher::Profile);
         self.begun.lock().profile = growth;
     }
 
     /// Calls that were too deep while `function_graph` was on, since all buffers were cleared; and while calls were
     /// counted, since that began. Those of others who have fgraph watch calls are among them.
-    pub(crate) fn too_deep(&self) -> (u64, u64) {
+    pub(super) fn counts(&self) -> (u64, u64) {
         let begun = self.begun.lock();
         let total = begun.total();
         (begun.tracer.count(total), begun.profile.count(total))

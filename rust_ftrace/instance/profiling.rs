@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The profile of an instance as its files have it: on or off, and its numbers.
+
+use core::ops::Range;
+
+use kernel::prelude::*;
+
+use super::{Control, Instance};
+
+/// The profile as `status` shows it.
+pub(crate) struct ProfileStats {
+    pub(crate) on: bool,
+    /// Functions that have a number.
+    pub(crate) functions: usize,
+    /// Calls that are in no table.
+    pub(crate) lost: u64,
+    /// Calls that could not be watched, and were not counted.
+    pub(crate) missed: u64,
+    /// Calls that were too deep to be watched; others' are among them.
+    pub(crate) too_deep: u64,
+    pub(crate) bytes: usize,
+}
+
+impl Instance {
+    /// Returns whether calls are being counted.
+    pub(crate) fn is_profiling(&self) -> bool {
+        self.control.lock().settings.profile
+    }
+
+    /// Begins to count, from zero, or ends it.
+    ///
+    /// # Errors
+    ///
+    /// All is as before then; those of [`Self::change`].
+    pub(crate) fn set_profiling(&self, on: bool) -> Result {
+        let mut control = self.control.lock();
+        if control.settings.profile == on {
+            return Ok(());
+        }
+        self.change(&mut control, |settings| {
+            settings.profile = on;
+            Ok(())
+        })
+    }
+
+    /// The functions at addresses `text` go. To be called while they still have names.
+    pub(crate) fn profile_forgets(&self, text: &[Range<usize>]) {
+        // (whoever is arming the profile may be about to give them numbers)
+        let _control = self.control.lock();
+        self.profiling.forget(&self.machine, text);
+    }
+
+    /// Numbers for `status`.
+    pub(crate) fn profile_stats(&self) -> ProfileStats {
+        let (_, too_deep) = self.too_deep.counts();
+        let control = self.control.lock();
+        let (functions, bytes) = self.profiling.size();
+        ProfileStats {
+            on: control.settings.profile,
+            functions,
+            lost: self.profiling.profiler.lost(),
+            missed: (control.profile.missed()).wrapping_sub(control.missed_before),
+            too_deep,
+            bytes,
+        }
+    }
+
+    /// Gives back the memory of what was counted, unless that goes on.
+    pub(super) fn free_profile(&self, control: &Control) {
+        if !control.settings.profile {
+            self.profiling.clear();
+        }
+    }
+}

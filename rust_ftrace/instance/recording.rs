@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The recording of an instance: the hook that writes events, their buffers, and who waits for them.
+
+use core::sync::atomic::{AtomicU64, AtomicU8, Ordering};
+
+use kernel::cpu::CpuId;
+use kernel::prelude::*;
+use kernel::sync::{new_mutex, Arc, Mutex};
+
+use super::buffers::{Buffers, Source, Which};
+use super::comms::Comms;
+use super::counted::Stats;
+use super::snapshot::Taken;
+use super::waiting::Wakers;
+use crate::engine::account::Elsewhere;
+use crate::engine::budget::{Excess, Limits, Measured};
+use crate::engine::clock::ClockKind;
+use crate::machine::{Machine, Timeline};
+use crate::sys::context::{cycles, PreemptOff};
+use crate::sys::cpu;
+use crate::sys::ftrace::Hook;
+use crate::sys::lockdep;
+use crate::sys::rcu;
+use crate::sys::work::Work;
+use crate::tracer::budget::Budget;
+use crate::tracer::function::Recorder;
+use crate::tracer::gate::Gate;
+
+/// `buffer_percent` unless said otherwise; the same as tracefs's.
+const DEFAULT_PERCENT: u8 = 50;
+
+/// The recording of an instance.
+///
+/// Locks are taken in the order that [`Instance`](super::Instance) says.
+#[pin_data]
+pub(crate) struct Recording {
+    #[pin]
+    pub(super) recheck: Work<Self>,
+    // Field order is teardown order: no CPU is in a hook any more when the rings go.
+    #[pin]
+    pub(super) hook: Hook<Recorder>,
+    pub(super) budget: Arc<Budget>,
+    #[pin]
+    pub(super) buffers: Mutex<Buffers>,
+    #[pin]
+    pub(super) wakers: Mutex<Wakers>,
+    /// `buffer_percent`.
+    percent: AtomicU8,
+    /// The clock's stamp when a buffer was cleared the last time.
+    began: AtomicU64,
+    /// Events that had not come as far as a ring when all buffers were cleared the last time.
+    #[pin]
+    elsewhere: Mutex<Elsewhere>,
+    #[pin]
+    pub(super) comms: Mutex<Comms>,
+    pub(super) machine: Arc<Machine>,
+}
+
+impl Recording {
+    /// Nothing is hooked, and there are no buffers yet.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(super) fn new(machine: &Arc<Machine>) -> Result<Arc<Self>> {
+        let wakers = Wakers::new()?;
+        let budget = Arc::new(Budget::new(wakers.every()?)?, GFP_KERNEL)?;
+        let new = try_pin_init!(Self {
+            recheck <- Work::new(),
+            hook <- Hook::new(Recorder::new(machine.is_counter(ClockKind::Local))?),
+            machine: machine.clone(),
+            buffers <- new_mutex!(Buffers::new(&wakers, &budget)?),
+            budget,
+            wakers <- new_mutex!(wakers),
+            percent: AtomicU8::new(DEFAULT_PERCENT),
+            began: AtomicU64::new(0),
+            elsewhere <- new_mutex!(Elsewhere::default()),
+            comms <- new_mutex!(Comms::new()),
+        }? Error);
+        let new = new.pin_chain(|this| {
+            lockdep::never_waits_with(|| drop(this.buffers.lock()));
+            lockdep::never_waits_with(|| drop(this.wakers.lock()));
+            Ok(())
+        });
+        Arc::pin_init(new, GFP_KERNEL)
+    }
+
+    /// The clock in use.
+    pub(crate) fn clock(&self) -> ClockKind {
+        self.hook.handler().clock().kind()
+    }
+
+    /// From stamps to times.
+    pub(crate) fn timeline(&self) -> Timeline {
+        self.machine.timeline(self.clock())
+    }
+
+    /// The stamp that an event would get now. Reading a `counter` does not count.
+    pub(crate) fn now(&self) -> u64 {
+        match self.machine.is_counter(self.clock()) {
+            true => cycles(),
+            false => self.hook.handler().clock().show(),
+        }
+    }
+
+    /// Returns whether recording is on.
+    pub(crate) fn is_on(&self) -> bool {
+        !self.hook.handler().has_gate(Gate::Off)
+    }
+
+    /// Switches recording on or off; what is hooked stays hooked. On return from switching it off,
+    /// nothing is being recorded any more, and the counts agree.
+    pub(crate) fn set_on(&self, on: bool) {
+        if on {
+            self.budget.restart();
+        }
+        // (not with `control` held: it is to be done at once, whatever is being changed)
+        self.hook.handler().set_gate(Gate::Off, !on);
+        if !on {
+            rcu::synchronize_preempt_off();
+            // Nothing will come any more, and they may want to end.
+            self.wake_readers();
+        }
+    }
+
+    /// `buffer_percent`: how full a CPU's buffer is when its readers are woken.
+    pub(crate) fn buffer_percent(&self) -> u8 {
+        self.percent.load(Ordering::Relaxed)
+    }
+
+    /// Changes it.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it is more than 100.
+    pub(crate) fn set_buffer_percent(&self, percent: u64) -> Result {
+        let percent = u8::try_from(percent).ok().filter(|percent| *percent <= 100);
+        self.percent
+            .store(percent.ok_or(EINVAL)?, Ordering::Relaxed);
+        // Those who wait look anew.
+        self.wake_readers();
+        Ok(())
+    }
+
+    /// The limits, and the rates that were found when it was looked last.
+    pub(crate) fn budget(&self) -> (Limits, Option<Measured>) {
+        (self.budget.limits(), self.budget.measured())
+    }
+
+    /// Why the budget has stopped recording, if it has.
+    pub(crate) fn stopped_by_budget(&self) -> Option<(Excess, Measured)> {
+        self.budget.stopped()
+    }
+
+    /// Calls `user` with the buffers.
+    pub(crate) fn with_buffers<R>(&self, user: impl FnOnce(&Buffers) -> R) -> R {
+        user(&self.buffers.lock())
+    }
+
+    /// Calls `user` with the buffers, which are made for all CPUs that have none.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory, and what `user` returns.
+    pub(super) fn make_buffers<R>(
+        &self,
+        user: impl FnOnce(&mut Buffers) -> Result<R>,
+    ) -> Result<R> {
+        let cpus = cpu::ReadLock::new();
+        let mut buffers = self.buffers.lock();
+        buffers.make(&cpus, self.hook.handler())?;
+        user(&mut buffers)
+    }
+
+    /// Makes a snapshot one that can be read.
+    pub(super) fn end_snapshot(&self, taken: Taken) {
+        taken.wait();
+        // SAFETY: Nobody writes to the snapshot any more.
+        unsafe { self.buffers.lock().complete_snapshot() };
+    }
+
+    /// The buffers of `cpu`, or all, for a reader.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn sources(&self, cpu: Option<CpuId>, which: Which) -> Result<KVec<Source>> {
+        if which == Which::Live {
+            self.complete_entries(cpu);
+        }
+        self.buffers.lock().sources(cpu, which)
+    }
+
+    /// Completes the entries of calls that are pending on `cpu`, or all, so that readers see them.
+    pub(super) fn complete_entries(&self, cpu: Option<CpuId>) {
+        let pending = |cpu: &CpuId| self.with_buffers(|buffers| buffers.has_pending(*cpu));
+        let meant = cpu::possible().filter(|number| cpu.is_none_or(|cpu| cpu == *number));
+        for cpu in meant.filter(pending) {
+            let recorder = self.hook.handler();
+            let complete = |token: PreemptOff<'_>| recorder.complete_entry(token);
+            let cpus = cpu::ReadLock::new();
+            if !cpus.call(cpu, &complete) {
+                // SAFETY: The CPU is not online, and cannot come as long as `cpus` is there.
+                unsafe { self.buffers.lock().complete_entry(cpu) };
+            }
+        }
+    }
+
+    /// The counts of `cpu`, or the sum of all.
+    pub(crate) fn stats(&self, cpu: Option<CpuId>, which: Which) -> Stats {
+        self.buffers.lock().stats(cpu, which)
+    }
+
+    /// Entries and returns that did not come as far as a ring since all buffers were cleared.
+    pub(crate) fn elsewhere(&self) -> Elsewhere {
+        let before = *self.elsewhere.lock();
+        self.hook.handler().elsewhere().since(before)
+    }
+
+    /// Entries that were not recorded, nor count as lost, since unwinding a stack made them.
+    pub(crate) fn left_out_by_stacks(&self) -> u64 {
+        self.hook.handler().beside().left_out()
+    }
+
+    /// The clock's stamp when a buffer was cleared the last time.
+    pub(crate) fn began(&self) -> u64 {
+        self.began.load(Ordering::Relaxed)
+    }
+
+    /// Clears the buffer of `cpu`, or all.
+    pub(super) fn clear(&self, cpu: Option<CpuId>) {
+        self.began.store(self.now(), Ordering::Relaxed);
+        self.buffers.lock().clear(cpu);
+        if cpu.is_none() {
+            self.clear_elsewhere();
+        }
+    }
+
+    /// Has counts begin at 0 that are not those of buffers.
+    pub(super) fn clear_elsewhere(&self) {
+        let recorder = self.hook.handler();
+        let mut begun = recorder.elsewhere();
+        // (as in `Buffer::clear`)
+        begun.returns = recorder.elsewhere().returns;
+        *self.elsewhere.lock() = begun;
+    }
+
+    /// Clears the snapshot of `cpu`, or all.
+    pub(crate) fn clear_snapshot(&self, cpu: Option<CpuId>) {
+        self.buffers.lock().clear_snapshot(cpu);
+    }
+}
