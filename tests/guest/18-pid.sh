@@ -371,17 +371,21 @@ at_once() {
 	done
 }
 
-# An ID that was of a task outside the list is later of one inside, which follows forks.
+# An ID is in turn that of a task that is traced and of one that is not: one of them has it from the list, which follows
+# forks.
 same_id_again() {
-	local id count=$((30 / SLOWER + 3))
+	local id list count=$((30 / SLOWER + 3))
 	echo "$PARENT" >$R/filter
 	echo 1 >$R/options/function-fork
-	echo 1 >$R/pid
-	echo >$R/trace
-	tasks again $count $R/pid >/tmp/both
-	read -r id </tmp/both
-	cat $R/trace >/tmp/pid.trace
-	is 'calls of the children of the one in the list' "$(of_task "$id")" $count
+	for list in pid notrace_pid; do
+		echo 1 >$R/$list
+		echo >$R/trace
+		tasks again $count $R/$list >/tmp/both
+		read -r id </tmp/both
+		cat $R/trace >/tmp/pid.trace
+		is "calls of those that are traced, by $list" "$(of_task "$id")" $count
+		echo >$R/$list
+	done
 }
 
 # A thread that executes a program gets the ID of its process, without a switch.

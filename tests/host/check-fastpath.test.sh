@@ -75,6 +75,8 @@ found_all
 
 broken "an index out of bounds" "$PANICS" "$hook" \
 	'/fn entered(&self/,/^    }/s/let guard = PreemptGuard::new();/&\n        let table = [1u8, 2, 3, 4];\n        core::hint::black_box(table[site.call.ip as usize]);/'
+broken "a call while a bit of the gate is set" "13entered_gated: a call" "$hook" \
+	'/fn entered_gated(/,/^    }/s/Site { call, registers }, cycles)/Site { call, registers }, crate::sys::clock::local_ns)/'
 broken "a loop" "a loop" "$hook" \
 	'/fn entered(&self/,/^    }/s/let guard = PreemptGuard::new();/&\n        while self.gate() == 77 {}/'
 found_all
