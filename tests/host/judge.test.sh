@@ -262,10 +262,10 @@ died() {
 	EOF
 	clean_result | sed '/^ok 1 traces/,$d' >"$dir/result"
 }
-# stale NAME WANTED: what it says, nothing for an exit code of 1.
+# stale NAME WANTED [RESULT]: what it says, nothing for an exit code of 1.
 stale() {
 	local got
-	got=$("${judge%/*}/stale-breakpoint" "$dir/console" "$dir/result") || got=
+	got=$("${judge%/*}/stale-breakpoint" "$dir/console" ${3-"$dir/result"}) || got=
 	if [[ $got == "$2" ]]; then
 		passed=$((passed + 1))
 	else
@@ -289,6 +289,9 @@ stale 'another oops' ''
 died "$int3" '0f <1f> 44'
 echo '# end: 02-trace.sh exit=0 splats=0 seconds=7' >>"$dir/result"
 stale 'between two files' ''
+stale 'in a guest that runs no files' '5' ''
+died "$int3" 'cc <1f> 44'
+stale 'a breakpoint that is there, in such a guest' '' ''
 fresh
 stale 'no oops' ''
 
