@@ -8,27 +8,24 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-// (also a library on the host, which shows what is `pub` in these two)
-#[allow(unreachable_pub)]
-#[path = "rust_ftrace/engine/mod.rs"]
-mod engine;
-#[path = "rust_ftrace/files/mod.rs"]
-mod files;
-#[path = "rust_ftrace/instance/mod.rs"]
-mod instance;
-#[path = "rust_ftrace/instances.rs"]
-mod instances;
-#[path = "rust_ftrace/machine.rs"]
-mod machine;
-#[allow(unreachable_pub)]
-#[path = "rust_ftrace/platform/kernel.rs"]
-mod platform;
-#[path = "rust_ftrace/setup.rs"]
-mod setup;
-#[path = "rust_ftrace/sys/mod.rs"]
-mod sys;
-#[path = "rust_ftrace/tracer/mod.rs"]
-mod tracer;
+// Inline, so that the sources are found in rust_ftrace/.
+mod rust_ftrace {
+    // (also a library on the host, which shows what is `pub` in these two)
+    #[allow(unreachable_pub)]
+    pub(crate) mod engine;
+    pub(crate) mod files;
+    pub(crate) mod instance;
+    pub(crate) mod instances;
+    pub(crate) mod machine;
+    #[allow(unreachable_pub)]
+    pub(crate) mod platform;
+    pub(crate) mod setup;
+    pub(crate) mod sys;
+    pub(crate) mod tracer;
+}
+
+// (the engine is `crate::engine` on the host, too)
+use rust_ftrace::{engine, files, instance, instances, machine, platform, setup, sys, tracer};
 
 use files::Directory;
 use instances::Instances;

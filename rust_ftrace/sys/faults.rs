@@ -46,7 +46,7 @@ mod injected {
     static LEFT: AtomicU32 = AtomicU32::new(0);
 
     /// As [`here`](super::here) is without.
-    pub(in crate::sys) fn here(place: &'static str) -> Result {
+    pub(in crate::rust_ftrace::sys) fn here(place: &'static str) -> Result {
         let less = |left: u32| left.checked_sub(1);
         match LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
             Ok(1) => {
@@ -60,7 +60,7 @@ mod injected {
     static NOT_AS_KNOWN: AtomicU32 = AtomicU32::new(0);
 
     /// As [`not_as_known`](super::not_as_known) is without.
-    pub(in crate::sys) fn not_as_known() -> u32 {
+    pub(in crate::rust_ftrace::sys) fn not_as_known() -> u32 {
         NOT_AS_KNOWN.load(Ordering::Relaxed)
     }
 

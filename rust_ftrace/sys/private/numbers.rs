@@ -28,7 +28,7 @@ use super::shadow_stacks;
 use crate::engine::fgraph;
 use crate::sys::faults;
 
-pub(in crate::sys) use crate::engine::fgraph::NUMBERS;
+pub(in crate::rust_ftrace::sys) use crate::engine::fgraph::NUMBERS;
 
 /// Knowledge of fprobe's number. Whoever registers fprobes has it exclusively.
 pub(crate) struct Numbers {
@@ -142,19 +142,19 @@ impl Numbers {
     ///
     /// - `ENOSPC` if fprobe has no number, and none is free.
     /// - `EBUSY` if none that is free will do.
-    pub(in crate::sys) fn make_ready(&self) -> Result {
+    pub(in crate::rust_ftrace::sys) fn make_ready(&self) -> Result {
         faults::here("fgraph's numbers")?;
         self.known().map_or(Ok(()), Known::make_ready)
     }
 
     /// The number that fprobe has, while a probe is registered; `None` if that cannot be said.
-    pub(in crate::sys) fn number(&self) -> Option<u32> {
+    pub(in crate::rust_ftrace::sys) fn number(&self) -> Option<u32> {
         self.known()?.number()
     }
 
     /// Returns whether no call is open, nor will be, of whose return fprobe would be told as `number` without knowing
     /// of it.
-    pub(in crate::sys) fn will_do(&self, number: u32) -> bool {
+    pub(in crate::rust_ftrace::sys) fn will_do(&self, number: u32) -> bool {
         let bad = shadow_stacks::lacking() | 1;
         bad.wrapping_shr(number) & 1 == 0
     }

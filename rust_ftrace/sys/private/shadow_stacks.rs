@@ -39,7 +39,7 @@ impl<'a> ShadowStack<'a> {
     /// # Safety
     ///
     /// `task` is valid for `'a`.
-    pub(in crate::sys) unsafe fn of(task: *const bindings::task_struct) -> Self {
+    pub(in crate::rust_ftrace::sys) unsafe fn of(task: *const bindings::task_struct) -> Self {
         let task = task.cast::<u8>();
         // SAFETY: The caller promises that the task is valid.
         let field = unsafe { task.add(offset_of!(bindings::task_struct, ret_stack)) };
@@ -68,7 +68,10 @@ impl<'a> ShadowStack<'a> {
     /// # Errors
     ///
     /// Those of [`fgraph::compare`].
-    pub(in crate::sys) fn compare(self, call: &fgraph::OwnCall) -> Result<(), fgraph::Unlike> {
+    pub(in crate::rust_ftrace::sys) fn compare(
+        self,
+        call: &fgraph::OwnCall,
+    ) -> Result<(), fgraph::Unlike> {
         fgraph::compare(self.words, self.base, FRAME_WORDS, call)
     }
 
@@ -96,7 +99,7 @@ fn for_each(mut look: impl FnMut(&dyn Fn() -> ShadowStack<'static>)) -> bool {
 
 /// A bit for each user of fgraph that may be told of the return of a call that is open now and of which it keeps
 /// nothing; none if that is not known.
-pub(in crate::sys) fn lacking() -> u64 {
+pub(in crate::rust_ftrace::sys) fn lacking() -> u64 {
     if !Part::ShadowStacks.is_as_known() {
         return 0;
     }
@@ -109,7 +112,7 @@ pub(in crate::sys) fn lacking() -> u64 {
 }
 
 /// Returns whether a call may be open that knows the fprobe at `address`; `unknown` if that cannot be said.
-pub(in crate::sys) fn know(address: u64, unknown: bool) -> bool {
+pub(in crate::rust_ftrace::sys) fn know(address: u64, unknown: bool) -> bool {
     if !Part::ShadowStacks.is_as_known() {
         return unknown;
     }

@@ -53,7 +53,7 @@ pub(crate) struct Parent<'a> {
 }
 
 impl Parent<'_> {
-    pub(in crate::sys) fn as_ptr(self) -> *mut bindings::dentry {
+    pub(in crate::rust_ftrace::sys) fn as_ptr(self) -> *mut bindings::dentry {
         self.dentry.as_ptr()
     }
 }
@@ -71,7 +71,7 @@ struct Table<T: Subdirectories> {
 ///
 /// - There is a reference to `inode`, whose operations are those of `table`; before that they were `original`.
 /// - `table` came from a `KBox<Table<T>>`, and `end` is `end::<T>` for the same `T`.
-pub(in crate::sys) struct Served {
+pub(in crate::rust_ftrace::sys) struct Served {
     inode: NonNull<bindings::inode>,
     original: *mut bindings::inode_operations,
     table: NonNull<c_void>,
@@ -89,7 +89,7 @@ impl Served {
     ///
     /// `directory` is a live directory of debugfs made by this module. It stays until the value is dropped, or
     /// nobody but this module makes something in it.
-    pub(in crate::sys) unsafe fn new<T: Subdirectories>(
+    pub(in crate::rust_ftrace::sys) unsafe fn new<T: Subdirectories>(
         directory: NonNull<bindings::dentry>,
         handler: Arc<T>,
     ) -> Result<Option<Self>> {

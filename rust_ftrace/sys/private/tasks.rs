@@ -30,7 +30,9 @@ pub(crate) unsafe fn set_idle_threads(idle_threads: Option<u64>) {
 /// # Safety
 ///
 /// The caller is a reader of RCU, and uses tasks only as long as it is.
-pub(in crate::sys) unsafe fn for_each(user: &mut dyn FnMut(*const bindings::task_struct)) {
+pub(in crate::rust_ftrace::sys) unsafe fn for_each(
+    user: &mut dyn FnMut(*const bindings::task_struct),
+) {
     const TASKS: usize = offset_of!(bindings::task_struct, tasks);
     const NODE: usize = offset_of!(bindings::task_struct, thread_node);
     const SIGNAL: usize = offset_of!(bindings::task_struct, signal);
@@ -87,7 +89,9 @@ unsafe fn next_of(node: *const bindings::list_head) -> *const bindings::list_hea
 
 /// Calls `user` with the idle task of every CPU that had one; they stay for good. False if only that of CPU 0 can be
 /// found, as the kernel does not list symbols of data.
-pub(in crate::sys) fn for_each_idle(user: &mut dyn FnMut(*const bindings::task_struct)) -> bool {
+pub(in crate::rust_ftrace::sys) fn for_each_idle(
+    user: &mut dyn FnMut(*const bindings::task_struct),
+) -> bool {
     let threads = IDLE_THREADS.load(Ordering::Relaxed) as *mut u8;
     if threads.is_null() || !Part::IdleTasks.is_as_known() {
         user(&raw const bindings::init_task);

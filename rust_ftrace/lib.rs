@@ -3,7 +3,5 @@
 //! The pure parts of rust_ftrace as a library for the host: the files that the module is built from, on
 //! the host's memory and atomics.
 
-#[path = "../../../rust_ftrace/engine/mod.rs"]
 pub mod engine;
-#[path = "../../../rust_ftrace/platform/host.rs"]
 pub mod platform;

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Memory and atomics of the kernel in the module, and of the host elsewhere, under the same names.
+
+#[cfg(not(MODULE))]
+mod host;
+#[cfg(MODULE)]
+mod kernel;
+
+#[cfg(not(MODULE))]
+pub use self::host::*;
+#[cfg(MODULE)]
+pub use self::kernel::*;
