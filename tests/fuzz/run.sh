@@ -96,7 +96,7 @@ break_engine() {
 	cp -r "$top/rust_ftrace" "$dir/"
 	cp -r "$top"/tools/{Cargo.*,engine,rftrace,xtask} "$dir/tools/"
 	cp -r "$top/tests/fuzz" "$dir/tests/"
-	cp -r "$top/tests/host/src" "$dir/tests/host/"
+	cp -r "$top"/tests/host/{Cargo.*,src} "$dir/tests/host/"
 	# (what is built from it must not pass for what is built from the whole)
 	sed -i 's/^name = "rust_ftrace-fuzz"/name = "rust_ftrace-broken"/' "$dir"/tests/fuzz/Cargo.{toml,lock}
 	while IFS=$'\t' read -r name file expression; do

@@ -4,12 +4,8 @@
 
 #![allow(dead_code)]
 
-use rftrace_engine::{engine, platform};
-
-#[path = "../../host/src/raw_decoder.rs"]
-mod raw_decoder;
-#[path = "../../host/src/support.rs"]
-mod support;
+use rftrace_engine::engine;
+use rust_ftrace_host::{raw_decoder, support};
 
 mod input;
 mod kernels;

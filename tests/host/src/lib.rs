@@ -10,9 +10,8 @@ use rftrace_engine::{engine, platform};
 
 #[cfg(all(test, loom))]
 mod models;
-#[cfg(all(test, not(loom)))]
-mod raw_decoder;
-#[cfg(test)]
-mod support;
+#[cfg(not(loom))]
+pub mod raw_decoder;
+pub mod support;
 #[cfg(all(test, not(loom)))]
 mod tests;

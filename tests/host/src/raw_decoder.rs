@@ -4,45 +4,67 @@
 
 /// The stream ends in the middle of a record, or is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Error {
+pub enum Error {
+    /// The stream ends in the middle of a record.
     Truncated,
+    /// There is no header of a record.
     NoRecord,
+    /// The record is of another version of the format.
     OtherVersion,
     /// The header says another number of events than the slots hold.
     WrongCount,
 }
 
+/// A record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
-    pub(crate) cpu: u32,
-    pub(crate) first_event: u64,
-    pub(crate) lost: u64,
-    pub(crate) is_ns: bool,
-    pub(crate) events: Vec<RawEvent>,
+pub struct Record {
+    /// The CPU it was recorded on.
+    pub cpu: u32,
+    /// The number of its first event.
+    pub first_event: u64,
+    /// Events that were lost before it.
+    pub lost: u64,
+    /// Times are in nanoseconds.
+    pub is_ns: bool,
+    /// Its events, oldest first.
+    pub events: Vec<RawEvent>,
 }
 
+/// An event of a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RawEvent {
-    pub(crate) time: u64,
-    pub(crate) ip: u64,
-    pub(crate) parent_ip: u64,
-    pub(crate) context: u32,
-    pub(crate) pid: u32,
-    pub(crate) tgid: u32,
-    pub(crate) comm: [u8; 16],
+pub struct RawEvent {
+    /// The stamp, converted.
+    pub time: u64,
+    /// The address of the function.
+    pub ip: u64,
+    /// The address it was called from.
+    pub parent_ip: u64,
+    /// The bits of the context.
+    pub context: u32,
+    /// The thread.
+    pub pid: u32,
+    /// Its process.
+    pub tgid: u32,
+    /// The thread's name.
+    pub comm: [u8; 16],
     /// 0 for a function's entry, else the kind.
-    pub(crate) kind: u32,
-    pub(crate) depth: u32,
+    pub kind: u32,
+    /// Open calls around it.
+    pub depth: u32,
     /// In units of the stamp.
-    pub(crate) duration: u64,
-    pub(crate) retval: Option<u64>,
-    pub(crate) since: Option<u64>,
-    pub(crate) overrun: Option<u32>,
-    pub(crate) args: Option<[u64; 6]>,
+    pub duration: u64,
+    /// The value that the function returned.
+    pub retval: Option<u64>,
+    /// The stamp of its beginning, if that was before the one of its entry.
+    pub since: Option<u64>,
+    /// Calls of the task that were too deep to be traced.
+    pub overrun: Option<u32>,
+    /// The arguments of the call.
+    pub args: Option<[u64; 6]>,
     /// The bytes that a program has written.
-    pub(crate) text: Option<Vec<u8>>,
+    pub text: Option<Vec<u8>>,
     /// The return addresses behind `parent_ip`; empty also for a stack that is not known.
-    pub(crate) stack: Option<Vec<u64>>,
+    pub stack: Option<Vec<u64>>,
 }
 
 /// Stacks by their places in the sub-buffer of that number.
@@ -62,7 +84,7 @@ fn word(from: &[u8], at: usize) -> Result<u64, Error> {
 }
 
 /// Decodes a stream of whole records.
-pub(crate) fn decode(mut stream: &[u8]) -> Result<Vec<Record>, Error> {
+pub fn decode(mut stream: &[u8]) -> Result<Vec<Record>, Error> {
     let mut records = Vec::new();
     let mut stacks = Stacks::default();
     while !stream.is_empty() {

@@ -2,17 +2,18 @@
 
 //! Code that tests and models share.
 
-use crate::engine::consumer::Chunk;
-use crate::engine::raw::{fill_header, TimeFormat, HEADER_BYTES};
-use crate::engine::ring::{Call, Caller, Ring, Slot, Storage};
-use crate::engine::slot::{Task, Words};
-use crate::platform::Word;
+use rftrace_engine::engine::consumer::Chunk;
+use rftrace_engine::engine::raw::{fill_header, TimeFormat, HEADER_BYTES};
+use rftrace_engine::engine::ring::{Call, Caller, Ring, Slot, Storage};
+use rftrace_engine::engine::slot::{Task, Words};
+use rftrace_engine::platform::Word;
 
 /// The memory of a ring, from the host's heap.
-pub(crate) struct Heap(Box<[Slot]>);
+pub struct Heap(Box<[Slot]>);
 
 impl Heap {
-    pub(crate) fn zeroed(slots: usize) -> Self {
+    /// Room for `slots`, all zero.
+    pub fn zeroed(slots: usize) -> Self {
         Self(
             (0..slots)
                 .map(|_| Slot(Word::new(0), Word::new(0)))
@@ -28,17 +29,18 @@ unsafe impl Storage for Heap {
     }
 }
 
-pub(crate) fn ring(subbufs: usize, subbuf_slots: usize) -> Ring<Heap> {
+/// A ring of `subbufs` sub-buffers of `subbuf_slots` slots each.
+pub fn ring(subbufs: usize, subbuf_slots: usize) -> Ring<Heap> {
     Ring::new(Heap::zeroed(subbufs * subbuf_slots), subbuf_slots).expect("a good geometry")
 }
 
 /// Room for a cursor to copy a sub-buffer to.
-pub(crate) fn copy_space(ring: &Ring<Heap>) -> Vec<Words> {
+pub fn copy_space(ring: &Ring<Heap>) -> Vec<Words> {
     vec![Words::default(); ring.subbuf_slots() - 1]
 }
 
 /// The record of the raw format that has `slots` of `chunk`, stamped with nanoseconds.
-pub(crate) fn raw_record(chunk: &Chunk, cpu: u32, slots: &[Words]) -> Vec<u8> {
+pub fn raw_record(chunk: &Chunk, cpu: u32, slots: &[Words]) -> Vec<u8> {
     let time = TimeFormat {
         clock: 0,
         is_ns: true,
@@ -56,7 +58,8 @@ pub(crate) fn raw_record(chunk: &Chunk, cpu: u32, slots: &[Words]) -> Vec<u8> {
     bytes
 }
 
-pub(crate) fn task(pid: u32, tgid: u32, comm: &str) -> Task {
+/// The task of these IDs and that name.
+pub fn task(pid: u32, tgid: u32, comm: &str) -> Task {
     let mut bytes = [0; 16];
     bytes[..comm.len()].copy_from_slice(comm.as_bytes());
     let (low, high) = bytes.split_at(8);
@@ -67,7 +70,7 @@ pub(crate) fn task(pid: u32, tgid: u32, comm: &str) -> Task {
 }
 
 /// The call number `serial` and its context, all of which follow from it.
-pub(crate) fn call(serial: u64, wide: bool) -> (Call, u32) {
+pub fn call(serial: u64, wide: bool) -> (Call, u32) {
     let text = |offset: u64| 0xffff_ffff_8000_0000 + (offset & 0x7fff_ffff);
     let parent = serial.wrapping_mul(0x9e37_79b9);
     let call = Call {
@@ -83,10 +86,13 @@ pub(crate) fn call(serial: u64, wide: bool) -> (Call, u32) {
 
 /// The time, context and task of a call.
 #[derive(Clone, Copy)]
-pub(crate) struct Who<C> {
-    pub(crate) context: u32,
-    pub(crate) task: Task,
-    pub(crate) clock: C,
+pub struct Who<C> {
+    /// The bits of the context.
+    pub context: u32,
+    /// The current task.
+    pub task: Task,
+    /// Reads the clock.
+    pub clock: C,
 }
 
 impl<C: Fn() -> u64 + Copy> Caller for Who<C> {
