@@ -59,3 +59,4 @@ pub mod shadow;
 pub mod slot;
 pub mod sort;
 pub mod style;
+pub mod timeline;

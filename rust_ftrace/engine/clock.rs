@@ -9,8 +9,16 @@
 
 use core::fmt;
 
-use super::render::TimeUnit;
 use crate::platform::Word;
+
+/// The unit that a trace clock counts in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// Shown as seconds and microseconds.
+    Nanoseconds,
+    /// Shown as a plain number.
+    Counts,
+}
 
 /// A clock (`trace_clocks[]` in kernel/trace/trace.c, and arch/x86/include/asm/trace_clock.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 
 use core::fmt::{Error, Result, Write};
 
-use super::render::TimeUnit;
+use super::clock::TimeUnit;
 use super::slot::Task;
 
 /// Room for a line in the making: the columns before the function take 100 bytes at their longest, and

@@ -12,10 +12,11 @@
 
 use core::fmt::Result;
 
+use super::clock::TimeUnit;
 use super::decode::{Event, What};
 use super::kernel_page::{PAGE_BYTES, PAGE_HEADER_BYTES};
 use super::line::{append, Line, Output};
-use super::render::{begin, Symbols, TimeUnit};
+use super::render::{begin, Symbols};
 use super::slot::{Kind, Words};
 
 /// Bytes of a slot of text.

@@ -4,6 +4,7 @@
 
 use core::fmt::{Result, Write};
 
+use super::clock::TimeUnit;
 use super::context::{
     Context, BH_OFF, HARDIRQ, IRQS_ON, NEED_RESCHED, NEED_RESCHED_LAZY, NMI, PREEMPT_RESCHED,
     SOFTIRQ,
@@ -20,15 +21,6 @@ pub trait Symbols {
 
     /// The name with the offset, and the function's size: `name+0x12/0x34`, or `name+0x12/0x34 [module]`.
     fn place(&mut self, address: u64) -> &[u8];
-}
-
-/// The unit that a trace clock counts in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeUnit {
-    /// Shown as seconds and microseconds.
-    Nanoseconds,
-    /// Shown as a plain number.
-    Counts,
 }
 
 /// The totals of the buffer in the header.

@@ -6,9 +6,10 @@
 use core::fmt::{Result, Write};
 
 use super::beside::ARGS;
+use super::clock::TimeUnit;
 use super::decode::Event;
 use super::line::{append, Line, Output};
-use super::render::{begin, Symbols, TimeUnit};
+use super::render::{begin, Symbols};
 
 /// Writes an event's stack: the function, its caller, and `callers`, the return addresses behind that.
 pub fn write_stack<O: Output>(

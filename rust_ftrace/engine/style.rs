@@ -5,6 +5,7 @@
 
 use core::fmt::{Result, Write};
 
+use super::clock::TimeUnit;
 use super::context::{
     BH_OFF, HARDIRQ, IRQS_ON, NEED_RESCHED, NEED_RESCHED_LAZY, NMI, PREEMPT_RESCHED, SOFTIRQ,
 };
@@ -12,7 +13,7 @@ use super::decode::Event;
 use super::duration;
 use super::line::Output;
 use super::options::{Options, TraceOption};
-use super::render::{self, Shown, Symbols, TimeUnit, Totals};
+use super::render::{self, Shown, Symbols, Totals};
 
 /// The options that change the look of lines.
 const STYLES: [TraceOption; 8] = [

@@ -12,8 +12,8 @@ use super::Context;
 use crate::engine::clock::ClockKind;
 use crate::engine::parse::parse_number;
 use crate::engine::profile::{self, Totals};
+use crate::engine::timeline::Timeline;
 use crate::instance::profile::Row;
-use crate::machine::Timeline;
 use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::sys::text::Text;
 

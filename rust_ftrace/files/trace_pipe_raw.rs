@@ -14,9 +14,9 @@ use crate::engine::graph;
 use crate::engine::kernel_page::KernelPage;
 use crate::engine::reader::Beside;
 use crate::engine::slot::{Task, Words};
+use crate::engine::timeline::Timeline;
 use crate::instance::buffers::Source;
 use crate::instance::comms::Seen;
-use crate::machine::Timeline;
 
 /// `trace_pipe_raw`, of one CPU.
 pub(super) type KernelPagesFile = Drain<KernelPages>;

@@ -24,7 +24,7 @@ pub(crate) struct Addresses {
     pub(crate) marker_ip: u64,
     /// A function that fprobe calls while it moves its own table, where that is a function; else 0.
     pub(crate) called_by_fprobe: u64,
-    pub(super) numbers: Option<Known>,
+    numbers: Option<Known>,
 }
 
 impl Addresses {
@@ -62,6 +62,11 @@ impl Addresses {
                 unsafe { Known::at(addresses) }
             }),
         }
+    }
+
+    /// Takes where fgraph's numbers are.
+    pub(crate) fn take_numbers(&mut self) -> Option<Known> {
+        self.numbers.take()
     }
 }
 

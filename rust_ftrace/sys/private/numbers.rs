@@ -22,7 +22,6 @@
 use kernel::bindings;
 use kernel::prelude::*;
 
-use super::addresses::Addresses;
 use super::part::Part;
 use super::shadow_stacks;
 use crate::engine::fgraph;
@@ -37,7 +36,7 @@ pub(crate) struct Numbers {
 }
 
 /// Where kernel/trace/ has it.
-pub(super) struct Known {
+pub(crate) struct Known {
     /// The `fgraph_ops` that fgraph knows fprobe by.
     fprobe: *const bindings::fgraph_ops,
     lock: *mut bindings::mutex,
@@ -124,11 +123,9 @@ impl Known {
 }
 
 impl Numbers {
-    /// As they were found at `addresses`.
-    pub(crate) fn new(addresses: &mut Addresses) -> Self {
-        Self {
-            known: addresses.numbers.take(),
-        }
+    /// As they were found; `None` if the kernel does not list symbols of data.
+    pub(crate) const fn new(known: Option<Known>) -> Self {
+        Self { known }
     }
 
     /// The numbers in use; none if that turned out not to be as known.

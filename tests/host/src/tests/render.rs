@@ -5,6 +5,7 @@ use std::fmt::{Error, Result, Write};
 use proptest::prelude::*;
 
 use super::cases;
+use crate::engine::clock::TimeUnit;
 use crate::engine::context::{
     Context, BH_OFF, HARDIRQ, IRQS_ON, NEED_RESCHED, NEED_RESCHED_LAZY, NMI, PREEMPT_RESCHED,
     SOFTIRQ,
@@ -13,7 +14,7 @@ use crate::engine::decode::Event;
 use crate::engine::line::{Output, ROOM};
 use crate::engine::render::{
     write_cpu_started, write_entry, write_header, write_lost, write_rootless, write_time, Shown,
-    Symbols, TimeUnit, Totals,
+    Symbols, Totals,
 };
 use crate::engine::slot::Task;
 use crate::support::task;

@@ -3,12 +3,13 @@
 //! Lines other than usual; the guest's tests compare them with the kernel's own.
 
 use super::render::{Names, Page};
+use crate::engine::clock::TimeUnit;
 use crate::engine::context::{Context, HARDIRQ, IRQS_ON};
 use crate::engine::decode::Event;
 use crate::engine::graph_header;
 use crate::engine::line::ROOM;
 use crate::engine::options::{Options, TraceOption};
-use crate::engine::render::{Shown, TimeUnit, Totals};
+use crate::engine::render::{Shown, Totals};
 use crate::engine::style::{Machine, Moment, Style};
 use crate::support::task;
 

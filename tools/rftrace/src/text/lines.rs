@@ -8,12 +8,13 @@ use std::rc::Rc;
 
 use rftrace_engine::engine::beside::ARGS;
 use rftrace_engine::engine::btf::Btf;
+use rftrace_engine::engine::clock::TimeUnit;
 use rftrace_engine::engine::decode::{Extras, What};
 use rftrace_engine::engine::graph::{self, Graph};
 use rftrace_engine::engine::graph_header;
 use rftrace_engine::engine::mark;
 use rftrace_engine::engine::options::{Options, TraceOption};
-use rftrace_engine::engine::render::{self, Symbols, TimeUnit, Totals};
+use rftrace_engine::engine::render::{self, Symbols, Totals};
 use rftrace_engine::engine::render_beside;
 use rftrace_engine::engine::style::Machine;
 

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The calibration of the time stamp counter as the `local` clock.
+
+use kernel::prelude::*;
+use kernel::sync::{new_mutex, Mutex};
+
+use crate::engine::clock::{ClockKind, Conversion, TimeUnit};
+use crate::engine::timeline::Timeline;
+use crate::sys::clock;
+use crate::sys::context::cycles;
+
+/// The most that two calibrations may differ, in ns beyond their own errors, for the time stamp counter
+/// to be taken for what the `local` clock is made of.
+const MAX_DRIFT_NS: u64 = 500;
+
+/// Cycles (some milliseconds) after which the conversion is compared with the clock again: reads follow
+/// each other faster.
+const LOOK_AGAIN: u64 = 1 << 24;
+
+/// A conversion of cycles into times of the `local` clock.
+#[derive(Clone, Copy)]
+struct Calibration {
+    conversion: Conversion,
+    /// Its greatest error in ns when it was made.
+    error: u64,
+    /// Its greatest error in ns as seen at `at`.
+    seen_error: u64,
+    /// When it was last compared with the clock, in cycles.
+    at: u64,
+}
+
+/// The clocks of the machine.
+#[pin_data]
+pub(super) struct Clocks {
+    /// The kernel's `local` clock is made of the time stamp counter.
+    local_is_counter: bool,
+    /// The conversion in use.
+    #[pin]
+    conversion: Mutex<Option<Calibration>>,
+}
+
+impl Clocks {
+    /// Looks at them.
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            local_is_counter: Self::look_at_clocks(),
+            conversion <- new_mutex!(None),
+        })
+    }
+
+    fn look_at_clocks() -> bool {
+        let agrees = || {
+            let (first, first_error) = clock::calibrate(clock::SAMPLES)?;
+            kernel::time::delay::fsleep(kernel::time::Delta::from_millis(2));
+            let (second, second_error) = clock::calibrate(clock::SAMPLES)?;
+            let now = cycles();
+            let tolerance = MAX_DRIFT_NS + first_error + second_error;
+            Some(first.agrees_with(&second, now, tolerance))
+        };
+        agrees() == Some(true)
+    }
+
+    /// Returns whether events are stamped with cycles of the time stamp counter for this clock.
+    pub(super) fn is_counter(&self, kind: ClockKind) -> bool {
+        match kind {
+            ClockKind::Local => self.local_is_counter,
+            kind => kind == ClockKind::X86Tsc,
+        }
+    }
+
+    /// The way from stamps of a clock to times: the same for every reader, until the kernel's clock
+    /// was adjusted or has slept.
+    pub(super) fn timeline(&self, kind: ClockKind) -> Timeline {
+        let to_timeline = match kind {
+            ClockKind::Local if self.local_is_counter => Timeline::Converted,
+            ClockKind::X86Tsc if self.local_is_counter => Timeline::Cycles,
+            _ => return Timeline::Plain(kind.unit()),
+        };
+        match self.conversion() {
+            Some((conversion, _)) => to_timeline(conversion),
+            None => Timeline::Plain(TimeUnit::Counts),
+        }
+    }
+
+    /// The ticks of a clock that `ns` are; 1 for a clock that does not count time.
+    pub(super) fn ticks(&self, kind: ClockKind, ns: u64) -> u64 {
+        match self.is_counter(kind) {
+            true => (self.conversion()).map_or(ns, |(conversion, _)| conversion.to_cycles(ns)),
+            false if kind.unit() == TimeUnit::Nanoseconds => ns,
+            false => ns.min(1),
+        }
+    }
+
+    /// The most that times may be from those of the kernel's own `local` clock at the same moment, in ns,
+    /// if they are converted; `None` if not.
+    pub(super) fn conversion_error(&self) -> Option<u64> {
+        match self.local_is_counter {
+            true => self.conversion().map(|(_, error)| error),
+            false => None,
+        }
+    }
+
+    /// The conversion in use, and its greatest error when it was last looked at.
+    fn conversion(&self) -> Option<(Conversion, u64)> {
+        let mut kept = self.conversion.lock();
+        let at = cycles();
+        let (samples, before) = match *kept {
+            Some(ref before) if at.wrapping_sub(before.at) < LOOK_AGAIN => {
+                return Some((before.conversion, before.seen_error));
+            }
+            Some(before) => (clock::FEW_SAMPLES, Some(before)),
+            None => (clock::SAMPLES, None),
+        };
+        let (now, error) = clock::calibrate(samples)?;
+        let looked_at = match before {
+            Some(before)
+                if before
+                    .conversion
+                    .agrees_with(&now, cycles(), before.error + error) =>
+            {
+                Calibration {
+                    at,
+                    seen_error: before.error + 2 * error,
+                    ..before
+                }
+            }
+            _ => Calibration {
+                at,
+                conversion: now,
+                error,
+                seen_error: error,
+            },
+        };
+        *kept = Some(looked_at);
+        Some((looked_at.conversion, looked_at.seen_error))
+    }
+}

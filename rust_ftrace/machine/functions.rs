@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The list of functions that can be traced, without those of modules that go.
+
+use core::ops::Range;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use kernel::prelude::*;
+use kernel::sync::{new_mutex, Mutex};
+
+use super::going::GoingModules;
+use crate::engine::catalog::{BadLine, Catalog};
+use crate::sys::private::{read_lines, List};
+
+/// The list of functions, as it was read.
+#[pin_data]
+pub(super) struct Functions {
+    /// Read when first needed, and again after a module came or went.
+    #[pin]
+    catalog: Mutex<Option<Catalog>>,
+    /// Counts how often it was forgotten.
+    generation: AtomicU64,
+}
+
+impl Functions {
+    /// Nothing was read yet.
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            catalog <- new_mutex!(None),
+            generation: AtomicU64::new(0),
+        })
+    }
+
+    /// Calls `user` with the list, in which no functions of the modules `going` are.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Machine::with_catalog`](super::Machine::with_catalog).
+    pub(super) fn with_catalog<R>(
+        &self,
+        going: &GoingModules,
+        user: impl FnOnce(&Catalog) -> Result<R>,
+    ) -> Result<R> {
+        let mut slot = self.catalog.lock();
+        if slot.is_none() {
+            *slot = Some(going.with(read_catalog)?);
+        }
+        user(slot.as_ref().ok_or(ENODEV)?)
+    }
+
+    /// Forgets it: a module came or went.
+    pub(super) fn forget(&self) {
+        let old = self.catalog.lock().take();
+        self.generation.fetch_add(1, Ordering::Relaxed);
+        drop(old);
+    }
+
+    /// The number of the list, another one after it was forgotten.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of memory that it takes now.
+    pub(super) fn bytes(&self) -> usize {
+        self.catalog.lock().as_ref().map_or(0, Catalog::bytes)
+    }
+}
+
+/// Reads the functions that can be traced from tracefs, without those whose ftrace location is in `left_out`.
+fn read_catalog(left_out: &[Range<usize>]) -> Result<Catalog> {
+    let mut catalog = Catalog::new();
+    read_lines(List::FilterFunctions, |line| {
+        catalog.add(line).map_err(|bad| match bad {
+            BadLine::Form => EINVAL,
+            BadLine::NoMemory => ENOMEM,
+        })
+    })?;
+    catalog.finish(|ip| left_out.iter().any(|range| range.contains(&ip)));
+    Ok(catalog)
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Modules that come and go.
+
+use core::ops::Range;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use kernel::prelude::*;
+use kernel::sync::{new_mutex, Mutex};
+
+/// Modules that are going, and the number of those that came.
+#[pin_data]
+pub(super) struct GoingModules {
+    /// Where the functions of modules lie that were going when last heard of. ftrace lists those for some time yet.
+    #[pin]
+    leaving: Mutex<KVec<Range<usize>>>,
+    /// The number of times that a module was loaded.
+    loaded: AtomicU64,
+}
+
+impl GoingModules {
+    /// None was heard of.
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            leaving <- new_mutex!(KVec::new()),
+            loaded: AtomicU64::new(0),
+        })
+    }
+
+    /// Calls `user` with the addresses of those that are going.
+    pub(super) fn with<R>(&self, user: impl FnOnce(&[Range<usize>]) -> R) -> R {
+        user(&self.leaving.lock())
+    }
+
+    /// The module at addresses `text` goes.
+    pub(super) fn leaves(&self, text: &[Range<usize>]) {
+        let mut leaving = self.leaving.lock();
+        for range in text.iter().filter(|range| !range.is_empty()) {
+            if leaving.push(range.clone(), GFP_KERNEL).is_err() {
+                pr_warn!("functions of a removed module are listed, for want of memory\n");
+            }
+        }
+    }
+
+    /// A module is being loaded at addresses `text`.
+    pub(super) fn loads(&self, text: &[Range<usize>]) {
+        let overlaps = |a: &Range<usize>, b: &Range<usize>| a.start < b.end && b.start < a.end;
+        let mut leaving = self.leaving.lock();
+        leaving.retain(|old| !text.iter().any(|new| overlaps(old, new)));
+        drop(leaving);
+        self.loaded.fetch_add(1, Ordering::Release);
+    }
+
+    /// The number of times that a module was loaded.
+    pub(super) fn loaded(&self) -> u64 {
+        self.loaded.load(Ordering::Acquire)
+    }
+}
