@@ -51,10 +51,10 @@ use crate::machine::Machine;
 use crate::sys::forks::Forks;
 use crate::sys::ftrace::Hook;
 use crate::tracer::commands::Commander;
-use crate::tracer::function::Recorder;
 use crate::tracer::graph_hooks::GraphHooks;
 use crate::tracer::probes::SharedCount;
 use crate::tracer::profile_hooks::ProfileHooks;
+use crate::tracer::recorder::Recorder;
 
 /// The settings, with counts that hooks share.
 type OwnSettings = Settings<SharedCount>;

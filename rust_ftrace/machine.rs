@@ -24,9 +24,9 @@ use self::writing_cost::WritingCost;
 use crate::engine::catalog::{Catalog, MAX_LOCATION_OFFSET};
 use crate::engine::clock::ClockKind;
 use crate::engine::timeline::Timeline;
-use crate::sys::own_call;
 use crate::sys::private::{Addresses, Numbers};
 use crate::tracer::graph_hooks::GraphHooks;
+use crate::tracer::own_call;
 
 /// The state that all instances share.
 ///

@@ -22,7 +22,6 @@ pub(crate) mod lockdown;
 pub(crate) mod memory;
 pub(crate) mod modules;
 pub(crate) mod overruns;
-pub(crate) mod own_call;
 pub(crate) mod param;
 pub(crate) mod percpu;
 pub(crate) mod private;

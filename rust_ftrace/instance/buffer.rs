@@ -11,8 +11,8 @@ use crate::engine::consumer::Consumer;
 use crate::engine::slot::{Words, SLOT_BYTES};
 use crate::sys::cpu;
 use crate::sys::memory::{Room, SlotMemory};
-use crate::tracer::function::CpuRing;
 use crate::tracer::memory::{RingMemory, Told};
+use crate::tracer::recorder::CpuRing;
 
 /// Room for a copy of a sub-buffer.
 pub(crate) struct SubbufCopy(KVVec<Words>);

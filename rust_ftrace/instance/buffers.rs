@@ -18,8 +18,8 @@ use crate::engine::slot::SLOT_BYTES;
 use crate::sys::memory::Room;
 use crate::sys::{cpu, rcu};
 use crate::tracer::budget::Budget;
-use crate::tracer::function::{CpuRing, Recorder};
 use crate::tracer::memory::Told;
+use crate::tracer::recorder::{CpuRing, Recorder};
 use crate::tracer::waker::Waker;
 
 /// Size of each CPU's buffer unless said otherwise, in KiB; the same as tracefs's.

@@ -8,7 +8,7 @@ use kernel::sync::Arc;
 
 use super::buffer::Buffer;
 use crate::engine::account::{Account, Counts};
-use crate::tracer::function::CpuRing;
+use crate::tracer::recorder::CpuRing;
 
 /// A CPU's buffer, and where its counts began.
 #[derive(Default)]

@@ -25,8 +25,8 @@ use crate::sys::lockdep;
 use crate::sys::rcu;
 use crate::sys::work::Work;
 use crate::tracer::budget::Budget;
-use crate::tracer::function::Recorder;
 use crate::tracer::gate::Gate;
+use crate::tracer::recorder::Recorder;
 
 /// `buffer_percent` unless said otherwise; the same as tracefs's.
 const DEFAULT_PERCENT: u8 = 50;

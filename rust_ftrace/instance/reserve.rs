@@ -11,7 +11,7 @@ use super::buffers::{rounded, Buffers, OldBuffers};
 use super::counted::Old;
 use crate::sys::cpu;
 use crate::sys::memory::Room;
-use crate::tracer::function::Recorder;
+use crate::tracer::recorder::Recorder;
 
 /// The smallest buffers, and a list of those that they take the place of.
 pub(super) struct Reserve {

@@ -9,7 +9,7 @@ use super::buffers::Buffers;
 use super::counted::Counted;
 use crate::sys::memory::Room;
 use crate::sys::{cpu, rcu};
-use crate::tracer::function::Recorder;
+use crate::tracer::recorder::Recorder;
 
 impl Buffers {
     /// Returns whether there is a snapshot, of `cpu` or any.

@@ -10,6 +10,8 @@
 //!
 //! C header: [`include/linux/debugfs.h`](srctree/include/linux/debugfs.h)
 
+pub(super) mod owner;
+
 use core::ptr::NonNull;
 
 use kernel::bindings;
@@ -19,6 +21,8 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::types::ForeignOwnable;
 use kernel::uaccess::{UserPtr, UserSlice};
 
+use self::owner::Opened;
+pub(crate) use self::owner::Owner;
 use super::private::subdirectories::{Parent, Served, Subdirectories};
 use super::stream::{self, Stream};
 use super::text::Text;
@@ -37,48 +41,6 @@ pub(crate) struct OpenMode {
     pub(crate) writable: bool,
     /// With O_TRUNC: what is written replaces what was there (`>` in a shell).
     pub(crate) truncate: bool,
-}
-
-/// The owner of files. It knows whether any are open.
-pub(crate) trait Owner: Send + Sync + 'static {
-    /// A file of it is being opened.
-    ///
-    /// # Errors
-    ///
-    /// Those that opening the file is to return; there will be no `closed` then.
-    fn opened(&self) -> Result;
-
-    /// A file of it was closed.
-    fn closed(&self);
-}
-
-/// A file of the owner is open.
-///
-/// # Invariants
-///
-/// The owner was told of it.
-pub(super) struct Opened<C: Owner>(Arc<C>);
-
-impl<C: Owner> Opened<C> {
-    pub(super) fn new(owner: &Arc<C>) -> Result<Self> {
-        owner.opened()?;
-        // INVARIANT: It was.
-        Ok(Self(owner.clone()))
-    }
-}
-
-impl<C: Owner> core::ops::Deref for Opened<C> {
-    type Target = Arc<C>;
-
-    fn deref(&self) -> &Arc<C> {
-        &self.0
-    }
-}
-
-impl<C: Owner> Drop for Opened<C> {
-    fn drop(&mut self) {
-        self.0.closed();
-    }
 }
 
 /// The behaviour of a file; a value for each time it is opened.

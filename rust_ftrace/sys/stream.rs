@@ -17,7 +17,7 @@ use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::types::{ForeignOwnable, ScopeGuard};
 
-use super::debugfs::{Opened, Owner};
+use super::debugfs::owner::{Opened, Owner};
 use super::ffi;
 use super::wait::Poll;
 

@@ -18,9 +18,9 @@ use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-use super::function::Recorder;
 use super::gate::Gate;
 use super::probes::{Probe, ProbesPointer};
+use super::recorder::Recorder;
 use crate::engine::command::Action;
 use crate::sys::context::{PreemptGuard, PreemptOff};
 use crate::sys::cpu;

@@ -6,8 +6,8 @@ use core::ops::Range;
 
 use kernel::prelude::*;
 
-use super::function::CpuRing;
 use super::memory::RingMemory;
+use super::recorder::CpuRing;
 use crate::engine::ring::{Call, Caller};
 use crate::engine::slot::Task;
 use crate::sys::clock::local_ns;

@@ -2,280 +2,15 @@
 
 //! The `function` tracer's hook: from a function's entry into this CPU's ring, without a call.
 
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-
-use kernel::alloc::AllocError;
-use kernel::cpu::CpuId;
-use kernel::prelude::*;
-
-use crate::engine::account::Elsewhere;
 use crate::engine::beside::ArgsSlots;
-use crate::engine::clock::ClockKind;
-use crate::engine::ring::{Call, Caller, Ring};
+use crate::engine::ring::{Call, Caller};
 use crate::engine::slot::{Task, Words};
-use crate::platform::Word;
 use crate::sys::context::{cycles, PreemptGuard, PreemptOff};
-use crate::sys::cpu;
 use crate::sys::ftrace::{Handler, Registers, Site};
-use crate::sys::percpu::PerCpu;
-use crate::tracer::beside::{Beside, What};
-use crate::tracer::clock::SlowClock;
-use crate::tracer::gate::{Gate, GateWord};
-use crate::tracer::graph_settings::GraphSettings;
-use crate::tracer::memory::RingMemory;
-use crate::tracer::outsiders::{Lists, PidList};
-use crate::tracer::probes::Ready;
-
-/// A CPU's ring.
-pub(crate) type CpuRing = Ring<RingMemory>;
-
-/// Writes entries into the rings that it is given.
-///
-/// # Invariants
-///
-/// A pointer in `rings` leads to `closed`, or to a live ring of that CPU. One that was taken away stays
-/// live until every CPU has left the code that it ran with preemption off.
-pub(crate) struct Recorder {
-    gate: GateWord,
-    rings: PerCpu<AtomicPtr<CpuRing>>,
-    /// For CPUs that have no ring.
-    closed: KBox<CpuRing>,
-    /// Of tasks.
-    pub(super) lists: Lists,
-    /// CPUs on which nothing is recorded.
-    cpus_off: PerCpu<AtomicBool>,
-    /// Entries and returns that were not recorded because a snapshot was to be taken.
-    missed: PerCpu<Word>,
-    /// Returns that were not, for that reason or as their clock was being read.
-    missed_returns: PerCpu<Word>,
-    clock: SlowClock,
-    graph: GraphSettings,
-    beside: Beside,
-}
+use crate::tracer::gate::Gate;
+use crate::tracer::recorder::Recorder;
 
 impl Recorder {
-    /// A recorder without rings. Its clock is `local`, and `by_counter` says whether the time stamp
-    /// counter will do for that.
-    ///
-    /// # Errors
-    ///
-    /// [`AllocError`] if there is no memory.
-    pub(crate) fn new(by_counter: bool) -> Result<Self, AllocError> {
-        let gate = if by_counter { 0 } else { Gate::Clock as u64 };
-        let closed = KBox::new(CpuRing::closed(RingMemory::none()), GFP_KERNEL)?;
-        let pointer: *const CpuRing = &*closed;
-        // INVARIANT: All lead to `closed`, which does not move with its box.
-        Ok(Self {
-            gate: GateWord::new(gate),
-            rings: PerCpu::new(|_| AtomicPtr::new(pointer.cast_mut()))?,
-            closed,
-            lists: Lists::new()?,
-            cpus_off: PerCpu::new(|_| AtomicBool::new(false))?,
-            missed: PerCpu::new(|_| Word::new(0))?,
-            missed_returns: PerCpu::new(|_| Word::new(0))?,
-            clock: SlowClock::new()?,
-            graph: GraphSettings::new(),
-            beside: Beside::new()?,
-        })
-    }
-
-    /// Sets or clears a bit of the gate. Hooks that run already may go on as it was before, until every
-    /// CPU has left the code that it runs with preemption off.
-    pub(crate) fn set_gate(&self, bit: Gate, set: bool) {
-        self.change_gate(bit, set);
-    }
-
-    /// As [`Self::set_gate`]; false if the bit was so already.
-    pub(crate) fn change_gate(&self, bit: Gate, set: bool) -> bool {
-        self.gate.change(bit, set)
-    }
-
-    /// The gate, for what has it shut.
-    pub(crate) fn gate_word(&self) -> &GateWord {
-        &self.gate
-    }
-
-    /// Returns whether a bit of the gate is set.
-    pub(crate) fn has_gate(&self, bit: Gate) -> bool {
-        self.gate.has(bit)
-    }
-
-    /// Returns whether nothing is recorded, whichever task is running.
-    fn is_shut(&self) -> bool {
-        const SHUT: u64 = Gate::Off as u64 | Gate::Pause as u64 | Gate::Snapshot as u64;
-        self.gate() & SHUT != 0
-    }
-
-    /// Entries and returns that were not recorded, nor counted by a ring, ever.
-    pub(crate) fn elsewhere(&self) -> Elsewhere {
-        let sum = |words: &PerCpu<Word>| {
-            cpu::possible()
-                .map(|cpu| words.get(cpu).load_relaxed())
-                .fold(0, u64::wrapping_add)
-        };
-        let closed = self.closed.storage();
-        // (first: never more than those that they are among)
-        let returns = sum(&self.missed_returns).wrapping_add(closed.count_missed_returns());
-        Elsewhere {
-            without_buffer: closed.count_missed(),
-            by_clock: self.clock.recursion(),
-            by_snapshot: sum(&self.missed),
-            returns,
-        }
-    }
-
-    /// Returns whether nothing is recorded on this CPU, whoever is running.
-    pub(super) fn is_shut_here(&self, token: PreemptOff<'_>) -> bool {
-        self.is_shut() || (self.has_gate(Gate::Cpus) && !self.is_this_cpu_traced(token))
-    }
-
-    /// Returns whether nothing is recorded as a snapshot is to be taken, and for no other reason.
-    fn is_taking_snapshot(&self) -> bool {
-        const SHUT: u64 = Gate::Off as u64 | Gate::Pause as u64 | Gate::Snapshot as u64;
-        self.gate() & SHUT == Gate::Snapshot as u64
-    }
-
-    /// Counts a call that is not recorded, if it is for a snapshot that nothing is.
-    pub(super) fn miss_call(&self, token: PreemptOff<'_>) {
-        if self.is_taking_snapshot() {
-            self.missed.this(token).local_add(1);
-        }
-    }
-
-    /// Counts a return that is missed so.
-    pub(super) fn miss_return(&self, token: PreemptOff<'_>) {
-        if self.is_taking_snapshot() {
-            self.missed.this(token).local_add(1);
-            self.missed_returns.this(token).local_add(1);
-        }
-    }
-
-    /// Counts a return that is not recorded as the clock is being read, which has counted it, too.
-    pub(super) fn miss_return_by_clock(&self, token: PreemptOff<'_>) {
-        self.missed_returns.this(token).local_add(1);
-    }
-
-    /// Returns whether `cpu` is traced.
-    pub(crate) fn is_cpu_traced(&self, cpu: CpuId) -> bool {
-        !self.cpus_off.get(cpu).load(Ordering::Relaxed)
-    }
-
-    /// Returns whether this CPU is traced.
-    pub(super) fn is_this_cpu_traced(&self, token: PreemptOff<'_>) -> bool {
-        !self.cpus_off.this(token).load(Ordering::Relaxed)
-    }
-
-    /// Traces those CPUs of which `is_traced` says so, from now on. Callers exclude each other.
-    pub(crate) fn set_cpus(&self, is_traced: impl Fn(CpuId) -> bool) {
-        let mut all = true;
-        for cpu in cpu::possible() {
-            let on = is_traced(cpu);
-            self.cpus_off.get(cpu).store(!on, Ordering::Relaxed);
-            all &= on;
-        }
-        self.set_gate(Gate::Cpus, !all);
-    }
-
-    /// The clock of those who do not take the time stamp counter.
-    pub(crate) fn clock(&self) -> &SlowClock {
-        &self.clock
-    }
-
-    /// The way calls are recorded.
-    pub(crate) fn graph(&self) -> &GraphSettings {
-        &self.graph
-    }
-
-    /// Stamps events by `kind` from now on; `by_counter` if the time stamp counter will do for it.
-    /// To be called between [`Gate::Pause`] and the end of it.
-    pub(crate) fn set_clock(&self, kind: ClockKind, by_counter: bool) {
-        self.clock.select(kind);
-        self.set_gate(Gate::Clock, !by_counter);
-    }
-
-    /// The data that is recorded beside entries.
-    pub(crate) fn beside(&self) -> &Beside {
-        &self.beside
-    }
-
-    /// Records `what` beside all entries from now on, or no more; for stacks there must be
-    /// [room](Beside::make_room). Callers exclude each other.
-    pub(crate) fn record_beside_all(&self, what: What, on: bool) {
-        self.beside.set(what, on);
-        self.set_gate(Gate::Beside, self.beside.is_any());
-    }
-
-    /// Records the stacks of the functions of `probes` from now on, and of no others; there must be
-    /// [room](Beside::make_room). Returns those before; needs no memory. Callers exclude each other.
-    pub(crate) fn set_probes(&self, probes: Ready) -> Ready {
-        let before = self.beside.probes().replace(probes);
-        self.set_gate(Gate::Beside, self.beside.is_any());
-        before
-    }
-
-    /// Makes `ring` the one that `cpu` writes to, `None` for none.
-    ///
-    /// # Safety
-    ///
-    /// - `ring` is valid until another one was given for `cpu`, or the recorder was unhooked, and
-    ///   every CPU has left the code that it ran with preemption off then.
-    /// - It is given for one CPU only.
-    pub(crate) unsafe fn set_ring(&self, cpu: CpuId, ring: Option<&CpuRing>) {
-        let ring: *const CpuRing = ring.unwrap_or(&self.closed);
-        let pointer = self.rings.get(cpu);
-        pointer.store(ring.cast_mut(), Ordering::Release);
-    }
-
-    /// The gate, by a load that the compiler may make part of a comparison.
-    #[inline(always)]
-    pub(super) fn gate(&self) -> u64 {
-        self.gate.load()
-    }
-
-    /// Returns whether the gate lets the running task through, beside [`Self::lets_through_fast`]. What is not recorded
-    /// for a snapshot is counted here, so that this is to be asked last.
-    #[inline(always)]
-    pub(super) fn lets_through_rare(&self, token: PreemptOff<'_>) -> bool {
-        self.gate() & Self::RARE == 0 || self.admits_slow(token)
-    }
-
-    /// Looks at the part of the gate that takes no call; [`Self::RARE`] is for [`Self::admits_slow`].
-    #[inline(always)]
-    pub(super) fn lets_through_fast(&self, token: PreemptOff<'_>) -> bool {
-        // (loaded again each time: that keeps it out of a register on the way of most events)
-        if self.gate() & Gate::Pids as u64 != 0 && !self.is_in(PidList::Traced, token) {
-            self.remember_outsider(token);
-            return false;
-        }
-        self.gate() & Self::SHUT == 0
-    }
-
-    /// Bits that are rarely set, and take more to be looked at.
-    const RARE: u64 = Gate::NotPids as u64 | Gate::Cpus as u64 | Gate::Snapshot as u64;
-
-    /// Looks at the part of the gate that is rarely asked.
-    #[cold]
-    #[inline(never)]
-    fn admits_slow(&self, token: PreemptOff<'_>) -> bool {
-        let gate = self.gate();
-        let has = |bit: Gate| gate & bit as u64 != 0;
-        if has(Gate::NotPids) && self.is_in(PidList::NotTraced, token) {
-            self.remember_outsider(token);
-            return false;
-        }
-        let is_left_out = has(Gate::Off)
-            || has(Gate::Pause)
-            || (has(Gate::Cpus) && !self.is_this_cpu_traced(token));
-        if !is_left_out && has(Gate::Snapshot) {
-            self.missed.this(token).local_add(1);
-            return false;
-        }
-        !is_left_out
-    }
-
-    /// Bits with which nothing is recorded, nor counted.
-    const SHUT: u64 = Gate::Off as u64 | Gate::Pause as u64;
-
     /// Goes on with a call while a bit of the gate is set.
     #[inline(never)]
     fn entered_gated(call: Call, recorder: &Self, registers: Registers<'_>) {
@@ -303,7 +38,7 @@ impl Recorder {
             recorder.record_beside(token, site);
         } else if recorder.gate() & Gate::Clock as u64 == 0 {
             recorder.record(token, site, cycles);
-        } else if let Some(reading) = recorder.clock.enter(token) {
+        } else if let Some(reading) = recorder.clock().enter(token) {
             recorder.record(token, site, || reading.now());
         }
         if recorder.gate() & Gate::Wake as u64 != 0 {
@@ -311,29 +46,22 @@ impl Recorder {
         }
     }
 
-    /// This CPU's ring.
-    #[inline(always)]
-    pub(super) fn this_ring<'a>(&'a self, token: PreemptOff<'a>) -> &'a CpuRing {
-        // SAFETY: By the type's invariant it leads to a ring that is live while preemption is off.
-        unsafe { &*self.rings.load(token) }
-    }
-
     /// Records a call with its arguments or its stack.
     fn record_beside(&self, token: PreemptOff<'_>, site: Site<'_>) {
-        if self.beside.is_busy(token) {
+        if self.beside().is_busy(token) {
             return;
         }
         let Site {
             mut call,
             registers,
         } = site;
-        let Some(wanted) = self.beside.wanted(token, call.ip) else {
+        let Some(wanted) = self.beside().wanted(token, call.ip) else {
             return;
         };
         // (with function_graph, stacks of some functions come between calls)
         self.complete_entry(token);
         let args = wanted.args.then(|| Words::args_slots(&registers.args()));
-        let unwinding = wanted.stack.then(|| self.beside.begin(token)).flatten();
+        let unwinding = wanted.stack.then(|| self.beside().begin(token)).flatten();
         let stack = unwinding
             .as_ref()
             .and_then(|unwinding| unwinding.stack(&mut call, registers));
@@ -347,7 +75,7 @@ impl Recorder {
             };
             // SAFETY: As in `record`.
             let _ = unsafe { ring.write_beside(call, caller, args, stack) };
-        } else if let Some(reading) = self.clock.enter(token) {
+        } else if let Some(reading) = self.clock().enter(token) {
             let caller = Hooked {
                 token,
                 registers,

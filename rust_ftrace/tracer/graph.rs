@@ -9,9 +9,9 @@ use crate::sys::context::{cycles, Current, PreemptOff};
 use crate::sys::fprobe::{CallHandler, Called, Returned};
 use crate::sys::ftrace::{Registers, Site};
 use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
-use crate::tracer::function::Recorder;
 use crate::tracer::gate::Gate;
 use crate::tracer::graph_settings::Want;
+use crate::tracer::recorder::Recorder;
 
 /// The roles that the functions of a probe can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -383,13 +383,6 @@ impl Recorder {
         } else {
             write(&cycles);
         }
-    }
-
-    /// Completes this CPU's pending entry, so that readers see it.
-    pub(crate) fn complete_entry(&self, token: PreemptOff<'_>) {
-        // SAFETY: The ring is this CPU's, and preemption is off; whoever interrupts runs to its end
-        // before this goes on.
-        unsafe { self.this_ring(token).complete_pending() };
     }
 }
 

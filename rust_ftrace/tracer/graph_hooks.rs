@@ -8,11 +8,11 @@ use crate::engine::function_set::FunctionSet;
 use crate::engine::plan::{Calls, Frames};
 use crate::engine::ring::OpenCall;
 use crate::sys::fprobe::{Change, Group, Probes};
-use crate::sys::own_call;
 use crate::sys::private::Numbers;
 use crate::sys::sched_switch::Switches;
-use crate::tracer::function::Recorder;
 use crate::tracer::graph::{Marked, Role};
+use crate::tracer::own_call;
+use crate::tracer::recorder::Recorder;
 
 /// The hooks of calls, by the frames that these have: one kind of them at a time.
 pub(crate) struct GraphHooks {

@@ -5,8 +5,8 @@
 use crate::engine::ring::{Caller, Outcome};
 use crate::engine::slot::{Kind, Task, Words};
 use crate::sys::context::{cycles, PreemptOff};
-use crate::tracer::function::Recorder;
 use crate::tracer::gate::Gate;
+use crate::tracer::recorder::Recorder;
 
 /// Why a mark is not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

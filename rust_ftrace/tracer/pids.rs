@@ -9,8 +9,8 @@ use kernel::alloc::AllocError;
 use crate::engine::pid_set::{PidSet, PID_LIMIT};
 use crate::sys::context::{running_pid, PreemptOff};
 use crate::sys::forks::ForkHandler;
-use crate::tracer::function::Recorder;
 use crate::tracer::outsiders::PidList;
+use crate::tracer::recorder::Recorder;
 
 impl Recorder {
     /// One of the lists of tasks.

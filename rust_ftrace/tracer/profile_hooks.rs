@@ -6,9 +6,9 @@ use kernel::prelude::*;
 
 use crate::engine::plan::Counted;
 use crate::sys::fprobe::{Change, Group, Probes};
-use crate::sys::own_call;
 use crate::sys::private::Numbers;
 use crate::sys::sched_switch::Switches;
+use crate::tracer::own_call;
 use crate::tracer::profile::{Began, Nested, Profiler};
 
 /// The profiler's hooks: one kind of them at a time.

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use kernel::prelude::*;
 
-use super::{CallHandler, Probe};
+use super::probe::{CallHandler, Probe};
 #[cfg(CONFIG_DEBUG_KMEMLEAK)]
 use crate::sys::ffi;
 use crate::sys::private::shadow_stacks;

@@ -145,7 +145,7 @@ impl Numbers {
     }
 
     /// The number that fprobe has, while a probe is registered; `None` if that cannot be said.
-    pub(in crate::rust_ftrace::sys) fn number(&self) -> Option<u32> {
+    pub(crate) fn number(&self) -> Option<u32> {
         self.known()?.number()
     }
 

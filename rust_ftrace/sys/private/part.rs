@@ -72,18 +72,18 @@ impl Part {
     }
 
     /// Notes that it is not as known.
-    pub(in crate::rust_ftrace::sys) fn is_not_as_known(self) {
+    pub(crate) fn is_not_as_known(self) {
         NOT_AS_KNOWN.fetch_or(self.bit(), Ordering::Relaxed);
         self.is_seen();
     }
 
     /// Notes that it was looked at.
-    pub(in crate::rust_ftrace::sys) fn is_seen(self) {
+    pub(crate) fn is_seen(self) {
         UNSEEN.fetch_and(!self.bit(), Ordering::Relaxed);
     }
 
     /// Returns whether it is still to be looked at.
-    pub(in crate::rust_ftrace::sys) fn is_unseen(self) -> bool {
+    pub(crate) fn is_unseen(self) -> bool {
         UNSEEN.load(Ordering::Relaxed) & self.bit() != 0
     }
 

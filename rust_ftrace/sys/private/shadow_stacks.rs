@@ -39,7 +39,7 @@ impl<'a> ShadowStack<'a> {
     /// # Safety
     ///
     /// `task` is valid for `'a`.
-    pub(in crate::rust_ftrace::sys) unsafe fn of(task: *const bindings::task_struct) -> Self {
+    pub(crate) unsafe fn of(task: *const bindings::task_struct) -> Self {
         let task = task.cast::<u8>();
         // SAFETY: The caller promises that the task is valid.
         let field = unsafe { task.add(offset_of!(bindings::task_struct, ret_stack)) };
@@ -68,10 +68,7 @@ impl<'a> ShadowStack<'a> {
     /// # Errors
     ///
     /// Those of [`fgraph::compare`].
-    pub(in crate::rust_ftrace::sys) fn compare(
-        self,
-        call: &fgraph::OwnCall,
-    ) -> Result<(), fgraph::Unlike> {
+    pub(crate) fn compare(self, call: &fgraph::OwnCall) -> Result<(), fgraph::Unlike> {
         fgraph::compare(self.words, self.base, FRAME_WORDS, call)
     }
 

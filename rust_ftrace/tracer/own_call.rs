@@ -10,13 +10,12 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use kernel::bindings;
 use kernel::prelude::*;
 
-use super::context::PreemptOff;
-use super::fprobe::{CallHandler, Called, Group, Probes, Returned};
-use super::private::numbers::Numbers;
-use super::private::shadow_stacks::ShadowStack;
-use super::private::Part;
-use super::symbols::SymbolText;
 use crate::engine::fgraph::{self, Unlike};
+use crate::sys::context::PreemptOff;
+use crate::sys::fprobe::{CallHandler, Called, Group, Probes, Returned};
+use crate::sys::private::shadow_stacks::ShadowStack;
+use crate::sys::private::{Numbers, Part};
+use crate::sys::symbols::SymbolText;
 
 /// The data that is kept of the call. Its address is known at both ends.
 type Kept = [u64; 3];
