@@ -15,24 +15,25 @@ mod rust_ftrace {
     pub(crate) mod engine;
     pub(crate) mod files;
     pub(crate) mod instance;
-    pub(crate) mod instances;
+    pub(crate) mod load;
     pub(crate) mod machine;
     #[allow(unreachable_pub)]
     pub(crate) mod platform;
-    pub(crate) mod setup;
     pub(crate) mod sys;
     pub(crate) mod tracer;
+    pub(crate) mod user_instances;
 }
 
 // (the engine is `crate::engine` on the host, too)
-use rust_ftrace::{engine, files, instance, instances, machine, platform, setup, sys, tracer};
+use rust_ftrace::{engine, files, instance, load, machine, platform, sys, tracer, user_instances};
 
 use files::Directory;
-use instances::Instances;
+use instance::Instances;
 use machine::Machine;
 use sys::dead_ftrace::TextStays;
 use sys::hotplug::Hotplug;
 use sys::modules::Notifier;
+use user_instances::UserInstances;
 
 /// The version, as `status` shows it.
 const VERSION: &str = "0.1.0";
@@ -57,23 +58,24 @@ struct RustFtrace {
 impl kernel::InPlaceModule for RustFtrace {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         pin_init::pin_init_scope(|| {
-            setup::check_kernel()?;
+            load::check_kernel()?;
             sys::lockdep::init();
             let machine = Arc::pin_init(Machine::new(), GFP_KERNEL)?;
-            setup::look_at_kernel(&machine);
+            load::look_at_kernel(&machine);
             let instances = Arc::pin_init(Instances::new(machine)?, GFP_KERNEL)?;
+            let made = Arc::pin_init(UserInstances::new(instances.clone()), GFP_KERNEL)?;
             Ok(try_pin_init!(Self {
                 _hotplug <- Hotplug::new(instances.clone()),
                 _modules <- Notifier::new(instances.clone()),
                 // (nothing is armed before it is known what comes and goes)
                 _: {
-                    let result = setup::apply_parameters(instances.top());
+                    let result = load::apply_parameters(instances.top());
                     // (what is loaded stays then, so there is no use in saying that it is not)
                     if !sys::dead_ftrace::is_known() {
                         result?;
                     }
                 },
-                _directory: Directory::top(NAME, &instances).inspect_err(setup::explain)?,
+                _directory: Directory::top(NAME, &instances, made).inspect_err(load::explain)?,
                 _text: TextStays,
                 _instances: instances,
             }? Error))

@@ -20,13 +20,16 @@ mod pids;
 pub(crate) mod profile;
 mod profiling;
 pub(crate) mod recording;
+mod registry;
 mod reserve;
+mod saved_tasks;
 mod skipped;
 mod snapshot;
 mod told;
 mod too_deep;
 pub(crate) mod users;
 pub(crate) mod waiting;
+mod wakers;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -35,10 +38,10 @@ use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
 use self::buffers::{subbuf_kb, Buffers, OldBuffers};
-use self::commands::Server;
 use self::error_log::ErrorLog;
 use self::profile::Profiling;
 use self::recording::Recording;
+pub(crate) use self::registry::Instances;
 use self::reserve::Reserve;
 use self::skipped::Skipped;
 use self::too_deep::TooDeep;
@@ -106,6 +109,15 @@ pub(crate) struct Instance {
     /// The bits of [`Options`]; written with `control` held.
     options: AtomicU64,
     users: Users,
+}
+
+/// Shows the trace of a CPU, or of all, on the console.
+pub(crate) type Dump = fn(&Arc<Instance>, Option<CpuId>);
+
+/// Does what commands have asked for.
+pub(crate) struct Server {
+    instance: Arc<Instance>,
+    dump: Dump,
 }
 
 impl Instance {

@@ -6,8 +6,8 @@ use core::fmt::Write;
 
 use kernel::prelude::*;
 
+use super::context::Context;
 use super::small::{no_memory, Small};
-use super::Context;
 use crate::sys::text::Text;
 
 /// `budget`.

@@ -6,9 +6,8 @@ use core::fmt::Write;
 
 use kernel::prelude::*;
 
+use super::context::Context;
 use super::small::{no_memory, Small};
-use super::table::TABLE;
-use super::Context;
 use crate::engine::clock::ClockKind;
 use crate::engine::parse::{parse_number, parse_word};
 use crate::engine::settings::Tracer;
@@ -20,34 +19,6 @@ pub(super) struct TimestampMode;
 impl Small for TimestampMode {
     fn show(_context: &Context, text: &mut Text) -> Result {
         text.write_str("[delta] absolute\n").map_err(no_memory)
-    }
-}
-
-/// `README`.
-pub(super) struct Readme;
-
-impl Small for Readme {
-    fn show(_context: &Context, text: &mut Text) -> Result {
-        text.write_str(concat!(
-            "rust_ftrace: traces kernel functions.\n\n",
-            "  # echo path_mount > filter     trace a function\n",
-            "  # cat trace                    see who called it\n",
-            "  # echo > filter                stop\n\n",
-            "Files:\n",
-        ))
-        .map_err(no_memory)?;
-        for spec in TABLE {
-            let alias = spec.alias.map_or("", |_| ", ");
-            write!(
-                text,
-                "  {}{alias}{}\n\t\t{}\n",
-                spec.name,
-                spec.alias.unwrap_or(""),
-                spec.help
-            )
-            .map_err(no_memory)?;
-        }
-        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ use kernel::iov::IovIterDest;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-use super::Context;
+use super::context::Context;
 use crate::instance::buffers::{Source, Which};
 use crate::instance::waiting::{Awaited, Waiting};
 use crate::sys::stream::Stream;

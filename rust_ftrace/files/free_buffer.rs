@@ -5,9 +5,9 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use super::context::Context;
 use super::no_events::Nothing;
 use super::small::Once;
-use super::Context;
 use crate::instance::freeing::Holder;
 use crate::sys::debugfs::{File, OpenMode};
 

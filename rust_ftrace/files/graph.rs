@@ -6,9 +6,9 @@ use core::fmt::Write;
 
 use kernel::prelude::*;
 
+use super::context::Context;
 use super::lists::Which;
 use super::small::{no_memory, Small};
-use super::Context;
 use crate::engine::lists::List;
 use crate::engine::parse::parse_number;
 use crate::sys::text::Text;

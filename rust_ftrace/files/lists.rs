@@ -9,9 +9,9 @@ use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
+use super::context::Context;
 use super::small::{no_memory, Small};
 use super::words::Writing;
-use super::Context;
 use crate::engine::catalog::{Catalog, Function};
 use crate::engine::command::Action;
 use crate::engine::function_set::FunctionSet;

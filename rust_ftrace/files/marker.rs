@@ -4,8 +4,8 @@
 
 use kernel::prelude::*;
 
+use super::context::Context;
 use super::small::Small;
-use super::Context;
 use crate::engine::mark::MAX_MARK;
 use crate::engine::options::TraceOption;
 use crate::engine::slot::Kind;

@@ -3,13 +3,12 @@
 //! Files that are about events in tracefs. There are none here that could be switched on, and that is what these say.
 
 use kernel::prelude::*;
-use kernel::sync::{new_mutex, Arc, Mutex};
 
+use super::context::Context;
 use super::pid::Pids;
 use super::small::Small;
-use super::Context;
 use crate::engine::filter::words;
-use crate::engine::pid_set::{Failure, PidSet};
+use crate::engine::pid_set::Failure;
 use crate::engine::set_event::is_all_off;
 
 /// A file that lists what there is none of: `available_events`, `printk_formats` and the like.
@@ -31,40 +30,6 @@ impl Small for SetEvent {
                 Err(EINVAL)
             }
         }
-    }
-}
-
-/// The process IDs in `set_event_pid` and `set_event_notrace_pid`, which nothing looks at.
-///
-/// The lock is taken last: nothing else is locked with it held.
-pub(super) struct EventPids(Pin<KBox<Mutex<[Option<PidSet>; 2]>>>);
-
-impl EventPids {
-    /// None yet, and no memory for any.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM` if there is no memory.
-    pub(super) fn new() -> Result<Arc<Self>> {
-        let lists = KBox::pin_init(new_mutex!([const { None }; 2]), GFP_KERNEL)?;
-        Ok(Arc::new(Self(lists), GFP_KERNEL)?)
-    }
-
-    fn edit(&self, list: usize, text: &[u8], replace: bool) -> Result<(), Failure> {
-        let mut lists = self.0.lock();
-        let Some(place) = lists.get_mut(list) else {
-            return Ok(());
-        };
-        let new = match &*place {
-            Some(old) => old.edited(text, replace)?,
-            None => PidSet::new()?.edited(text, replace)?,
-        };
-        *place = (!new.is_empty()).then_some(new);
-        Ok(())
-    }
-
-    fn next(&self, list: usize, from: u32) -> Option<u32> {
-        self.0.lock().get(list)?.as_ref()?.next(from)
     }
 }
 

@@ -8,9 +8,9 @@ use core::marker::PhantomData;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
+use super::context::Context;
 use super::small::no_memory;
 use super::words::Writing;
-use super::Context;
 use crate::engine::pid_set;
 use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::sys::text::Text;

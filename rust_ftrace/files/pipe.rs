@@ -4,9 +4,9 @@
 
 use kernel::prelude::*;
 
+use super::context::Context;
 use super::drain::{Contents, Drain};
 use super::lines::Lines;
-use super::Context;
 use crate::engine::decode::{Event, Extras};
 use crate::instance::buffers::Source;
 use crate::sys::text::Text;

@@ -7,8 +7,8 @@ use core::fmt::Write;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use super::context::Context;
 use super::small::{no_memory, Small};
-use super::Context;
 use crate::engine::clock::ClockKind;
 use crate::engine::parse::parse_number;
 use crate::engine::profile::{self, Totals};

@@ -7,8 +7,8 @@ use core::ops::Range;
 
 use kernel::prelude::*;
 
+use super::context::Context;
 use super::drain::{Contents, Drain};
-use super::Context;
 use crate::engine::consumer::Chunk;
 use crate::engine::raw::{self, HEADER_BYTES};
 use crate::engine::slot::Words;

@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::Context;
+use super::context::Context;
 use crate::engine::parse::ParseError;
 use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::sys::text::Text;

@@ -7,9 +7,9 @@ use core::fmt::Write;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use super::context::Context;
 use super::small::no_memory;
 use super::trace::TraceLines;
-use super::Context;
 use crate::engine::parse::parse_number;
 use crate::instance::buffers::Which;
 use crate::sys::debugfs::{File, OpenMode, Records};

@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::Context;
+use super::context::Context;
 use crate::sys::debugfs::{Place, Tree};
 
 /// Puts a file into a directory of a tree.

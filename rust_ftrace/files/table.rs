@@ -4,7 +4,7 @@
 
 use super::budget::Budget;
 use super::control::{
-    AvailableTracers, CurrentTracer, Errors, Readme, TimestampMode, TraceClock, TracingOn,
+    AvailableTracers, CurrentTracer, Errors, TimestampMode, TraceClock, TracingOn,
 };
 use super::cpumask::Cpumask;
 use super::events::{Enable, Format, HeaderEvent, HeaderPage};
@@ -20,6 +20,7 @@ use super::pid::{NotTraced, PidFile, Traced};
 use super::pipe::PipeFile;
 use super::profile::{ProfileEnabled, ProfileFile};
 use super::raw::RawFile;
+use super::readme::{Readme, Table};
 use super::sizes::{BufferPercent, BufferSize, SubbufSize, TotalSize};
 use super::small::SmallFile;
 use super::snapshot::SnapshotFile;
@@ -36,9 +37,18 @@ pub(super) const PER_CPU: &str = "per_cpu/cpuN/";
 pub(super) const INSTANCES: &str = "instances/NAME";
 pub(super) const TRACE_STAT_FUNCTION: &str = "trace_stat/functionN";
 
+/// The table, for `README`.
+struct All;
+
+impl Table for All {
+    fn rows() -> &'static [Spec] {
+        TABLE
+    }
+}
+
 /// Every file, in the order of `README`.
 pub(super) const TABLE: &[Spec] = &[
-    spec!("README", READ, SmallFile<Readme>, "this text"),
+    spec!("README", READ, SmallFile<Readme<All>>, "this text"),
     spec!(
         "filter" = "set_ftrace_filter",
         WRITE,

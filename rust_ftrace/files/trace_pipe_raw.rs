@@ -5,9 +5,9 @@
 
 use kernel::prelude::*;
 
+use super::context::Context;
 use super::drain::{Contents, Drain};
 use super::events::layout;
-use super::Context;
 use crate::engine::consumer::Sink;
 use crate::engine::decode::{Decoder, Event, What};
 use crate::engine::graph;

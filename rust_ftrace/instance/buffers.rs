@@ -11,7 +11,7 @@ use kernel::sync::Arc;
 
 use super::buffer::Buffer;
 use super::counted::{Counted, Old, Stats};
-use super::waiting::Wakers;
+use super::wakers::Wakers;
 use crate::engine::kernel_page::PAGE_BYTES;
 use crate::engine::ring::{MAX_SLOTS, MAX_SUBBUF_SLOTS};
 use crate::engine::slot::SLOT_BYTES;

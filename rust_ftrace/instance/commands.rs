@@ -6,18 +6,9 @@ use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::Instance;
+use super::{Dump, Instance, Server};
 use crate::tracer::commands::Serve;
 use crate::tracer::gate::Gate;
-
-/// Shows the trace of a CPU, or of all, on the console.
-pub(crate) type Dump = fn(&Arc<Instance>, Option<CpuId>);
-
-/// Does what commands have asked for.
-pub(crate) struct Server {
-    instance: Arc<Instance>,
-    dump: Dump,
-}
 
 impl Serve for Server {
     fn stopped(&self) {

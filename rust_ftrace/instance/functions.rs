@@ -4,6 +4,7 @@
 
 use kernel::prelude::*;
 
+use super::skipped::{count_skipped, Skipped};
 use super::Instance;
 use crate::engine::catalog::Catalog;
 use crate::engine::command::{Action, Command};
@@ -169,5 +170,36 @@ impl Instance {
             hint.clear();
         }
         hint
+    }
+
+    /// Counts the functions that the patterns in the filter match and that cannot be traced; `None` if the kernel
+    /// hides where functions are (`kernel.kptr_restrict` is 2).
+    ///
+    /// Reads all symbols, which takes long, but only the first time after patterns or modules have changed, and with no
+    /// lock held.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory; those of [`for_each_function`](crate::sys::kallsyms::for_each_function) and [`Machine::with_catalog`](crate::machine::Machine::with_catalog).
+    pub(crate) fn skipped_matches(&self) -> Result<Option<usize>> {
+        let generation = self.machine.catalog_generation();
+        let mut patterns = KVVec::new();
+        {
+            let control = self.control.lock();
+            patterns.extend_from_slice(control.settings.lists.patterns(), GFP_KERNEL)?;
+            let kept = control.skipped.as_ref();
+            let is_true =
+                |kept: &&Skipped| kept.generation == generation && *kept.patterns == *patterns;
+            if let Some(kept) = kept.filter(is_true) {
+                return Ok(kept.count);
+            }
+        }
+        let count = count_skipped(&self.machine, &patterns)?;
+        self.control.lock().skipped = Some(Skipped {
+            generation,
+            patterns,
+            count,
+        });
+        Ok(count)
     }
 }

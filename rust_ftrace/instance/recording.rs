@@ -12,7 +12,7 @@ use super::buffers::{Buffers, Source, Which};
 use super::comms::Comms;
 use super::counted::Stats;
 use super::snapshot::Taken;
-use super::waiting::Wakers;
+use super::wakers::Wakers;
 use crate::engine::account::Elsewhere;
 use crate::engine::budget::{Excess, Limits, Measured};
 use crate::engine::clock::ClockKind;

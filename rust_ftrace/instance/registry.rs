@@ -1,28 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! All instances: the top directory's, and those that users make in `instances/`.
+//! All instances, which are told of modules and CPUs.
 
 use core::ops::Range;
 
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
-use kernel::str::CString;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-use crate::files::Directory;
-use crate::instance::Instance;
+use super::Instance;
 use crate::machine::Machine;
-use crate::sys::private::subdirectories::{Parent, Subdirectories};
-use crate::sys::{cpu, dead_ftrace, hotplug, lockdep, modules};
-
-/// An instance that a user made.
-struct Named {
-    name: CString,
-    number: u64,
-    // (before the instance: its files go first)
-    directory: Directory,
-    instance: Arc<Instance>,
-}
+use crate::sys::{hotplug, lockdep, modules};
 
 /// The instances that are told of modules and CPUs, beside the top one.
 struct Told {
@@ -34,14 +22,12 @@ struct Told {
 
 /// All instances.
 ///
-/// Locks are taken in the order `named`, those of an instance and the CPUs', `told`; with that held no other is taken,
-/// and nothing is waited for but memory: CPU hotplug takes it. `named` is held while directories are made and removed.
+/// `told` is taken after the locks of an instance and the CPUs'; with it held no other is taken, and nothing is waited for
+/// but memory: CPU hotplug takes it.
 #[pin_data]
 pub(crate) struct Instances {
     machine: Arc<Machine>,
     top: Arc<Instance>,
-    #[pin]
-    named: Mutex<KVec<Named>>,
     #[pin]
     told: Mutex<Told>,
 }
@@ -57,7 +43,6 @@ impl Instances {
         let new = try_pin_init!(Self {
             machine,
             top,
-            named <- new_mutex!(KVec::new()),
             told <- new_mutex!(Told {
                 instances: KVec::new(),
                 number: 0,
@@ -67,6 +52,11 @@ impl Instances {
             lockdep::never_waits_with(|| drop(this.told.lock()));
             Ok(())
         }))
+    }
+
+    /// The machine they run on.
+    pub(crate) fn machine(&self) -> &Arc<Machine> {
+        &self.machine
     }
 
     /// The top directory's.
@@ -104,7 +94,11 @@ impl Instances {
     }
 
     /// Has `instance` told of modules and CPUs; its number.
-    fn tell(&self, instance: &Arc<Instance>) -> Result<u64> {
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn tell(&self, instance: &Arc<Instance>) -> Result<u64> {
         let mut told = self.told.lock();
         told.number += 1;
         let number = told.number;
@@ -113,7 +107,8 @@ impl Instances {
         Ok(number)
     }
 
-    fn tell_no_more(&self, number: u64) {
+    /// Has the instance of that number told no more.
+    pub(crate) fn tell_no_more(&self, number: u64) {
         let mut told = self.told.lock();
         let place = told
             .instances
@@ -122,72 +117,6 @@ impl Instances {
         let gone = place.and_then(|place| told.instances.remove(place).ok());
         drop(told);
         drop(gone);
-    }
-
-    /// Ends an instance that has no users and will have none.
-    fn end(&self, named: Named) {
-        let Named {
-            number,
-            directory,
-            instance,
-            ..
-        } = named;
-        instance.stop();
-        drop(directory);
-        self.tell_no_more(number);
-        // Who watches CPUs may have known of it still: it does not go in their hands.
-        drop(cpu::ReadLock::new());
-        if dead_ftrace::is_known() {
-            // Hooks may use it still.
-            core::mem::forget(instance);
-        }
-    }
-}
-
-// SAFETY: What `make` makes are the trees of the directories in `named`, which `remove_all` empties.
-unsafe impl Subdirectories for Instances {
-    fn make(&self, parent: Parent<'_>, name: &CStr) -> Result {
-        let mut named = self.named.lock();
-        if named.iter().any(|other| *other.name == *name) {
-            return Err(EEXIST);
-        }
-        named.reserve(1, GFP_KERNEL)?;
-        let name = CString::try_from(name)?;
-        let instance = Arc::pin_init(Instance::new(self.machine.clone())?, GFP_KERNEL)?;
-        instance.inherit(self.top.options())?;
-        let number = self.tell(&instance)?;
-        let directory = Directory::inside(parent, &name, &instance).inspect_err(|_| {
-            instance.stop();
-            self.tell_no_more(number);
-        })?;
-        let new = Named {
-            name,
-            number,
-            directory,
-            instance,
-        };
-        named.push(new, GFP_KERNEL)?;
-        Ok(())
-    }
-
-    fn remove(&self, name: &CStr) -> Result {
-        let mut named = self.named.lock();
-        let place = named.iter().position(|other| *other.name == *name);
-        let place = place.ok_or(ENOENT)?;
-        if let Some(found) = named.get(place) {
-            found.instance.users().end()?;
-        }
-        self.end(named.remove(place).map_err(|_| ENOENT)?);
-        Ok(())
-    }
-
-    fn remove_all(&self) {
-        let mut named = self.named.lock();
-        while let Some(last) = named.pop() {
-            // (the module is not removed while a file is open)
-            let _ = last.instance.users().end();
-            self.end(last);
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sets the module up when it is loaded, by what the kernel has and was asked for.
+//! Loading: the checks of the kernel before, and the parameters after.
 
 use core::borrow::Borrow;
 

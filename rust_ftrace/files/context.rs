@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The objects that a file belongs to.
+
+use kernel::cpu::CpuId;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use super::event_pids::EventPids;
+use crate::instance::{Instance, Instances};
+use crate::sys::debugfs::Owner;
+
+/// The object that a file belongs to.
+pub(crate) struct Context {
+    pub(super) instance: Arc<Instance>,
+    /// The CPU, for files below `per_cpu`.
+    pub(super) cpu: Option<CpuId>,
+    /// All of them, for files of the top directory.
+    pub(super) instances: Option<Arc<Instances>>,
+    pub(super) event_pids: Arc<EventPids>,
+}
+
+impl Context {
+    /// Calls `user` with the instance, for a file of the top directory with each.
+    pub(super) fn try_for_each(&self, mut user: impl FnMut(&Instance) -> Result) -> Result {
+        match &self.instances {
+            Some(instances) => instances.try_for_each(user),
+            None => user(&self.instance),
+        }
+    }
+}
+
+impl Owner for Context {
+    fn opened(&self) -> Result {
+        self.instance.users().enter()
+    }
+
+    fn closed(&self) {
+        self.instance.users().leave();
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The instances that users make in `instances/`, each with its directory.
+
+use kernel::prelude::*;
+use kernel::str::CString;
+use kernel::sync::{new_mutex, Arc, Mutex};
+
+use crate::files::Directory;
+use crate::instance::{Instance, Instances};
+use crate::sys::private::subdirectories::{Parent, Subdirectories};
+use crate::sys::{cpu, dead_ftrace};
+
+/// An instance that a user made.
+struct Named {
+    name: CString,
+    number: u64,
+    // (before the instance: its files go first)
+    directory: Directory,
+    instance: Arc<Instance>,
+}
+
+/// The instances that users made.
+///
+/// `named` is held while directories are made and removed. It is taken before the locks of an instance.
+#[pin_data]
+pub(crate) struct UserInstances {
+    all: Arc<Instances>,
+    #[pin]
+    named: Mutex<KVec<Named>>,
+}
+
+impl UserInstances {
+    /// None yet.
+    pub(crate) fn new(all: Arc<Instances>) -> impl PinInit<Self> {
+        pin_init!(Self {
+            all,
+            named <- new_mutex!(KVec::new()),
+        })
+    }
+
+    /// Ends an instance that has no users and will have none.
+    fn end(&self, named: Named) {
+        let Named {
+            number,
+            directory,
+            instance,
+            ..
+        } = named;
+        instance.stop();
+        drop(directory);
+        self.all.tell_no_more(number);
+        // Who watches CPUs may have known of it still: it does not go in their hands.
+        drop(cpu::ReadLock::new());
+        if dead_ftrace::is_known() {
+            // Hooks may use it still.
+            core::mem::forget(instance);
+        }
+    }
+}
+
+// SAFETY: What `make` makes are the trees of the directories in `named`, which `remove_all` empties.
+unsafe impl Subdirectories for UserInstances {
+    fn make(&self, parent: Parent<'_>, name: &CStr) -> Result {
+        let mut named = self.named.lock();
+        if named.iter().any(|other| *other.name == *name) {
+            return Err(EEXIST);
+        }
+        named.reserve(1, GFP_KERNEL)?;
+        let name = CString::try_from(name)?;
+        let instance = Arc::pin_init(Instance::new(self.all.machine().clone())?, GFP_KERNEL)?;
+        instance.inherit(self.all.top().options())?;
+        let number = self.all.tell(&instance)?;
+        let directory = Directory::inside(parent, &name, &instance).inspect_err(|_| {
+            instance.stop();
+            self.all.tell_no_more(number);
+        })?;
+        let new = Named {
+            name,
+            number,
+            directory,
+            instance,
+        };
+        named.push(new, GFP_KERNEL)?;
+        Ok(())
+    }
+
+    fn remove(&self, name: &CStr) -> Result {
+        let mut named = self.named.lock();
+        let place = named.iter().position(|other| *other.name == *name);
+        let place = place.ok_or(ENOENT)?;
+        if let Some(found) = named.get(place) {
+            found.instance.users().end()?;
+        }
+        self.end(named.remove(place).map_err(|_| ENOENT)?);
+        Ok(())
+    }
+
+    fn remove_all(&self) {
+        let mut named = self.named.lock();
+        while let Some(last) = named.pop() {
+            // (the module is not removed while a file is open)
+            let _ = last.instance.users().end();
+            self.end(last);
+        }
+    }
+}
