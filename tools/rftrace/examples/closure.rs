@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use rftrace_cli::closure::closure;
+use rftrace_cli::functions::Functions;
 use rftrace_cli::kernel::Kernel;
-use rftrace_cli::why::Functions;
 
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

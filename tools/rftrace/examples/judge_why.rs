@@ -8,8 +8,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
+use rftrace_cli::functions::Functions;
 use rftrace_cli::kernel::{DebugInformation, Kernel};
-use rftrace_cli::why::{Answer, Functions};
+use rftrace_cli::why::Answer;
 
 /// A name as the source has it.
 fn stem(name: &str) -> &str {

@@ -4,8 +4,9 @@
 
 use rftrace_engine::engine::glob;
 
+use crate::functions::Functions;
 use crate::selection;
-use crate::why::{Answer, Functions};
+use crate::why::Answer;
 
 /// Lines on why nothing came of `words`, as they were given for `filter`; none for those that say no more than that
 /// nobody called them.

@@ -2,8 +2,8 @@
 
 //! The file of the kernel that runs: it has the code that ran at boot, which is gone from memory.
 
+use crate::functions::Functions;
 use crate::kernel::Kernel;
-use crate::why::Functions;
 
 /// Where distributions put it.
 const PLACES: [&str; 4] = [

@@ -8,9 +8,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::functions::Functions;
 use crate::selection;
 use crate::static_graph::is_plumbing;
-use crate::why::Functions;
 
 /// Functions that are in it, but not what they call: nothing returns from a panic, and what handles exceptions is
 /// called by these as if one had happened (which leads to signals, and from there to the whole kernel).

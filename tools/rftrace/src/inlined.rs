@@ -17,9 +17,9 @@ use std::hash::{Hash, Hasher};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 use crate::call_graph::ENDBR;
+use crate::functions::Functions;
 use crate::reach::Reach;
 use crate::static_graph::is_plumbing;
-use crate::why::Functions;
 
 /// Functions before and behind that are looked at.
 const AROUND: usize = 300;

@@ -18,6 +18,7 @@ pub mod exit;
 pub mod export;
 pub mod filtered;
 pub mod function_names;
+pub mod functions;
 pub mod inlined;
 pub mod kernel;
 pub mod launch;

@@ -4,8 +4,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::functions::Functions;
 use crate::kernel::Symbols;
-use crate::why::Functions;
 
 /// Functions that compilers have every other one call: they say nothing.
 const PLUMBING: [&str; 3] = ["__fentry__", "__stack_chk_fail", "__sanitizer_cov_"];

@@ -3,15 +3,15 @@
 //! The reason why a function does not show up in a trace, by the kernel's symbols and text alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::OnceLock;
 
 use serde::Serialize;
 
 use crate::boot;
-use crate::call_graph::{CallGraph, Site};
+use crate::call_graph::Site;
+use crate::functions::Functions;
 use crate::inlined::{containers, Container};
-use crate::kernel::{self, DebugInformation, Inlined, Kernel};
-use crate::reach::{Entry, Reach, Reachable};
+use crate::kernel::{self, DebugInformation, Inlined};
+use crate::reach::{Entry, Reach};
 use crate::selection;
 
 /// A function's name as the source has it.
@@ -108,21 +108,6 @@ pub struct PartOf {
     pub places: usize,
 }
 
-/// All that is known of a kernel's functions.
-#[derive(Debug)]
-pub struct Functions {
-    /// The kernel.
-    pub kernel: Kernel,
-    /// Its call graph.
-    pub graph: CallGraph,
-    /// Functions that ftrace can trace.
-    pub traceable: BTreeSet<u64>,
-    /// Functions that can run at all.
-    pub reachable: Reachable,
-    /// The graph of the file of the kernel that runs, once that has been looked for.
-    file: OnceLock<Option<Box<Functions>>>,
-}
-
 /// The file of a kernel that runs, and by how much that was moved.
 #[derive(Clone, Copy)]
 struct File<'a> {
@@ -140,32 +125,6 @@ impl File<'_> {
 }
 
 impl Functions {
-    /// Looks at all of `kernel`.
-    pub fn new(kernel: Kernel) -> Result<Self, kernel::Error> {
-        let texts = kernel.texts()?;
-        let graph = CallGraph::new(
-            &kernel.symbols,
-            &texts,
-            &kernel.alternatives()?,
-            |address| kernel.pointer(address),
-        );
-        let traceable = kernel::traceable(&kernel)?;
-        let kfuncs = kernel.kfuncs()?;
-        let kfuncs: HashSet<u64> = kfuncs
-            .iter()
-            .flat_map(|name| kernel.symbols.places(name))
-            .copied()
-            .collect();
-        let reachable = Reachable::new(&kernel, &graph, &texts, &traceable, &kfuncs);
-        Ok(Self {
-            kernel,
-            graph,
-            traceable,
-            reachable,
-            file: OnceLock::new(),
-        })
-    }
-
     /// Answers for each function of that name.
     pub fn why(&self, name: &str) -> Vec<Why> {
         let why = |address, answer| Why {
@@ -219,12 +178,6 @@ impl Functions {
             why.part_of = Some(parts.into_iter().map(part).collect());
         }
         Ok(())
-    }
-
-    /// Functions that ftrace can trace, and that can never run.
-    pub fn unreachable(&self) -> impl Iterator<Item = u64> + '_ {
-        let never = |address: &u64| self.reachable.reach(*address) == Some(Reach::Never);
-        self.traceable.iter().copied().filter(never)
     }
 
     fn answer(&self, address: u64) -> Answer {

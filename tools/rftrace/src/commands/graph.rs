@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use super::graph_recording;
 use crate::cli;
+use crate::functions::Functions;
 use crate::reach::{Entry, Reach};
 use crate::selection;
 use crate::static_graph::{tree, Below, Direction, Step};
-use crate::why::Functions;
 
 /// Calls that are followed where nothing else is asked for.
 const UP: usize = 1;

@@ -10,8 +10,8 @@ use anyhow::{bail, Context, Result};
 use rftrace_engine::engine::glob;
 
 use crate::cli;
+use crate::functions::Functions;
 use crate::kernel::{traceable, Btf, Kernel};
-use crate::why::Functions;
 
 /// Prints the names of functions that can be traced.
 pub(super) fn run(arguments: &cli::List, out: &mut dyn Write) -> Result<()> {

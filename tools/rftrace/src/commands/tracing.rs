@@ -14,12 +14,12 @@ use crate::advice::advice;
 use crate::cli::tracing::Tracing;
 use crate::closure::closure;
 use crate::exit::{Exit, OrExit};
+use crate::functions::Functions;
 use crate::kernel::{Kernel, Symbol, Symbols};
 use crate::live::{Directory, LiveEvents, Plan, Session};
 use crate::recording::{CpuTotals, End};
 use crate::stream::{Globs, Selection};
 use crate::symbolizer::Symbolizer;
-use crate::why::Functions;
 
 /// Functions that are named when there were too many calls.
 const NAMED: usize = 5;

@@ -10,9 +10,10 @@ use serde::Serialize;
 use crate::cli;
 use crate::closure::closure;
 use crate::filtered::{reasons, Settings};
+use crate::functions::Functions;
 use crate::kernel::DebugInformation;
 use crate::live::Directory;
-use crate::why::{Answer, Functions, Why};
+use crate::why::{Answer, Why};
 
 /// Callers that are named; of the others there is only the number.
 const NAMED: usize = 5;

@@ -5,7 +5,7 @@
 use std::sync::OnceLock;
 
 use super::{Kernel, Memory, Symbol, Symbols};
-use crate::why::Functions;
+use crate::functions::Functions;
 
 /// Where its text begins.
 pub(crate) const TEXT: u64 = 0xffff_ffff_8100_0000;
