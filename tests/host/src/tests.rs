@@ -46,6 +46,7 @@ mod sets;
 mod shadow;
 mod slot;
 mod style;
+mod timeline;
 
 /// So many cases of a property; those that fail are shown, not stored in the tree.
 fn cases(cases: u32) -> Config {

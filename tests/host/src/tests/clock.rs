@@ -6,8 +6,7 @@ use std::rc::Rc;
 use proptest::prelude::*;
 
 use super::{cases, interrupted};
-use crate::engine::clock::TimeUnit;
-use crate::engine::clock::{never_back, ClockKind, Conversion, Sample, Scale};
+use crate::engine::clock::{never_back, ClockKind, Conversion, Sample, Scale, TimeUnit};
 use crate::platform::Word;
 
 fn scale(khz: u32) -> Scale {
