@@ -8,8 +8,8 @@
 #   FUZZ_SEED=N     other inputs than last time
 #   FUZZ_KEEP=1     new inputs that reach new code go into the corpus, and it is made as small as can be
 # Builds outside of the checkout: CARGO_TARGET_DIR, or a cache.
-. "$(dirname "$0")/../../scripts/lib.sh"
-. "$top/scripts/run-counted.sh"
+. "$(dirname "$0")/../../scripts/internal/lib.sh"
+. "$top/scripts/internal/run-counted.sh"
 
 target=${CARGO_TARGET_DIR:-$cache/target-fuzz}/fuzz
 triple=x86_64-unknown-linux-gnu

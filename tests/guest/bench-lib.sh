@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# What the benchmarks in a guest share. scripts/bench-report reads the lines that they print, with tabs between the fields:
+# What the benchmarks in a guest share. scripts/internal/bench-report reads the lines that they print, with tabs between the fields:
 #
 #	row NAME OURS UNIT PEER PEER'S-NAME	what costs how much; a PEER of - is none
 #	missing NAME WHY			what could not be measured

@@ -6,9 +6,9 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 passed=0 failed=0
 
-mkdir -p "$dir/scripts" "$dir/tests/guest"
+mkdir -p "$dir/scripts/internal" "$dir/tests/guest"
 cp -r "$top/qemu" "$dir/"
-cp "$top/scripts/lib.sh" "$dir/scripts/"
+cp "$top/scripts/internal/lib.sh" "$dir/scripts/internal/"
 for n in 1 2 3; do : >"$dir/tests/guest/0$n-file.sh"; done
 printf '#!/bin/sh\necho 7.2.12\n' >"$dir/scripts/kernel"
 # The guest: in its first runs, as many as $dir/deaths says, it dies in 02-file.sh, of what $dir/code shows.

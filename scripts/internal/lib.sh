@@ -1,9 +1,9 @@
-# shellcheck shell=bash # sourced by every script here and in qemu/
+# shellcheck shell=bash # sourced by every script of scripts/ and qemu/
 # What the scripts share: messages, the cache, locks, becoming root.
 
 set -euo pipefail
 
-top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cache=${RUST_FTRACE_CACHE:-${XDG_CACHE_HOME:-${HOME:?HOME is not set}/.cache}/rust_ftrace}
 case $cache in /*) ;; *) cache=$PWD/$cache ;; esac
 
