@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The set of functions, and the sort that it is built with.
+//! Sets of functions, as std has sets.
 
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
 use crate::engine::function_set::FunctionSet;
-use crate::engine::sort::sort_by_key;
 
 fn set(ips: &BTreeSet<usize>) -> FunctionSet {
     FunctionSet::from_sorted(ips.iter().copied()).expect("memory")
@@ -18,18 +17,6 @@ fn ips() -> impl Strategy<Value = BTreeSet<usize>> {
 }
 
 proptest! {
-    #[test]
-    fn sorting(values: Vec<(u8, u16)>) {
-        let mut sorted = values.clone();
-        sort_by_key(&mut sorted, |&(key, _)| key);
-        prop_assert!(sorted.is_sorted_by_key(|&(key, _)| key));
-        // Nothing is lost.
-        let (mut left, mut right) = (values, sorted);
-        left.sort();
-        right.sort();
-        prop_assert_eq!(left, right);
-    }
-
     #[test]
     fn as_std_does(a in ips(), b in ips(), start in 0..40usize, length in 0..40usize) {
         let (x, y) = (set(&a), set(&b));

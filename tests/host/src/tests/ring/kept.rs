@@ -2,12 +2,12 @@
 
 //! Copies of what rings hold, in less memory.
 
-use super::cpu::Cpu;
 use crate::engine::consumer::Consumer;
 use crate::engine::decode::Event;
 use crate::engine::reader::Cursor;
 use crate::engine::ring::Ring;
 use crate::support::{copy_space, task, Heap};
+use crate::tests::cpu::Cpu;
 
 const SLOTS: usize = 8;
 

@@ -5,7 +5,6 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use super::interrupted;
 use crate::engine::consumer::Consumer;
 use crate::engine::decode::{Event, What};
 use crate::engine::reader::{Beside, Cursor};
@@ -13,6 +12,7 @@ use crate::engine::ring::{OpenCall, Ring};
 use crate::engine::slot::{Task, Words};
 use crate::platform::preempt;
 use crate::support::{self, call, copy_space, task, Heap, Who};
+use crate::tests::interrupted;
 
 /// An event as a CPU has recorded it: its time, whether it is an entry, the call, its depth and duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
