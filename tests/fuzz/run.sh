@@ -88,14 +88,15 @@ minimise() {
 }
 
 # Each line of "mutants" breaks one file of the engine by an expression for sed, for one target to find.
-# (The copy is always at the same place, so that its crates are known again.)
+# (It is built at a place that is always the same, where files that are as they were keep their mtimes, so that its crates
+# are known again.)
 break_engine() {
-	local name file expression dir=$target/broken-source
-	rm -rf "$dir"
+	local name file expression dir=$work/broken place=$target/broken-source
 	mkdir -p "$dir/tests/host" "$dir/tools"
 	cp -r "$top/rust_ftrace" "$dir/"
 	cp -r "$top"/tools/{Cargo.*,engine,rftrace,xtask} "$dir/tools/"
-	cp -r "$top/tests/fuzz" "$dir/tests/"
+	mkdir "$dir/tests/fuzz"
+	cp -r "$top"/tests/fuzz/{Cargo.*,src,targets} "$dir/tests/fuzz/"
 	cp -r "$top/tests/host/src" "$dir/tests/host/"
 	# (what is built from it must not pass for what is built from the whole)
 	sed -i 's/^name = "rust_ftrace-fuzz"/name = "rust_ftrace-broken"/' "$dir"/tests/fuzz/Cargo.{toml,lock}
@@ -107,7 +108,12 @@ break_engine() {
 		! cmp -s "$file" "$work/whole.rs" || { echo "nothing to break: $name $expression"; return 1; }
 		mutants+=("$name")
 	done <"$top/tests/fuzz/mutants"
-	build "$dir/tests/fuzz" broken
+	mkdir -p "$place"
+	if ! rsync -rlpc --delete "$dir/" "$place/" 2>/dev/null; then
+		rm -rf "$place"
+		cp -r "$dir" "$place"
+	fi
+	build "$place/tests/fuzz" broken
 }
 
 finds_mutant() {
