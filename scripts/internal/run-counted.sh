@@ -5,6 +5,14 @@ passed=0 failed=0 skipped=0
 # What failed, to be said again at the end: one may have been told of hours of output before.
 wrongs=''
 
+# Sets cpu to the seconds of CPU that what was waited for has taken.
+cpu_taken() {
+	local stat
+	read -r stat <"/proc/$BASHPID/stat"
+	read -ra stat <<<"${stat##*) }"
+	cpu=$(((stat[13] + stat[14]) / $(getconf CLK_TCK)))
+}
+
 # counted NAME CMD...: CMD passes or fails as one.
 counted() {
 	local name=$1
@@ -34,8 +42,10 @@ failures() {
 
 # summed NAME CMD...: CMD ends with a line "N passed, N failed[, N skipped]"; that is added.
 summed() {
-	local name=$1 out rc=0 p f s start=${since:-$SECONDS} new
+	local name=$1 out rc=0 p f s start=${since:-$SECONDS} new cpu before=${since_cpu:-}
 	shift
+	cpu_taken
+	: "${before:=$cpu}"
 	printf '%s\n' "--- $name"
 	out=$(mktemp)
 	"$@" </dev/null | tee "$out" || rc=1
@@ -55,7 +65,8 @@ summed() {
 	rm -f "$out"
 	[[ -z $new ]] || wrongs+=$new$'\n'
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
-	echo "    ($name: $((SECONDS - start)) s)"
+	cpu_taken
+	echo "    ($name: $((SECONDS - start)) s, $((cpu - before)) s of CPU)"
 }
 
 # beside NAME CMD...: as summed, but CMD begins now, as a process group of its own, and counts when it is joined:
@@ -73,10 +84,12 @@ beside() {
 }
 joined() {
 	say "waiting for $beside_name: $beside_log"
+	local cpu
+	cpu_taken
 	beside_rc=0
 	wait "$beside_pid" || beside_rc=$?
 	beside_pid=''
-	since=$beside_start summed "$beside_name" beside_said
+	since=$beside_start since_cpu=$cpu summed "$beside_name" beside_said
 	rm -f "$beside_log"
 }
 beside_said() {
