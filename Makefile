@@ -53,7 +53,7 @@ help:				## this list
 	@echo 'make [TARGET] [KERNEL=stock|rt|cloud|debug|kcsan] [SUITE=trixie-backports|sid] [KDIR=tree] [ACCEL=kvm|tcg]'
 	@sed -n 's/^\([a-z-]*\):[[:space:]]*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F '\t' '{ printf "  %-15s %s\n", $$1, $$2 }'
-	@echo 'Of make test: T=pattern (only guest tests so named), HOST=0, GUEST=0 or BENCH=0, TIMEOUT=seconds.'
+	@echo 'Of make test: T=pattern (only guest tests whose folder/name match), HOST=0, GUEST=0 or BENCH=0, TIMEOUT=seconds.'
 	@echo 'Of make stress: MINUTES=3, SEED=n, ONLY=kinds, WITHOUT=kinds, NMI=0, BISECT=0 (see scripts/stress).'
 	@echo 'Of make planted: NAMES=bugs (of tests/planted/), LENGTH=60 seconds for each.'
 	@echo 'Of make bench: JSON=file, TOOL=0 or 1 (nothing of the command, or only that), SMP=0 (nothing on several CPUs), ACCEL=kvm (ns).'

@@ -8,12 +8,12 @@
 #   FUZZ_SEED=N     other inputs than last time
 #   FUZZ_KEEP=1     new inputs that reach new code go into the corpus, and it is made as small as can be
 # Builds outside of the checkout: CARGO_TARGET_DIR, or a cache.
-. "$(dirname "$0")/../../scripts/lib.sh"
-. "$top/scripts/run-counted.sh"
+. "$(dirname "$0")/../../scripts/internal/lib.sh"
+. "$top/scripts/internal/run-counted.sh"
 
 target=${CARGO_TARGET_DIR:-$cache/target-fuzz}/fuzz
 triple=x86_64-unknown-linux-gnu
-seconds=${FUZZ_SECONDS:-3} seed=${FUZZ_SEED:-1}
+seconds=${FUZZ_SECONDS:-3} mutant_seconds=120 seed=${FUZZ_SEED:-1}
 corpus=$top/tests/fuzz/corpus
 targets=("$@")
 if (($# == 0)); then
@@ -54,9 +54,12 @@ build() {
 
 # fuzz KIND TARGET SECONDS [ROUND]: stops at the first input that makes it fail; the log is $work/TARGET.log.
 fuzz() {
+	local stuck=20
+	# (a busy machine may stand still for a while, which is no fault of the engine as it is)
+	[[ $1 != whole ]] || stuck=60
 	mkdir -p "$work/$2.new"
 	timeout $(($3 + 120)) "$target/$1/$2" -seed=$((seed + ${4:-0})) -max_total_time="$3" -max_len=1024 \
-		-timeout=20 -rss_limit_mb=1024 -artifact_prefix="$work/$2." \
+		-timeout="$stuck" -rss_limit_mb=1024 -artifact_prefix="$work/$2." \
 		"$work/$2.new" "$corpus/$2" >"$work/$2.log" 2>&1
 }
 
@@ -88,14 +91,15 @@ minimise() {
 }
 
 # Each line of "mutants" breaks one file of the engine by an expression for sed, for one target to find.
-# (The copy is always at the same place, so that its crates are known again.)
+# (It is built at a place that is always the same, where files that are as they were keep their mtimes, so that its crates
+# are known again.)
 break_engine() {
-	local name file expression dir=$target/broken-source
-	rm -rf "$dir"
+	local name file expression dir=$work/broken place=$target/broken-source
 	mkdir -p "$dir/tests/host" "$dir/tools"
 	cp -r "$top/rust_ftrace" "$dir/"
 	cp -r "$top"/tools/{Cargo.*,engine,rftrace,xtask} "$dir/tools/"
-	cp -r "$top/tests/fuzz" "$dir/tests/"
+	mkdir "$dir/tests/fuzz"
+	cp -r "$top"/tests/fuzz/{Cargo.*,src,targets} "$dir/tests/fuzz/"
 	cp -r "$top"/tests/host/{Cargo.*,src} "$dir/tests/host/"
 	# (what is built from it must not pass for what is built from the whole)
 	sed -i 's/^name = "rust_ftrace-fuzz"/name = "rust_ftrace-broken"/' "$dir"/tests/fuzz/Cargo.{toml,lock}
@@ -107,12 +111,18 @@ break_engine() {
 		! cmp -s "$file" "$work/whole.rs" || { echo "nothing to break: $name $expression"; return 1; }
 		mutants+=("$name")
 	done <"$top/tests/fuzz/mutants"
-	build "$dir/tests/fuzz" broken
+	mkdir -p "$place"
+	if ! rsync -rlpc --delete "$dir/" "$place/" 2>/dev/null; then
+		rm -rf "$place"
+		cp -r "$dir" "$place"
+	fi
+	build "$place/tests/fuzz" broken
 }
 
 finds_mutant() {
-	if fuzz broken "$1" 20; then
-		echo "    not found in 20 s"
+	# (it takes few seconds, but for a machine that does much else)
+	if fuzz broken "$1" "$mutant_seconds"; then
+		echo "    not found in $mutant_seconds s"
 		return 1
 	fi
 	grep -A 1 -m 1 -E 'panicked at|libFuzzer: timeout' "$work/$1.log" | sed 's/^/    /'

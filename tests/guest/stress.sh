@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # Everything at once, and all is as it was: run by scripts/stress, which says what seed, seconds, only and without are.
-. /tests/ktap.sh
+. /tests/lib/ktap.sh
 MADE=/lib/modules/known_calls.ko
 K=/sys/kernel/debug/known_calls
 

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Does scripts/bench-report see promises that are not kept? Made-up figures, all good, then each bad.
+# Does scripts/internal/bench-report see promises that are not kept? Made-up figures, all good, then each bad.
 set -euo pipefail
-report=$(cd "$(dirname "$0")/../.." && pwd)/scripts/bench-report
+report=$(cd "$(dirname "$0")/../.." && pwd)/scripts/internal/bench-report
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 passed=0 failed=0

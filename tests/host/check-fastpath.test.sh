@@ -48,7 +48,7 @@ found_all() {
 	else
 		out=$("$copy/scripts/toolchain" "$copy/scripts/check-fastpath" "$copy/rust_ftrace.ko" 2>&1) || rc=$?
 		for i in "${!names[@]}"; do
-			if [[ -z ${said[i]} && $rc == 0 ]] || [[ -n ${said[i]} && $rc == 1 ]] && grep -qE "${said[i]}" <<<"$out"; then
+			if [[ $rc == 1 ]] && grep -qE "${said[i]}" <<<"$out"; then
 				echo "ok: ${names[i]}"
 				passed=$((passed + 1))
 			else
@@ -64,25 +64,22 @@ found_all() {
 # What is said of the hook itself, and of what it calls.
 PANICS='8callback[^:]*: it can panic'
 
-names=("the hook as it is") said=("")
-found_all
-
+# (a build takes most of the time: there are as few as can be told apart. That the module as it is passes, make check says.)
 broken "a lock prefix" "a locked instruction" "$platform" 's/"cmpxchg qword/"lock cmpxchg qword/'
-broken "a call on the way" "a call:" "$hook" 's/self\.record(guard.token(), site, cycles)/self.record(guard.token(), site, crate::sys::clock::local_ns)/'
+broken "a call on the way" "8callback[^:]*: a call:" "$hook" \
+	's/self\.record(guard.token(), site, cycles)/self.record(guard.token(), site, crate::sys::clock::local_ns)/'
+broken "a call while a bit of the gate is set" "13entered_gated: a call" "$hook" \
+	'/fn entered_gated(/,/^    }/s/Site { call, registers }, cycles)/Site { call, registers }, crate::sys::clock::local_ns)/'
 broken "an overflowing sum out of the way" "6engine4ring.*: it can panic" "$ring" \
 	's/Self(moved.wrapping_add(\(.*\)))$/Self(moved + \1)/'
 found_all
 
-broken "an index out of bounds" "$PANICS" "$hook" \
-	'/fn entered(&self/,/^    }/s/let guard = PreemptGuard::new();/&\n        let table = [1u8, 2, 3, 4];\n        core::hint::black_box(table[site.call.ip as usize]);/'
-broken "a call while a bit of the gate is set" "13entered_gated: a call" "$hook" \
-	'/fn entered_gated(/,/^    }/s/Site { call, registers }, cycles)/Site { call, registers }, crate::sys::clock::local_ns)/'
-broken "a loop" "a loop" "$hook" \
-	'/fn entered(&self/,/^    }/s/let guard = PreemptGuard::new();/&\n        while self.gate() == 77 {}/'
-found_all
-
+broken "an index out of bounds" "13entered_gated: it can panic" "$hook" \
+	'/fn entered_gated(/,/^    }/s/let guard = PreemptGuard::new();/&\n        let table = [1u8, 2, 3, 4];\n        core::hint::black_box(table[call.ip as usize]);/'
 broken "an overflowing sum" "$PANICS" "$hook" \
 	'/fn entered(&self/,/^    }/s/let guard = PreemptGuard::new();/&\n        core::hint::black_box(site.call.ip + site.call.parent_ip);/'
+broken "a loop" "a loop" "$hook" \
+	'/fn entered(&self/,/^    }/s/let guard = PreemptGuard::new();/&\n        while self.gate() == 77 {}/'
 # (the compiler may make it a part of who searches)
 broken "a search that adds" "(6probes.*|12entered_slow): it can panic" "$probes" \
 	's/before.wrapping_add(lower.len()).wrapping_add(1)/before + lower.len() + 1/'

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Does scripts/check-tree name what a tree lacks? Made-up trees, each missing one thing.
+# Does scripts/internal/check-tree name what a tree lacks? Made-up trees, each missing one thing.
 set -euo pipefail
-check=$(cd "$(dirname "$0")/../.." && pwd)/scripts/check-tree
+check=$(cd "$(dirname "$0")/../.." && pwd)/scripts/internal/check-tree
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 passed=0 failed=0

@@ -3,13 +3,13 @@
 # folded stacks those of the calls that were put in, and does nothing half stay where something goes wrong?
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
-. "$top/scripts/lib.sh"
+. "$top/scripts/internal/lib.sh"
 passed=0 failed=0
 
 here() { "$top/scripts/toolchain" "$@"; }
 if ! here sh -c 'command -v trace-cmd' >/dev/null && [[ -z $KDIR ]]; then
 	take_lock programs
-	add() { "$top/scripts/in-root" --as-root sh -c 'apt-get update && apt-get install -y --no-install-recommends trace-cmd'; }
+	add() { "$top/scripts/internal/in-root" --as-root sh -c 'apt-get update && apt-get install -y --no-install-recommends trace-cmd'; }
 	step "installing trace-cmd in the toolchain root" "$cache/log/programs-trace-cmd.log" add
 fi
 mkdir -p "$cache/build"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Does scripts/in-root work wherever the checkout is, and wherever it is called from? A checkout below /tmp, where
+# Does scripts/internal/in-root work wherever the checkout is, and wherever it is called from? A checkout below /tmp, where
 # the toolchain root has a folder of its own. Needs what building the module needs.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
@@ -15,14 +15,14 @@ fi
 checkout=$dir/checkout
 mkdir -p "$checkout/sub folder" "$dir/elsewhere"
 cp -r "$top/scripts" "$checkout/"
-cache=$(. "$top/scripts/lib.sh" && echo "$cache")
+cache=$(. "$top/scripts/internal/lib.sh" && echo "$cache")
 mkdir -p "$cache/home"
 
 # runs_in FOLDER FROM: called in FROM, it runs commands in FOLDER, which is the same there as here.
 runs_in() {
 	local out rc=0
 	# shellcheck disable=SC2016
-	out=$(cd "$2" && "$checkout/scripts/in-root" sh -c 'pwd; stat -c %d:%i .' 2>&1) || rc=$?
+	out=$(cd "$2" && "$checkout/scripts/internal/in-root" sh -c 'pwd; stat -c %d:%i .' 2>&1) || rc=$?
 	if [[ $rc == 0 && $out == "$1"$'\n'"$(stat -c %d:%i "$1")" ]]; then
 		echo "ok: called in $2"
 		passed=$((passed + 1))

@@ -2,7 +2,7 @@
 # Are recordings looked at in bounded memory? Millions of events, in less memory than they have bytes.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
-. "$top/scripts/lib.sh"
+. "$top/scripts/internal/lib.sh"
 . "$top/tests/host/verdict.sh"
 
 "$top/scripts/tool"

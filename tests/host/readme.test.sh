@@ -9,7 +9,7 @@ passed=0 failed=0
 # nothing is to be said, right)
 case_of() {
 	local out rc=0
-	out=$(sed "$3" "$readme" | "$top/scripts/toolchain" "$top/scripts/file-table" --check 2>&1) || rc=$?
+	out=$(sed "$3" "$readme" | "$top/scripts/toolchain" "$top/scripts/internal/file-table" --check 2>&1) || rc=$?
 	if [[ -z $2 && $rc == 0 ]] || [[ -n $2 && $rc == 1 && $out == *"$2"* ]]; then
 		echo "ok: $1"
 		passed=$((passed + 1))

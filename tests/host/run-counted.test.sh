@@ -1,5 +1,5 @@
 #!/bin/bash
-# Does scripts/run-counted.sh say again at the end what failed, whichever way, and only that?
+# Does scripts/internal/run-counted.sh say again at the end what failed, whichever way, and only that?
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
 dir=$(mktemp -d)
@@ -22,7 +22,7 @@ expect() {
 # runs: what comes on standard input, between the set-up and the end.
 runs() {
 	{
-		printf '%s\n' 'set -euo pipefail' 'say() { :; }' ". '$top/scripts/run-counted.sh'"
+		printf '%s\n' 'set -euo pipefail' 'say() { :; }' ". '$top/scripts/internal/run-counted.sh'"
 		cat
 		echo total
 	} >"$dir/run"

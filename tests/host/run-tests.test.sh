@@ -6,12 +6,16 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 passed=0 failed=0
 
-mkdir -p "$dir/scripts" "$dir/tests/guest"
+mkdir -p "$dir/scripts/internal" "$dir/tests/guest"
 cp -r "$top/qemu" "$dir/"
-cp "$top/scripts/lib.sh" "$dir/scripts/"
-for n in 1 2 3; do : >"$dir/tests/guest/0$n-file.sh"; done
+cp "$top/scripts/internal/lib.sh" "$dir/scripts/internal/"
+mkdir "$dir"/tests/guest/{a,b}
+for file in b/first a/second b/third; do
+	: >"$dir/tests/guest/$file.sh"
+	echo "$file.sh" >>"$dir/tests/guest/order"
+done
 printf '#!/bin/sh\necho 7.2.12\n' >"$dir/scripts/kernel"
-# The guest: in its first runs, as many as $dir/deaths says, it dies in 02-file.sh, of what $dir/code shows.
+# The guest: in its first runs, as many as $dir/deaths says, it dies in a/second.sh, of what $dir/code shows.
 cat >"$dir/qemu/run-guest" <<'EOF'
 #!/bin/bash
 dir=$(cd "$(dirname "$0")/.." && pwd)
@@ -31,7 +35,7 @@ echo $((left - 1)) >"$dir/deaths"
 	echo 'KTAP version 1'
 	for file; do
 		printf '%s\n' "# file: $file" "ok 1 of $file"
-		[[ $left -le 0 || $file != 02-file.sh ]] || exit
+		[[ $left -le 0 || $file != a/second.sh ]] || exit
 		printf '%s\n' '1..1' "# end: $file exit=0 splats=0 seconds=1"
 	done
 	echo '# all done'
@@ -58,7 +62,7 @@ expect() {
 # (each guest also counts for its console, and for its end)
 expect 'nothing happens' 0 '' '5 passed, 0 failed, 0 skipped' 1
 expect 'a breakpoint that is not there' 1 '0f <1f> 44' '7 passed, 0 failed, 0 skipped' 2
-if [[ $(sed -n 2p "$dir/runs") == *01-file.sh* ]]; then
+if [[ $(sed -n 2p "$dir/runs") == *b/first.sh* ]]; then
 	failed=$((failed + 1))
 	echo "FAIL: what had passed was run again"
 fi

@@ -24,9 +24,9 @@ result() {
 	echo "$1 $count $2"
 }
 suite() {
-	local name=$1 rc=0 before=$failed ran=0 line
+	local name=$1 rc=0 before=$failed ran=0 line TIMEFORMAT='%R %U %S'
 	shift
-	"$@" >"$log" 2>&1 || rc=$?
+	{ time "$@" >"$log" 2>&1 || rc=$?; } 2>"$work/time"
 	while read -r line; do
 		if [[ $line =~ ^test\ (.*)\ \.\.\.\ (ok|FAILED|ignored.*)$ ]]; then
 			ran=$((ran + 1))
@@ -43,6 +43,8 @@ suite() {
 	if ((failed > before)); then
 		sed 's/^/# /' "$log"
 	fi
+	awk -v name="$name" '{ printf "# %s: %d s, %d s of CPU\n", name, $1, $2 + $3 }' "$work/time"
+	sed -nE 's/^ +Finished .* in (.*)$/#   the build took \1/p' "$log"
 }
 
 # How much of the engine ran: one line, which fails if that is less than it was.

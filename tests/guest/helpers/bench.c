@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Measures, for tests/guest/bench.sh. All times are in hundredths of a ns; where a ns of the guest is
+ * Measures, for tests/guest/bench/bench.sh. All times are in hundredths of a ns; where a ns of the guest is
  * an instruction (ACCEL=icount) that is hundredths of an instruction.
  *
  *	bench calls CALLS RUNS		a getppid system call: the best of some runs of so many

@@ -1,6 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of the engine: one file for each of its files, and `cpu`, which they write rings with.
+//! Tests of the engine. Those of `engine/x.rs` are in `x.rs`; what has no file of its name is tested by
+//! others, and some tests are of several files:
+//!
+//! | tests | files of the engine |
+//! |---|---|
+//! | [`account`], [`nesting`], [`mark`] | `ring/cold`, `ring/group`, `consumer`, `decode` |
+//! | [`call_trees`], [`replay`] | `replay`, `frames`, `call_sites`, `context` |
+//! | [`graph`], [`style`] | `graph`, `graph_header`, `duration`, `style` |
+//! | [`kernel_page`] | `kernel_page`, `event_format` |
+//! | [`pid_set`] | `pid_set`, `outsider` |
+//! | [`plan`] | `plan`, `settings`, `lists`, `catalog`, `commanded`, `options` |
+//! | [`raw_pages`] | `kernel_page`, `consumer` |
+//! | [`render`], [`style`] | `render`, `line` |
+//! | [`ring`] | `ring`, `reader` |
+//! | guests (`tracers/stacks`, `tracers/func-args`) | `render_beside` |
+//!
+//! [`cpu`] is what they write rings with. `make check` looks that no file is left out.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,16 +31,15 @@ mod btf;
 mod budget;
 mod call_sites;
 mod call_trees;
-mod calls;
 mod clock;
 mod command;
 mod context;
 mod cpu;
 mod fgraph;
 mod filter;
+mod function_set;
 mod glob;
 mod graph;
-mod kept;
 mod kernel_page;
 mod mark;
 mod merge;
@@ -33,7 +48,7 @@ mod nearest;
 mod nesting;
 mod parse;
 mod pending;
-mod pids;
+mod pid_set;
 mod plan;
 mod profile;
 mod raw;
@@ -42,9 +57,9 @@ mod render;
 mod replay;
 mod ring;
 mod set_event;
-mod sets;
 mod shadow;
 mod slot;
+mod sort;
 mod style;
 mod timeline;
 

@@ -2,6 +2,9 @@
 
 //! Rings that nobody interrupts, and readers of them while they are written.
 
+mod call;
+mod kept;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -1,0 +1,46 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# All functions traced while the machine works, and the module unloaded meanwhile. (rmmod.sh unloads it with some.)
+. /tests/lib/ktap.sh
+
+all_functions() {
+	local start lines=0
+	load
+	background churn 0
+	background churn 1
+	echo function >$R/current_tracer
+	start=$(now)
+	# A shell works, and somebody looks on.
+	while [ $(($(now) - start)) -lt 1000 ]; do
+		ls -lR /proc/self /sys/kernel/debug/rftrace >/dev/null 2>&1
+		tail -n 1 $R/trace >/dev/null
+		lines=$((lines + 1))
+	done
+	[ $lines -gt 1 ]
+	end_background
+	echo 0 >$R/tracing_on
+	[ "$(status 'events written')" -gt 100000 ]
+	accounts_agree
+	unload
+}
+
+busy() {
+	[ "$(status 'events written')" -gt 1000 ]
+}
+
+all_and_rmmod() {
+	# Unloading while every function of a busy machine is on its way through the hook.
+	local i
+	background churn 0
+	background churn 1
+	for i in $(seq $((SLOWER == 1 ? 2 : 1))); do
+		load tracer=function
+		until_true 30 busy
+		rmmod rust_ftrace
+	done
+	end_background
+}
+
+t 'all functions traced for 10 s' all_functions
+t 'unloaded while all functions are traced' all_and_rmmod
+finish

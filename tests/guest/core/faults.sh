@@ -1,0 +1,77 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# Everything that the module asks for fails once: each call fails cleanly and changes nothing, or does without. What
+# still deviates is listed in faults.expected.
+. /tests/lib/ktap.sh
+
+# (CMDLINE="faults=all" leaves nothing out, and takes an hour; faults_only=PART and faults_scenes=NAME,... look at some.
+# Without that one operation in so many is done, always the same.)
+some=--some
+share=4
+[ "$SLOWER" -eq 1 ] || share=48
+if [ "${faults:-some}" = all ]; then
+	some=''
+	share=1
+fi
+
+# fail BY [SCENES]: faults of that kind.
+fail() {
+	local by=$1 scenes=${faults_scenes:-$2} code=0
+	unload
+	# (what a grace period takes is not what is looked at)
+	echo 1 >/sys/kernel/rcu_expedited
+	stress faults --by "$by" ${scenes:+--scenes "$scenes"} ${faults_only:+--only "$faults_only"} $some \
+		--one-in $share --expected /tests/core/faults.expected >/tmp/faults 2>&1 || code=$?
+	echo 0 >/sys/kernel/rcu_expedited
+	grep '^#' /tmp/faults >/tmp/figures || :
+	# (what deviates comes last)
+	grep -v '^# .* ms$' /tmp/faults || :
+	is 'hooked' "$(grep -c . $T/enabled_functions)" 0
+	return $code
+}
+
+own() { fail own; }
+in_calls() { fail task ${some:+graph}; }
+in_work() { fail any idle,function,unloaded; }
+
+after_all() {
+	load
+	echo "$PARENT" >$R/filter
+	calls getppid 1000
+	[ "$(status hits)" -ge 1000 ]
+	echo 0 >$R/tracing_on
+	accounts_agree
+	unload
+}
+figures() {
+	grep -E '^# ([a-z]+: .* faults, |[0-9]+ operations)' /tmp/figures || :
+	rm -f /tmp/figures
+}
+
+if ! [ -x /usr/bin/stress ] || ! [ -e /rust_ftrace_faults.ko ]; then
+	echo '1..0 # SKIP no module that fails on purpose (it is not built for KDIR=)'
+	exit 0
+fi
+unload
+if [ "$SLOWER" -eq 1 ] || [ -z "$some" ]; then
+	t 'per-CPU memory, buffers and registrations fail, while the module is loaded and in each call' own
+	figures
+else
+	skip 'per-CPU memory, buffers and registrations fail' 'takes minutes on a debug kernel (faults=all)'
+fi
+if [ -e /proc/self/fail-nth ] && [ -e /sys/kernel/debug/failslab ]; then
+	t 'memory fails, while the module is loaded and in each call' in_calls
+	figures
+	if [ -z "$some" ]; then
+		t 'memory fails in whoever works for a call' in_work
+		figures
+	else
+		skip 'memory fails in whoever works for a call' 'takes minutes (faults=all)'
+	fi
+else
+	for name in ', while the module is loaded and in each call' ' in whoever works for a call'; do
+		skip "memory fails$name" 'no fault injection in this kernel (CONFIG_FAILSLAB)'
+	done
+fi
+t 'the module works after all that' after_all
+finish

@@ -1,0 +1,83 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# What is private to the kernel, and is not as it is known: docs/private.md.
+. /tests/lib/ktap.sh
+
+# The bits of parts, as rust_ftrace/sys/private/part.rs numbers them.
+FUNCTIONS=1
+STACKS=4
+NUMBERS=8
+DIRECTORIES=256
+
+# without BITS: loads the module with these parts taken for unknown.
+without() {
+	unload
+	insmod /rust_ftrace_faults.ko "not_as_known=$1"
+}
+
+all_is_known() {
+	reload
+	says_known nothing
+	unload
+}
+says_known() {
+	is 'not as known' "$(status 'not as known')" "$1"
+}
+
+no_list() {
+	unload
+	fails insmod /rust_ftrace_faults.ko not_as_known=$FUNCTIONS
+	dmesg | grep -q 'available_filter_functions_addrs of tracefs is not as known: not loaded'
+	fails [ -e $R ]
+}
+
+no_stacks() {
+	without $STACKS
+	says_known 'shadow stacks (no graph_function, graph_notrace, tracing_thresh, sleep-time 0, graph-time 0)'
+	echo "$PARENT" >$R/filter
+	echo function_graph >$R/current_tracer
+	calls getppid 100
+	[ "$(status hits)" -ge 100 ]
+	accounts_agree
+	fails sh -c "echo 100 >$R/tracing_thresh"
+	is 'tracing_thresh' "$(cat $R/tracing_thresh)" 0
+	fails sh -c "echo $PARENT >$R/graph_function"
+	fails sh -c "echo 0 >$R/options/sleep-time"
+	calls getppid 100
+	[ "$(status hits)" -ge 200 ]
+	unload
+}
+
+no_numbers() {
+	without $NUMBERS
+	says_known "fgraph's numbers (the kernel may warn of function_graph)"
+	echo "$PARENT" >$R/graph_function
+	echo "$PARENT" >$R/filter
+	echo function_graph >$R/current_tracer
+	calls getppid 100
+	[ "$(status hits)" -ge 100 ]
+	unload
+}
+
+no_directories() {
+	without $DIRECTORIES
+	says_known 'directories of debugfs (no instances)'
+	fails mkdir $R/instances/a
+	echo "$PARENT" >$R/filter
+	calls getppid 100
+	[ "$(status hits)" -ge 100 ]
+	unload
+}
+
+t 'all is as known' all_is_known
+if [ -e /rust_ftrace_faults.ko ]; then
+	t 'without the list of functions the module is not loaded' no_list
+	t 'without shadow stacks what needs them is refused' no_stacks
+	t "without fgraph's numbers all works" no_numbers
+	t 'without directories there are no instances' no_directories
+else
+	for name in functions stacks numbers directories; do
+		skip "without $name" 'no module that fails on purpose (it is not built for KDIR=)'
+	done
+fi
+finish
