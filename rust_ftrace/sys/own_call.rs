@@ -38,7 +38,7 @@ const OTHER_FRAME: u32 = 3;
 /// Knowledge of the call beforehand, and what was seen of it.
 struct OwnCall {
     /// The task that makes it.
-    task: *const u8,
+    task: *const bindings::task_struct,
     parent_ip: AtomicU64,
     probe: AtomicU64,
     number: AtomicU32,
@@ -74,7 +74,7 @@ impl OwnCall {
             returns,
         };
         // SAFETY: The running task, as long as this does.
-        let stack = unsafe { ShadowStack::of(current.as_ptr().cast()) };
+        let stack = unsafe { ShadowStack::of(current.as_ptr()) };
         stack.compare(&call)
     }
 }
@@ -131,7 +131,7 @@ pub(crate) fn look(numbers: &mut Numbers) -> Result {
     let own = KBox::new(
         OwnCall {
             // SAFETY: Has no preconditions.
-            task: unsafe { bindings::get_current() }.cast_const().cast(),
+            task: unsafe { bindings::get_current() }.cast_const(),
             parent_ip: AtomicU64::new(0),
             probe: AtomicU64::new(0),
             number: AtomicU32::new(u32::MAX),
