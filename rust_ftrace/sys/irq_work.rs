@@ -10,7 +10,6 @@
 //! C header: [`include/linux/irq_work.h`](srctree/include/linux/irq_work.h)
 
 use core::marker::{PhantomData, PhantomPinned};
-use core::sync::atomic::{AtomicU64, Ordering};
 
 use kernel::bindings;
 use kernel::cpu::CpuId;
@@ -19,33 +18,31 @@ use kernel::types::Opaque;
 
 use super::context::PreemptOff;
 use super::{lockdep, wait};
+use crate::platform::Word;
 
 const WORDS: usize = (bindings::NR_CPUS as usize).div_ceil(64);
 
-/// A bit for each CPU.
-struct CpuBits([AtomicU64; WORDS]);
+/// A bit for each CPU. Hooks look at them, so they are the platform's words.
+struct CpuBits([Word; WORDS]);
 
 impl CpuBits {
     const fn new() -> Self {
-        Self([const { AtomicU64::new(0) }; WORDS])
+        Self([const { Word::new(0) }; WORDS])
     }
 
     fn has(&self, cpu: u32) -> bool {
         let word = self.0.get(cpu as usize / 64);
-        word.is_some_and(|word| word.load(Ordering::SeqCst) & (1 << (cpu % 64)) != 0)
+        // Acquire: pairs with the full order of `put`.
+        word.is_some_and(|word| word.load_acquire() & (1 << (cpu % 64)) != 0)
     }
 
-    /// Sets that of `cpu`; returns it as it was.
+    /// Sets that of `cpu`, fully ordered; returns it as it was.
     fn put(&self, cpu: u32, value: bool) -> bool {
         let Some(word) = self.0.get(cpu as usize / 64) else {
             return false;
         };
         let bit = 1 << (cpu % 64);
-        let before = match value {
-            true => word.fetch_or(bit, Ordering::SeqCst),
-            false => word.fetch_and(!bit, Ordering::SeqCst),
-        };
-        before & bit != 0
+        word.change_bits(bit, value) & bit != 0
     }
 }
 
@@ -74,6 +71,8 @@ pub(crate) fn unless_gone(token: PreemptOff<'_>, user: impl FnOnce()) {
     if SERVED.has(cpu) {
         return user();
     }
+    // Full, as in `set_gone`: of this store and the load after it, and those there, at least one load sees
+    // the other's store. So either `user` is not called, or it is waited for.
     let is_nested = ASKING.put(cpu, true);
     if !GONE.has(cpu) {
         user();
@@ -86,6 +85,7 @@ pub(crate) fn unless_gone(token: PreemptOff<'_>, user: impl FnOnce()) {
 /// Says whether `cpu` is gone, before anybody is told. On return it is not at [`unless_gone`] any more.
 pub(super) fn set_gone(cpu: CpuId, is_gone: bool) {
     let cpu = cpu.as_u32();
+    // Full: pairs with `unless_gone`.
     GONE.put(cpu, is_gone);
     // (no machine is to hang for it)
     let mut left = 100;

@@ -5,7 +5,6 @@
 //! C header: [`include/linux/percpu.h`](srctree/include/linux/percpu.h)
 
 use core::ptr::NonNull;
-use core::sync::atomic::AtomicPtr;
 
 use kernel::alloc::AllocError;
 use kernel::bindings;
@@ -15,6 +14,7 @@ use kernel::prelude::*;
 use super::context::PreemptOff;
 use super::faults;
 use crate::engine::outsider::Outsider;
+use crate::platform::AtomicPtr;
 
 /// A `T` for every possible CPU, each on its CPU's node.
 ///

@@ -8,7 +8,6 @@
 //! the ring are shared, and may be wrong (see [`engine::beside`](crate::engine::beside)).
 
 use core::ops::Range;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
@@ -16,7 +15,7 @@ use kernel::prelude::*;
 use super::probes::{Lookup, ProbesPointer};
 use crate::engine::beside::{StackRoom, StackSlots};
 use crate::engine::ring::Call;
-use crate::platform::{Table, Word};
+use crate::platform::{AtomicPtr, Ordering, Table, Word};
 use crate::sys::context::PreemptOff;
 use crate::sys::ftrace::Registers;
 use crate::sys::percpu::PerCpu;
@@ -93,11 +92,11 @@ impl Drop for CpuStacks {
 /// Settings of the data beside entries, and the room that it takes.
 pub(crate) struct Beside {
     /// Bits of [`What`].
-    all: AtomicU64,
+    all: Word,
     /// The functions whose stacks are wanted.
     probes: ProbesPointer,
     /// Where the kernel's own text begins, and ends.
-    text: [AtomicU64; 2],
+    text: [Word; 2],
     cpus: PerCpu<CpuStacks>,
 }
 
@@ -109,9 +108,9 @@ impl Beside {
     /// [`AllocError`] if there is no memory.
     pub(crate) fn new() -> Result<Self, AllocError> {
         Ok(Self {
-            all: AtomicU64::new(0),
+            all: Word::new(0),
             probes: ProbesPointer::none(),
-            text: [const { AtomicU64::new(0) }; 2],
+            text: [const { Word::new(0) }; 2],
             // INVARIANT: Null.
             cpus: PerCpu::new(|_| CpuStacks {
                 busy: Word::new(0),
@@ -129,8 +128,8 @@ impl Beside {
     /// [`AllocError`] if there is no memory.
     pub(crate) fn make_room(&self, text: Range<u64>) -> Result<(), AllocError> {
         let [start, end] = &self.text;
-        start.store(text.start, Ordering::Relaxed);
-        end.store(text.end, Ordering::Relaxed);
+        start.store_relaxed(text.start);
+        end.store_relaxed(text.end);
         for cpu in cpu::possible() {
             let cpu = self.cpus.get(cpu);
             if cpu.memory().is_none() {
@@ -145,15 +144,16 @@ impl Beside {
     /// Sets whether `what` is recorded beside all entries from now on. For stacks there must be
     /// [room](Self::make_room).
     pub(crate) fn set(&self, what: What, on: bool) {
+        // (no order is needed: a hook that sees the bit and not yet the room takes no stack)
         match on {
-            true => self.all.fetch_or(what as u64, Ordering::SeqCst),
-            false => self.all.fetch_and(!(what as u64), Ordering::SeqCst),
-        };
+            true => self.all.set_bits(what as u64),
+            false => self.all.clear_bits(what as u64),
+        }
     }
 
     /// Returns whether anything is to be recorded beside any entry.
     pub(crate) fn is_any(&self) -> bool {
-        self.all.load(Ordering::Relaxed) != 0 || !self.probes.is_none()
+        self.all.load_relaxed() != 0 || !self.probes.is_none()
     }
 
     /// The functions whose stacks are wanted.
@@ -163,7 +163,7 @@ impl Beside {
 
     /// The data that is wanted beside an entry of `ip`; `None` if the entry itself is not.
     pub(crate) fn wanted(&self, token: PreemptOff<'_>, ip: u64) -> Option<Wanted> {
-        let all = self.all.load(Ordering::Relaxed);
+        let all = self.all.load_relaxed();
         let probed = match self.probes.hit(token, ip) {
             Lookup::None => false,
             Lookup::Hit => true,
@@ -206,7 +206,7 @@ impl Beside {
             level,
             room,
             hints: &memory.hints,
-            text: start.load(Ordering::Relaxed)..end.load(Ordering::Relaxed),
+            text: start.load_relaxed()..end.load_relaxed(),
             token,
         })
     }

@@ -7,12 +7,10 @@
 //! clock is read, entries of the same context are dropped and counted; and no stamp is below the
 //! CPU's last one.
 
-use core::sync::atomic::{AtomicU64, Ordering};
-
 use kernel::alloc::AllocError;
 
 use crate::engine::clock::{never_back, ClockKind};
-use crate::platform::Word;
+use crate::platform::{AtomicU64, Ordering, Word};
 use crate::sys::context::{cycles, PreemptGuard, PreemptOff};
 use crate::sys::percpu::PerCpu;
 use crate::sys::{clock, cpu};

@@ -2,8 +2,6 @@
 
 //! The `function` tracer's hook: from a function's entry into this CPU's ring, without a call.
 
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-
 use kernel::alloc::AllocError;
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
@@ -13,7 +11,7 @@ use crate::engine::beside::ArgsSlots;
 use crate::engine::clock::ClockKind;
 use crate::engine::ring::{Call, Caller, Ring};
 use crate::engine::slot::{Task, Words};
-use crate::platform::Word;
+use crate::platform::{AtomicBool, AtomicPtr, Ordering, Word};
 use crate::sys::context::{cycles, PreemptGuard, PreemptOff};
 use crate::sys::cpu;
 use crate::sys::ftrace::{Handler, Registers, Site};
