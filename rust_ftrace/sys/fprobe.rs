@@ -7,7 +7,6 @@
 mod place;
 
 use core::marker::{PhantomData, PhantomPinned};
-use core::sync::atomic::{AtomicU32, Ordering};
 
 use kernel::bindings;
 use kernel::error::to_result;
@@ -20,6 +19,7 @@ use super::ftrace::{Registers, Site};
 use super::private::numbers::{self, Numbers};
 use super::{dead_ftrace, faults, ffi};
 use crate::engine::ring::Call;
+use crate::platform::fence_release;
 
 /// Called at the entry and the return of traced functions.
 ///
@@ -154,11 +154,16 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
         Ok(())
     }
 
-    fn flags(&self) -> &AtomicU32 {
-        // SAFETY: The fprobe is initialised.
-        let flags = unsafe { &raw mut (*self.fprobe.get()).flags };
-        // SAFETY: A valid, aligned int; fprobe only reads it once it is registered.
-        unsafe { AtomicU32::from_ptr(flags) }
+    /// Sets its flags, as `smp_store_release()`: after all that was changed before. It is called where all
+    /// CPUs stand still, and so calls nothing.
+    fn set_flags(&self, value: c_uint) {
+        // SAFETY: `fprobe` is initialised, as `new` did that.
+        let flags: *mut c_uint = unsafe { &raw mut (*self.fprobe.get()).flags };
+        fence_release();
+        // SAFETY:
+        // - `flags` points to a live, aligned int.
+        // - fprobe only reads it once it is registered: a volatile store does not tear.
+        unsafe { flags.write_volatile(value) };
     }
 
     /// Returns once the handler is not called any more.
@@ -368,12 +373,10 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
     pub(crate) fn turn(&self, change: &Change<T, D>) {
         let live = self.live.iter().zip(&change.keep);
         for (probe, _) in live.filter(|(_, keep)| !**keep) {
-            probe
-                .flags()
-                .store(ffi::FPROBE_FL_DISABLED, Ordering::Release);
+            probe.set_flags(ffi::FPROBE_FL_DISABLED);
         }
         for place in &change.new {
-            place.flags().store(0, Ordering::Release);
+            place.set_flags(0);
         }
     }
 

@@ -5,11 +5,11 @@
 //! C header: [`include/linux/ftrace.h`](srctree/include/linux/ftrace.h)
 
 use core::marker::PhantomPinned;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 use kernel::bindings;
 use kernel::error::to_result;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::types::Opaque;
 
 use super::{dead_ftrace, faults, rcu};
@@ -98,7 +98,7 @@ pub(crate) struct Hook<T: Handler> {
     #[pin]
     registered: kernel::sync::Mutex<bool>,
     /// ftrace died of registering it or before it was unregistered, and may use it for ever.
-    is_stuck: AtomicBool,
+    is_stuck: Atomic<bool>,
     handler: T,
     /// ftrace keeps a list of the ops.
     #[pin]
@@ -123,7 +123,7 @@ impl<T: Handler> Hook<T> {
                 unsafe { ops.write(value) };
             }),
             registered <- kernel::new_mutex!(false),
-            is_stuck: AtomicBool::new(false),
+            is_stuck: Atomic::new(false),
             handler,
             _pin: PhantomPinned,
         }? Error)
@@ -196,7 +196,7 @@ impl<T: Handler> Hook<T> {
 
     fn notice(&self, result: Result) -> Result {
         if result == Err(ENODEV) {
-            self.is_stuck.store(true, Ordering::Relaxed);
+            self.is_stuck.store(true, Relaxed);
         }
         dead_ftrace::notice(result)
     }
@@ -212,7 +212,7 @@ impl<T: Handler> PinnedDrop for Hook<T> {
             pr_err!("cannot unregister the function hook: {error:?}\n");
         }
         // Not so if ftrace died; whoever has such a hook does not drop it but when the module goes.
-        if self.is_stuck.load(Ordering::Relaxed) {
+        if self.is_stuck.load(Relaxed) {
             dead_ftrace::never_return();
         }
         // And no CPU is in the callback: a task that is preempted in it, before it turns preemption off, is on its

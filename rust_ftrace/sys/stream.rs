@@ -7,13 +7,11 @@
 //!
 //! C header: [`include/linux/debugfs.h`](srctree/include/linux/debugfs.h)
 
-use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, Ordering};
-
 use kernel::bindings;
 use kernel::error::{from_result, to_result};
 use kernel::iov::IovIterDest;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::types::{ForeignOwnable, ScopeGuard};
 
@@ -68,8 +66,8 @@ struct OpenStream<S: Stream> {
     ///
     /// The first lock; nothing waits with it held but for memory, and for those of `stream`.
     splicing: Pin<KBox<Mutex<()>>>,
-    /// The task that holds it, or null.
-    splicer: AtomicPtr<bindings::task_struct>,
+    /// The address of the task that holds it, or 0.
+    splicer: Atomic<usize>,
     // (the last to go)
     context: Opened<S::Context>,
 }
@@ -104,6 +102,11 @@ impl Drop for InUse {
     }
 }
 
+/// The running task, as it is told from others.
+fn address_of_current() -> usize {
+    kernel::current!().as_ptr() as usize
+}
+
 /// The C side of `S`.
 pub(super) struct Operations<S>(core::marker::PhantomData<S>);
 
@@ -133,7 +136,7 @@ impl<S: Stream> Operations<S> {
             let open = OpenStream::<S> {
                 stream: S::open(&context)?,
                 splicing: KBox::pin_init(new_mutex!(()), GFP_KERNEL)?,
-                splicer: AtomicPtr::new(null_mut()),
+                splicer: Atomic::new(0),
                 context,
             };
             let open = KBox::new(open, GFP_KERNEL)?;
@@ -173,7 +176,8 @@ impl<S: Stream> Operations<S> {
         let into = unsafe { IovIterDest::from_raw(iter) };
         let block = file_flags & bindings::O_NONBLOCK == 0
             && kiocb_flags & ffi::RUST_CONST_IOCB_NOWAIT == 0
-            && open.splicer.load(Ordering::Relaxed) != kernel::current!().as_ptr();
+            // (Relaxed: it is equal only if this task has stored it itself)
+            && open.splicer.load(Relaxed) != address_of_current();
         let mut result = || -> Result<usize> {
             // SAFETY: As the caller promises.
             let _in_use = unsafe { InUse::new(file) }?;
@@ -213,8 +217,8 @@ impl<S: Stream> Operations<S> {
         // It comes back by way of `read_iter`, which is not told of `flags`; and another reader may have been faster.
         let _splicing = (!block).then(|| {
             let guard = open.splicing.lock();
-            (open.splicer).store(kernel::current!().as_ptr(), Ordering::Relaxed);
-            let leave = ScopeGuard::new(|| open.splicer.store(null_mut(), Ordering::Relaxed));
+            open.splicer.store(address_of_current(), Relaxed);
+            let leave = ScopeGuard::new(|| open.splicer.store(0, Relaxed));
             // (dropped in this order)
             (leave, guard)
         });

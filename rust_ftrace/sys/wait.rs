@@ -7,11 +7,11 @@
 //! C header: [`include/linux/wait.h`](srctree/include/linux/wait.h)
 
 use core::marker::PhantomData;
-use core::sync::atomic::{AtomicU64, Ordering};
 
 use kernel::bindings;
 use kernel::error::to_result;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, Atomic, Full};
 use kernel::types::Opaque;
 
 /// Which wake-ups a task has seen. See [`WaitQueue::wait`].
@@ -23,7 +23,7 @@ pub(crate) struct Seen(u64);
 pub(crate) struct WaitQueue {
     #[pin]
     head: Opaque<bindings::wait_queue_head>,
-    wakes: AtomicU64,
+    wakes: Atomic<u64>,
 }
 
 // SAFETY: The head has a lock of its own.
@@ -43,19 +43,24 @@ impl WaitQueue {
                     bindings::__init_waitqueue_head(head, c"rftrace".as_char_ptr(), key.as_ptr());
                 }
             }),
-            wakes: AtomicU64::new(0),
+            wakes: Atomic::new(0),
         })
     }
 
     /// Which wake-ups there have been so far.
     pub(crate) fn seen(&self) -> Seen {
-        Seen(self.wakes.load(Ordering::SeqCst))
+        // Acquire: what is looked for after this was there before the wake-ups that are seen; pairs with
+        // `wake_all`.
+        Seen(self.wakes.load(Acquire))
     }
 
     /// Wakes all. May be called in a hardirq, but not in code that the hook interrupts: wake by an
     /// [`IrqWork`](super::irq_work::IrqWork) from there.
     pub(crate) fn wake_all(&self) {
-        self.wakes.fetch_add(1, Ordering::SeqCst);
+        // Full: before the queue is looked at below. A task puts itself there first, with the full barrier
+        // of `prepare_to_wait_event()` behind it, and looks at the count then. So it is found there, or
+        // it sees this.
+        self.wakes.fetch_add(1, Full);
         // SAFETY: The head was initialised.
         unsafe {
             bindings::__wake_up(

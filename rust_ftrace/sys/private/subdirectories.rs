@@ -10,7 +10,6 @@
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicPtr, Ordering};
 
 use kernel::bindings;
 use kernel::error::from_result;
@@ -19,6 +18,7 @@ use kernel::str::CString;
 use kernel::sync::Arc;
 
 use super::part::Part;
+use crate::platform::fence_release;
 use crate::sys::{rcu, this_module};
 
 /// Makes and removes directories.
@@ -161,11 +161,13 @@ unsafe fn set_operations(
 ) {
     // SAFETY: The caller promises that it is live.
     let _lock = unsafe { Lock::new(inode.as_ptr(), Nesting::Parent) };
-    // SAFETY: As above.
-    let field = unsafe { &raw mut (*inode.as_ptr()).i_op };
-    // SAFETY: A valid, aligned pointer, which others read, but nobody writes any more.
-    let field = unsafe { AtomicPtr::from_ptr(field.cast()) };
-    field.store(operations, Ordering::Release);
+    // SAFETY: The caller promises that the inode is live.
+    let field: *mut *const bindings::inode_operations = unsafe { &raw mut (*inode.as_ptr()).i_op };
+    // As `smp_store_release()`: who reads the pointer finds what it points to complete.
+    fence_release();
+    // SAFETY: A live, aligned pointer. Others read it without the lock: a volatile store does not tear.
+    // Nothing else writes it, as the kernel does so only when it makes an inode.
+    unsafe { field.write_volatile(operations) };
 }
 
 /// The classes in which the VFS locks an inode, for lockdep.
