@@ -28,10 +28,9 @@ mod too_deep;
 pub(crate) mod users;
 pub(crate) mod waiting;
 
-use core::sync::atomic::{AtomicU64, Ordering};
-
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_mutex, Arc, Mutex};
 
 use self::buffers::{subbuf_kb, Buffers, OldBuffers};
@@ -104,7 +103,7 @@ pub(crate) struct Instance {
     #[pin]
     too_deep: TooDeep,
     /// The bits of [`Options`]; written with `control` held.
-    options: AtomicU64,
+    options: Atomic<u64>,
     users: Users,
 }
 
@@ -136,7 +135,7 @@ impl Instance {
                 reserve: None,
             }),
             errors <- ErrorLog::new(),
-            options: AtomicU64::new(Options::new().0),
+            options: Atomic::new(Options::new().0),
             users: Users::new(),
         }? Error))
     }
@@ -235,11 +234,11 @@ impl Instance {
 
     /// Which options are on. Does not wait for who changes anything.
     pub(crate) fn options(&self) -> Options {
-        Options(self.options.load(Ordering::Relaxed))
+        Options(self.options.load(Relaxed))
     }
 
     fn set_options(&self, options: Options) {
-        self.options.store(options.0, Ordering::Relaxed);
+        self.options.store(options.0, Relaxed);
     }
 
     /// Switches an option on or off.
