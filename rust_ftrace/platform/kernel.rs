@@ -6,9 +6,10 @@
 //! fast path must not call. So this file, and no other, makes its own, as LKMM has them on x86-64:
 //! volatile loads and stores, which the compiler keeps in program order (an interrupt may come
 //! between any two), and which the processor does not reorder where acquire and release forbid it.
-//! The exchange is an instruction of its own, since `core` has it only with a lock prefix. For words
-//! that many CPUs write, core's atomics are taken: fully ordered operations of LKMM are those of core
-//! with `SeqCst`, which are instructions with a lock prefix, and so full barriers on x86-64.
+//! The exchange is an instruction of its own, since `core` has it only with a lock prefix. For
+//! words that many CPUs write, core's atomics are taken: fully ordered operations of LKMM are those
+//! of core with `SeqCst`, which are instructions with a lock prefix, and so full barriers on
+//! x86-64.
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
@@ -18,9 +19,9 @@ use core::sync::atomic::{compiler_fence, fence};
 use kernel::alloc::{flags::GFP_NOWAIT, Flags};
 use kernel::prelude::*;
 
-// For what hooks read and count beside `Word`s: all else takes those of `kernel::sync::atomic`. Relaxed,
-// acquire and release are to core what they are to LKMM on x86-64; what is to be fully ordered, which
-// core has nothing for, is a `Word`.
+// For what hooks read and count beside `Word`s: all else takes those of `kernel::sync::atomic`.
+// Relaxed, acquire and release are to core what they are to LKMM on x86-64; what is to be fully
+// ordered, which core has nothing for, is a `Word`.
 pub use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
 pub use kernel::alloc::AllocError;
 
@@ -120,8 +121,8 @@ impl Word {
         }
     }
 
-    /// Sets bits or clears them, as `fetch_or()` and `fetch_andnot()` of the kernel's `atomic64_t`, fully
-    /// ordered. Returns the word as it was.
+    /// Sets bits or clears them, as `fetch_or()` and `fetch_andnot()` of the kernel's `atomic64_t`,
+    /// fully ordered. Returns the word as it was.
     pub fn change_bits(&self, bits: u64, set: bool) -> u64 {
         match set {
             true => self.shared().fetch_or(bits, Ordering::SeqCst),

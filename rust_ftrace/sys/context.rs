@@ -120,8 +120,8 @@ impl<'a> PreemptOff<'a> {
     #[inline(always)]
     fn count(self) -> Count {
         let count: Count;
-        // SAFETY: `__preempt_count` is a per-CPU variable that `gs` leads to. The load is one instruction,
-        // of the CPU on which the code stays while the token is there.
+        // SAFETY: `__preempt_count` is a per-CPU variable that `gs` leads to. The load is one
+        // instruction, of the CPU on which the code stays while the token is there.
         unsafe {
             asm!(
                 on_count!("mov" to),
@@ -150,8 +150,8 @@ impl<'a> PreemptOff<'a> {
     /// The CPU's number.
     pub(crate) fn cpu_number(self) -> c_int {
         let number: c_int;
-        // SAFETY: `cpu_number` is a per-CPU variable that `gs` leads to. It is only read, and the same as
-        // long as the token keeps the code on its CPU.
+        // SAFETY: `cpu_number` is a per-CPU variable that `gs` leads to. It is only read, and the
+        // same as long as the token keeps the code on its CPU.
         unsafe {
             asm!(
                 "mov {number:e}, dword ptr gs:[rip + {cpu}]",
@@ -166,8 +166,8 @@ impl<'a> PreemptOff<'a> {
     /// Offset of this CPU's instances of per-CPU variables.
     pub(crate) fn cpu_offset(self) -> usize {
         let offset: usize;
-        // SAFETY: `this_cpu_off` is a per-CPU variable that `gs` leads to. It is only read, and the same as
-        // long as the token keeps the code on its CPU.
+        // SAFETY: `this_cpu_off` is a per-CPU variable that `gs` leads to. It is only read, and the
+        // same as long as the token keeps the code on its CPU.
         unsafe {
             asm!(
                 "mov {offset}, qword ptr gs:[rip + {this}]",
@@ -194,8 +194,8 @@ impl<'a> PreemptOff<'a> {
 #[inline(always)]
 fn current_task() -> *const bindings::task_struct {
     let task: *const bindings::task_struct;
-    // SAFETY: `current_task` is a per-CPU variable that `gs` leads to. It is only read, and the same as long
-    // as this task runs.
+    // SAFETY: `current_task` is a per-CPU variable that `gs` leads to. It is only read, and the
+    // same as long as this task runs.
     unsafe {
         asm!(
             "mov {task}, qword ptr gs:[rip + {current}]",
@@ -214,8 +214,8 @@ macro_rules! load {
         // SAFETY: `task` is `current`, which is live as long as it runs, and so while this does.
         let field = unsafe { &raw const (*task).$($field).+ };
         // SAFETY:
-        // - `field` points to a live, aligned field of the type that it has in C, for which any bits
-        //   are a value.
+        // - `field` points to a live, aligned field of the type that it has in C, for which any
+        //   bits are a value.
         // - Other CPUs may write it meanwhile: a volatile load of a machine word does not tear, and
         //   LKMM has it race with marked stores.
         unsafe { field.read_volatile() }
@@ -233,10 +233,10 @@ impl Drop for PreemptGuard {
     #[inline(always)]
     fn drop(&mut self) {
         #[cfg(CONFIG_PREEMPTION)]
-        // SAFETY: `__preempt_count` is a per-CPU variable that `gs` leads to, of the CPU on which the code
-        // stayed; by the type's invariant this undoes the addition of `new`. The thunk saves
-        // all registers and may be called when the count has become zero with need-resched, as
-        // `preempt_enable_notrace()` does, so only the flags are clobbered. `nostack` is not
+        // SAFETY: `__preempt_count` is a per-CPU variable that `gs` leads to, of the CPU on which
+        // the code stayed; by the type's invariant this undoes the addition of `new`. The thunk
+        // saves all registers and may be called when the count has become zero with need-resched,
+        // as `preempt_enable_notrace()` does, so only the flags are clobbered. `nostack` is not
         // given: the call needs an aligned stack.
         unsafe {
             asm!(
@@ -249,8 +249,8 @@ impl Drop for PreemptGuard {
             );
         }
         #[cfg(not(CONFIG_PREEMPTION))]
-        // SAFETY: `__preempt_count` is a per-CPU variable that `gs` leads to, of the CPU on which the code
-        // stayed; by the type's invariant this undoes the addition of `new`.
+        // SAFETY: `__preempt_count` is a per-CPU variable that `gs` leads to, of the CPU on which
+        // the code stayed; by the type's invariant this undoes the addition of `new`.
         unsafe {
             asm!(
                 on_count!("dec"),
@@ -355,8 +355,8 @@ impl Current<'_> {
         // SAFETY: By the type's invariant `task` is `current`, which is live as long as it runs.
         let pid: *const bindings::pid_t = unsafe { &raw const (*self.task).pid };
         // SAFETY:
-        // - `pid`, and `tgid` right behind it as asserted, are live: two ints, as the compiler checked
-        //   of the first.
+        // - `pid`, and `tgid` right behind it as asserted, are live: two ints, as the compiler
+        //   checked of the first.
         // - Neither is changed but by the task itself, as it runs another program.
         unsafe { pid.cast::<Unaligned>().read_volatile() }.0
     }
@@ -371,8 +371,8 @@ impl Current<'_> {
         let half = unsafe { comm.cast::<Unaligned>().add(HALF) };
         // SAFETY:
         // - `half` points to 8 live bytes, which need not be aligned.
-        // - Others may write it meanwhile: a volatile load of a machine word does not tear but where
-        //   it crosses a cache line, and then a name is mixed of two, as in C.
+        // - Others may write it meanwhile: a volatile load of a machine word does not tear but
+        //   where it crosses a cache line, and then a name is mixed of two, as in C.
         unsafe { half.read_volatile() }.0
     }
 
@@ -404,12 +404,13 @@ impl Current<'_> {
         const PADDING: usize = if cfg!(CONFIG_X86_FRED) { 16 } else { 0 };
         const REGS: usize = THREAD_SIZE - PADDING - core::mem::size_of::<bindings::pt_regs>();
         let stack: *mut c_void = load!(self.task, stack);
-        // SAFETY: The stack of the running task has THREAD_SIZE bytes, and is there as long as it runs.
+        // SAFETY: The stack of the running task has THREAD_SIZE bytes, and is there as long as it
+        // runs.
         let regs = unsafe { stack.byte_add(REGS) }.cast::<bindings::pt_regs>();
         // SAFETY: `regs` points into the stack, with room for a `struct pt_regs` behind it.
         let orig_ax: *const c_ulong = unsafe { &raw const (*regs).orig_ax };
-        // SAFETY: A live, aligned word, of which the lower half comes first in memory. Nobody but the
-        // task writes there, at its entry.
+        // SAFETY: A live, aligned word, of which the lower half comes first in memory. Nobody but
+        // the task writes there, at its entry.
         unsafe { orig_ax.cast::<u32>().read_volatile() }
     }
 
@@ -431,8 +432,8 @@ impl Current<'_> {
             return (&[], 0);
         }
         // SAFETY:
-        // - `base` is not null, and points to the SHADOW_STACK_SIZE bytes of the running task's shadow
-        //   stack, which are zeroed when it is made; `bytes` of them are less.
+        // - `base` is not null, and points to the SHADOW_STACK_SIZE bytes of the running task's
+        //   shadow stack, which are zeroed when it is made; `bytes` of them are less.
         // - It is aligned: a slab's memory.
         // - It stays as long as the task lives, and so longer than `self`.
         // - Its words are changed only by the task and what interrupts it, and a `Word` may change.
@@ -475,8 +476,8 @@ struct Unaligned(u64);
 #[inline(always)]
 fn eflags() -> u32 {
     let flags: u64;
-    // SAFETY: What is pushed is popped again, so the stack is as it was (`nostack` is not given, so there
-    // is no red zone to be overwritten), and the flags are only read.
+    // SAFETY: What is pushed is popped again, so the stack is as it was (`nostack` is not given, so
+    // there is no red zone to be overwritten), and the flags are only read.
     unsafe {
         asm!(
             "pushfq",
@@ -519,8 +520,8 @@ pub(crate) fn cycles() -> u64 {
     // With masks, or by `_rdtsc()`, the hook takes four instructions more: the halves are put
     // together and taken apart again, as the ring looks at the upper one by itself.
     //
-    // SAFETY: In 64-bit mode the instruction loads EDX and EAX, and clears the high-order 32 bits of
-    // each of RAX and RDX. Both were written by it, and nothing is between it and here.
+    // SAFETY: In 64-bit mode the instruction loads EDX and EAX, and clears the high-order 32 bits
+    // of each of RAX and RDX. Both were written by it, and nothing is between it and here.
     unsafe { core::hint::assert_unchecked(low >> 32 == 0 && high >> 32 == 0) };
     high << 32 | low
 }

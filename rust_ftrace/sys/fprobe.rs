@@ -105,7 +105,7 @@ pub(crate) struct Probes<T: CallHandler<D>, D: Copy + 'static> {
 // SAFETY: Probes are only changed under exclusive access; what callbacks read of them does not change while
 // they are registered.
 unsafe impl<T: CallHandler<D>, D: Copy + 'static> Send for Probes<T, D> {}
-// SAFETY: What shared references change are flags, which are atomic.
+// SAFETY: What shared references change are flags, by single stores.
 unsafe impl<T: CallHandler<D>, D: Copy + 'static> Sync for Probes<T, D> {}
 
 impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
@@ -137,7 +137,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
     ///
     /// `handler` stays valid until the probe is unregistered.
     unsafe fn register(self: Pin<&mut Self>, handler: *const T) -> Result {
-        // SAFETY: Nothing is moved.
+        // SAFETY: Only fields are stored to, and the list is read: nothing is moved out of `self`.
         let this = unsafe { self.get_unchecked_mut() };
         // INVARIANT: The caller promises it.
         this.handler = handler;
@@ -145,8 +145,10 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
         // CAST: `unsigned long` is as large as `usize`; C only reads the addresses.
         let ips = this.ips.as_ptr().cast_mut().cast::<c_ulong>();
         faults::here("register_fprobe_ips")?;
-        // SAFETY: The fprobe is initialised, pinned, and unregistered before it goes; `ips` points to
-        // `count` addresses.
+        // SAFETY:
+        // - `fprobe` is initialised, as `new` did that, and not registered.
+        // - It is pinned, and `Place` unregisters it before it goes.
+        // - `ips` points to `count` addresses, which are only read during the call.
         let result = to_result(unsafe { ffi::register_fprobe_ips(this.fprobe.get(), ips, count) });
         dead_ftrace::notice(result)?;
         // INVARIANT: It is from here on.
@@ -154,8 +156,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
         Ok(())
     }
 
-    /// Sets its flags, as `smp_store_release()`: after all that was changed before. It is called where all
-    /// CPUs stand still, and so calls nothing.
+    /// Sets its flags, as `smp_store_release()`: after all that was changed before. It is called
+    /// where all CPUs stand still, and so calls nothing.
     fn set_flags(&self, value: c_uint) {
         // SAFETY: `fprobe` is initialised, as `new` did that.
         let flags: *mut c_uint = unsafe { &raw mut (*self.fprobe.get()).flags };
@@ -171,7 +173,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
         if !core::mem::take(&mut self.registered) {
             return;
         }
-        // SAFETY: It is registered.
+        // SAFETY: By the type's invariants `fprobe` is registered, as `registered` said so.
         let result = to_result(unsafe { ffi::unregister_fprobe(self.fprobe.get()) });
         let result = dead_ftrace::notice(result);
         if let Err(error) = result {
@@ -180,9 +182,10 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
     }
 
     fn missed(&self) -> u64 {
-        // SAFETY: The fprobe is initialised.
-        let missed = unsafe { &raw const (*self.fprobe.get()).nmissed };
-        // SAFETY: A valid, aligned word that others may count up meanwhile.
+        // SAFETY: `fprobe` is initialised, as `new` did that.
+        let missed: *const c_ulong = unsafe { &raw const (*self.fprobe.get()).nmissed };
+        // SAFETY: `missed` points to a live, aligned word. fprobe counts it up meanwhile: a
+        // volatile load does not tear.
         unsafe { missed.read_volatile() as u64 }
     }
 }
@@ -306,7 +309,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
         if let (Some((role, ip)), true) = (first, self.live.is_empty()) {
             change.holder = Some(Self::hold_number(numbers, handler, role, ip)?);
         }
-        // SAFETY: The caller promises it.
+        // SAFETY: The caller promises that `handler` stays valid until nothing is traced any more.
         let result = unsafe { self.register(&mut change, numbers, handler, &missing) };
         match result {
             Ok(()) => Ok(change),
@@ -337,7 +340,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
                 let mut place = self.place(Probe::new(*role, ips)?, change.anew)?;
                 // (those that are registered may have gone out with a module meanwhile, and the number with them)
                 let result = numbers.make_ready().and_then(|()| {
-                    // SAFETY: The caller promises it.
+                    // SAFETY: The caller promises that `handler` stays valid until nothing is
+                    // traced any more, and nothing is once the probe is unregistered.
                     unsafe { place.probe_mut().register(handler) }
                 });
                 let _ = change.new.push(place, GFP_KERNEL);
@@ -463,9 +467,10 @@ pub(crate) struct Change<T: CallHandler<D>, D: Copy + 'static> {
     anew: bool,
 }
 
-// SAFETY: As for [`Probes`].
+// SAFETY: Its probes are only changed under exclusive access; what callbacks read of them does not
+// change while they are registered.
 unsafe impl<T: CallHandler<D>, D: Copy + 'static> Send for Change<T, D> {}
-// SAFETY: As for [`Probes`].
+// SAFETY: What shared references change are the flags of its probes, by single stores.
 unsafe impl<T: CallHandler<D>, D: Copy + 'static> Sync for Change<T, D> {}
 
 impl<T: CallHandler<D>, D: Copy + 'static> Change<T, D> {
@@ -500,7 +505,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Drop for Probes<T, D> {
 unsafe fn probe_of<'a, T: CallHandler<D>, D: Copy + 'static>(
     fprobe: *mut ffi::fprobe,
 ) -> &'a Probe<T, D> {
-    // SAFETY: The caller promises it; the fprobe is the first field.
+    // SAFETY: The caller promises that `fprobe` is that of a `Probe<T, D>`, which is `repr(C)` and
+    // begins with it, and that it lives as long as `'a`; it is only shared.
     unsafe { &*fprobe.cast::<Probe<T, D>>() }
 }
 
@@ -508,9 +514,11 @@ unsafe fn probe_of<'a, T: CallHandler<D>, D: Copy + 'static>(
 ///
 /// # Safety
 ///
-/// - `fprobe` is registered, and that of a `Probe<T, D>`.
-/// - `regs` points to the registers at the entry, `data` to memory for a `D` that is the call's own.
-/// - Preemption is off.
+/// - `fprobe` is registered, that of a `Probe<T, D>`, and valid during the call.
+/// - `regs` points to the registers that were saved, which are valid and not changed during the
+///   call.
+/// - `data` points to memory for a `D`, aligned for it, that nothing else uses during the call.
+/// - Preemption is off during the call.
 unsafe extern "C" fn entry<T: CallHandler<D>, D: Copy + 'static>(
     fprobe: *mut ffi::fprobe,
     ip: c_ulong,
@@ -518,13 +526,20 @@ unsafe extern "C" fn entry<T: CallHandler<D>, D: Copy + 'static>(
     regs: *mut ffi::ftrace_regs,
     data: *mut c_void,
 ) -> c_int {
-    // SAFETY: The caller promises it; who unregisters the fprobe waits for a grace period.
+    // SAFETY: `fprobe` is that of a `Probe<T, D>`, and valid during the call, by caller
+    // precondition.
     let probe = unsafe { probe_of::<T, D>(fprobe) };
-    // SAFETY: By the type's invariant, as it is registered.
+    // SAFETY: By the type's invariants `handler` is valid, as `fprobe` is registered by caller
+    // precondition.
     let handler = unsafe { &*probe.handler };
-    // SAFETY: On x86-64 `struct ftrace_regs` is what `arch_ftrace_regs()` casts it to.
+    // SAFETY:
+    // - On x86-64 `struct ftrace_regs` is what `arch_ftrace_regs()` casts it to.
+    // - `regs` is valid and not changed during the call, by caller precondition.
     let registers = unsafe { Registers::from_raw(regs.cast()) };
-    // SAFETY: The caller promises it; any bits will do for a `D`.
+    // SAFETY:
+    // - `data` points to aligned memory for a `D` that nothing else uses during the call, by caller
+    //   precondition.
+    // - Any bits are a `D`, as `CallHandler` asks.
     let data = unsafe { &mut *data.cast::<D>() };
     let call = Call {
         ip: ip as u64,
@@ -532,7 +547,8 @@ unsafe extern "C" fn entry<T: CallHandler<D>, D: Copy + 'static>(
     };
     let called = Called {
         site: Site { call, registers },
-        // SAFETY: The caller promises it, and the token does not outlive the call.
+        // SAFETY: Preemption is off during the call, by caller precondition, and the token does not
+        // outlive it.
         token: unsafe { PreemptOff::assume() },
         data,
     };
@@ -543,7 +559,12 @@ unsafe extern "C" fn entry<T: CallHandler<D>, D: Copy + 'static>(
 ///
 /// # Safety
 ///
-/// As for [`entry`]; `data` was handed to it by a call of `entry` for the same `D`.
+/// - `fprobe` is registered, that of a `Probe<T, D>`, and valid during the call.
+/// - `regs` points to the registers that were saved, which are valid and not changed during the
+///   call.
+/// - `data` points to what [`entry`] was given for the call, by a probe with the same `D`, that
+///   nothing else uses during this one.
+/// - Preemption is off during the call.
 unsafe extern "C" fn exit<T: CallHandler<D>, D: Copy + 'static>(
     fprobe: *mut ffi::fprobe,
     ip: c_ulong,
@@ -551,18 +572,26 @@ unsafe extern "C" fn exit<T: CallHandler<D>, D: Copy + 'static>(
     regs: *mut ffi::ftrace_regs,
     data: *mut c_void,
 ) {
-    // SAFETY: As in `entry`.
+    // SAFETY: `fprobe` is that of a `Probe<T, D>`, and valid during the call, by caller
+    // precondition.
     let probe = unsafe { probe_of::<T, D>(fprobe) };
-    // SAFETY: As in `entry`.
+    // SAFETY: By the type's invariants `handler` is valid, as `fprobe` is registered by caller
+    // precondition.
     let handler = unsafe { &*probe.handler };
-    // SAFETY: As in `entry`.
+    // SAFETY:
+    // - On x86-64 `struct ftrace_regs` is what `arch_ftrace_regs()` casts it to.
+    // - `regs` is valid and not changed during the call, by caller precondition.
     let registers = unsafe { Registers::from_raw(regs.cast()) };
-    // SAFETY: As in `entry`.
+    // SAFETY:
+    // - `data` points to aligned memory for a `D` that nothing else uses during the call, by caller
+    //   precondition.
+    // - Any bits are a `D`, as `CallHandler` asks.
     let data = unsafe { &mut *data.cast::<D>() };
     handler.returned(Returned {
         ip: ip as u64,
         registers,
-        // SAFETY: As in `entry`.
+        // SAFETY: Preemption is off during the call, by caller precondition, and the token does not
+        // outlive it.
         token: unsafe { PreemptOff::assume() },
         data,
     });

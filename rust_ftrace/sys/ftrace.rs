@@ -44,10 +44,10 @@ impl<'a> Registers<'a> {
     ///
     /// # Safety
     ///
-    /// `regs` is valid for `'a`.
+    /// `regs` points to registers that are valid and not changed for `'a`.
     #[inline(always)]
     pub(crate) unsafe fn from_raw(regs: *const bindings::__arch_ftrace_regs) -> Self {
-        // SAFETY: The caller promises it.
+        // SAFETY: The caller promises that `regs` is valid and not changed for `'a`.
         Self(unsafe { &*regs })
     }
 
@@ -156,8 +156,10 @@ impl<T: Handler> Hook<T> {
             faults::here("register_ftrace_function")?;
             // INVARIANT: The filter is set, so an empty one means all.
             //
-            // SAFETY: `ops` is initialised and pinned, and unregistered before it goes. All that
-            // the callback touches is initialised.
+            // SAFETY:
+            // - `ops` is initialised and pinned by the type's invariants, and not registered.
+            // - It is unregistered before it goes, or never goes.
+            // - All that the callback touches is initialised.
             let result = to_result(unsafe { bindings::register_ftrace_function(self.ops.get()) });
             self.notice(result)?;
             *registered = true;
@@ -186,7 +188,7 @@ impl<T: Handler> Hook<T> {
 
     fn unregister(&self, registered: &mut bool) -> Result {
         if *registered {
-            // SAFETY: `ops` is registered.
+            // SAFETY: By the type's invariants `ops` is registered, as `registered` said so.
             let result = to_result(unsafe { bindings::unregister_ftrace_function(self.ops.get()) });
             self.notice(result)?;
             *registered = false;
@@ -227,8 +229,9 @@ impl<T: Handler> PinnedDrop for Hook<T> {
 ///
 /// # Safety
 ///
-/// - `ops` points to the `ops` of a live `Hook<T>`.
-/// - `fregs` points to the registers at the entry of a function, saved by ftrace.
+/// - `ops` points to the `ops` of a `Hook<T>` that is valid during the call.
+/// - `fregs` points to the registers at the entry of a function, saved by ftrace, which are valid
+///   and not changed during the call.
 unsafe extern "C" fn callback<T: Handler>(
     ip: c_ulong,
     parent_ip: c_ulong,
@@ -236,13 +239,16 @@ unsafe extern "C" fn callback<T: Handler>(
     fregs: *mut bindings::ftrace_regs,
 ) {
     let ops = ops.cast_const().cast::<Opaque<bindings::ftrace_ops>>();
-    // SAFETY: The caller promises where `ops` lies.
+    // SAFETY: `ops` points to the field of a `Hook<T>`, by caller precondition.
     let hook = unsafe { kernel::container_of!(ops, Hook<T>, ops) };
-    // SAFETY: The hook is live: whoever drops it waits until nobody is on the way through here.
+    // SAFETY: The hook is valid during the call, by caller precondition: its drop waits until no
+    // CPU and no task is on the way through here. It is only shared.
     let hook = unsafe { &*hook };
     let fregs = fregs.cast_const().cast::<bindings::__arch_ftrace_regs>();
-    // SAFETY: On x86-64 `struct ftrace_regs` is what `arch_ftrace_regs()` casts it to. `sp`, `ip`, `bp`, `cs`
-    // and those of arguments, which are looked at, are always saved.
+    // SAFETY:
+    // - On x86-64 `struct ftrace_regs` is what `arch_ftrace_regs()` casts it to.
+    // - `fregs` is valid and not changed during the call, by caller precondition. `sp`, `ip`, `bp`,
+    //   `cs` and those of arguments, which are looked at, are always saved.
     let registers = Registers(unsafe { &*fregs });
     let call = Call {
         ip: ip as u64,

@@ -71,8 +71,8 @@ pub(crate) fn unless_gone(token: PreemptOff<'_>, user: impl FnOnce()) {
     if SERVED.has(cpu) {
         return user();
     }
-    // Full, as in `set_gone`: of this store and the load after it, and those there, at least one load sees
-    // the other's store. So either `user` is not called, or it is waited for.
+    // Full, as in `set_gone`: of this store and the load after it, and those there, at least one
+    // load sees the other's store. So either `user` is not called, or it is waited for.
     let is_nested = ASKING.put(cpu, true);
     if !GONE.has(cpu) {
         user();
@@ -124,7 +124,7 @@ pub(crate) struct IrqWork<T: HasIrqWork> {
 
 // SAFETY: The kernel's functions may be called for it from any CPU.
 unsafe impl<T: HasIrqWork> Sync for IrqWork<T> {}
-// SAFETY: It belongs to no thread.
+// SAFETY: Neither the work nor a pointer to it is bound to the thread that made it.
 unsafe impl<T: HasIrqWork> Send for IrqWork<T> {}
 
 impl<T: HasIrqWork> IrqWork<T> {
@@ -173,14 +173,16 @@ impl<T: HasIrqWork> PinnedDrop for IrqWork<T> {
 
 /// # Safety
 ///
-/// `work` is the `work` of an `IrqWork<T>` in a live `T`.
+/// `work` is the `work` of the `IrqWork<T>` in a `T` that is valid during the call.
 unsafe extern "C" fn callback<T: HasIrqWork>(work: *mut bindings::irq_work) {
     let work = work.cast_const().cast::<Opaque<bindings::irq_work>>();
-    // SAFETY: The caller promises where it lies.
+    // SAFETY: `work` is that of a `IrqWork<T>`, by caller precondition.
     let field = unsafe { kernel::container_of!(work, IrqWork<T>, work) };
-    // SAFETY: By the contract of `HasIrqWork` the `T` begins there.
+    // SAFETY: The `IrqWork<T>` is the field at `OFFSET` of a `T`, by caller precondition and the
+    // contract of `HasIrqWork`, so the `T` begins there.
     let owner = unsafe { field.byte_sub(T::OFFSET) };
-    // SAFETY: It is live, and only shared.
+    // SAFETY: The `T` is valid during the call, by caller precondition: the drop of its field waits
+    // for the work. It is only shared.
     let owner = unsafe { &*owner.cast::<T>() };
     owner.run();
 }

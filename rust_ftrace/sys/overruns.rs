@@ -29,7 +29,7 @@ pub(crate) struct Overruns {
 
 // SAFETY: It is only changed under exclusive access, and `gone` is atomic.
 unsafe impl Send for Overruns {}
-// SAFETY: As above.
+// SAFETY: What shared references reach is `gone`, which is atomic.
 unsafe impl Sync for Overruns {}
 
 impl Overruns {
@@ -107,15 +107,17 @@ impl Drop for Overruns {
 ///
 /// # Safety
 ///
-/// `task` points to a task.
+/// `task` points to a task that is valid during the call.
 unsafe fn overrun_of(task: *const bindings::task_struct) -> u32 {
     // SAFETY: The caller promises that `task` is valid.
     let stack: *const *mut c_ulong = unsafe { &raw const (*task).ret_stack };
-    // SAFETY: A live, aligned pointer, which fgraph writes meanwhile: a volatile load does not tear.
+    // SAFETY: A live, aligned pointer, which fgraph writes meanwhile: a volatile load does not
+    // tear.
     if unsafe { stack.read_volatile() }.is_null() {
         return 0;
     }
-    // fgraph sets the count to 0 before it gives the task a stack. (until then it may be the parent's)
+    // fgraph sets the count to 0 before it gives the task a stack. (until then it may be the
+    // parent's)
     fence_acquire();
     // SAFETY: The caller promises that `task` is valid.
     let count: *const c_int = unsafe { &raw const (*task).trace_overrun.counter };
@@ -127,11 +129,13 @@ unsafe fn overrun_of(task: *const bindings::task_struct) -> u32 {
 ///
 /// # Safety
 ///
-/// `gone` points to a count, `task` to a task.
+/// - `gone` points to a count that is valid during the call.
+/// - `task` points to a task that is valid during the call.
 unsafe extern "C" fn freed(gone: *mut c_void, task: *mut bindings::task_struct) {
-    // SAFETY: The caller promises it; who unregisters waits until it has ended.
+    // SAFETY: `gone` points to a count that is valid during the call, by caller precondition; it is
+    // only shared.
     let gone = unsafe { &*gone.cast_const().cast::<Atomic<u64>>() };
-    // SAFETY: The caller promises it.
+    // SAFETY: `task` points to a task that is valid during the call, by caller precondition.
     let overrun = unsafe { overrun_of(task) };
     gone.add(u64::from(overrun), Relaxed);
 }

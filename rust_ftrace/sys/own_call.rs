@@ -50,7 +50,7 @@ struct OwnCall {
 
 // SAFETY: The task is not accessed by it; all else is atomic.
 unsafe impl Send for OwnCall {}
-// SAFETY: As above.
+// SAFETY: The task is not accessed by its pointer; all else is atomic.
 unsafe impl Sync for OwnCall {}
 
 impl OwnCall {

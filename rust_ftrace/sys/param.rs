@@ -15,8 +15,8 @@ use kernel::prelude::*;
 ///
 /// # Invariants
 ///
-/// Null, or a string. The kernel stores it before the module is initialised, frees it after the module
-/// is gone, and does not change it meanwhile.
+/// Null, or a string. The kernel stores it before the module is initialised, frees it after the
+/// module is gone, and does not change it meanwhile.
 #[repr(transparent)]
 pub(crate) struct StringParam(UnsafeCell<*mut c_char>);
 
@@ -33,8 +33,8 @@ impl StringParam {
     pub(crate) fn get(&self) -> Option<&CStr> {
         // SAFETY: `self` is live, and by the type's invariants nothing writes it now.
         let value = unsafe { self.0.get().read_volatile() };
-        // SAFETY: By the type's invariants it is a string, as it is not null, and longer there than `self`
-        // is used.
+        // SAFETY: By the type's invariants it is a string, as it is not null, and longer there than
+        // `self` is used.
         (!value.is_null()).then(|| unsafe { CStr::from_char_ptr(value) })
     }
 

@@ -29,7 +29,7 @@ pub(crate) struct PerCpu<T> {
 
 // SAFETY: Only shared references are given out, of values that are `Sync`.
 unsafe impl<T: Sync> Sync for PerCpu<T> {}
-// SAFETY: The values may be sent.
+// SAFETY: It owns the values, which may be sent; per-CPU memory is bound to no thread.
 unsafe impl<T: Send> Send for PerCpu<T> {}
 
 impl<T> PerCpu<T> {
@@ -75,7 +75,8 @@ impl<T> PerCpu<T> {
     /// This CPU's instance.
     pub(crate) fn this<'a>(&'a self, token: PreemptOff<'a>) -> &'a T {
         let instance = self.base.as_ptr().wrapping_byte_add(token.cpu_offset());
-        // SAFETY: As for `get`; the CPU stays.
+        // SAFETY: By the type's invariant there is an instance for each possible CPU, this one
+        // among them, and no `&mut`.
         unsafe { &*instance }
     }
 }
@@ -124,7 +125,8 @@ impl<T> Drop for PerCpu<T> {
             // SAFETY: By the type's invariant there is an instance, and it is not used any more.
             unsafe { Self::instance(self.base, cpu).drop_in_place() };
         }
-        // SAFETY: Allocated by `pcpu_alloc_noprof`.
+        // SAFETY: By the type's invariant `base` was allocated by `pcpu_alloc_noprof`, and is freed
+        // only here.
         unsafe { bindings::free_percpu(self.base.as_ptr().cast()) };
     }
 }

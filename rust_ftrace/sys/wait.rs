@@ -28,7 +28,7 @@ pub(crate) struct WaitQueue {
 
 // SAFETY: The head has a lock of its own.
 unsafe impl Sync for WaitQueue {}
-// SAFETY: It belongs to no thread.
+// SAFETY: Neither the head nor what waits there is bound to the thread that made it.
 unsafe impl Send for WaitQueue {}
 
 impl WaitQueue {
@@ -49,19 +49,19 @@ impl WaitQueue {
 
     /// Which wake-ups there have been so far.
     pub(crate) fn seen(&self) -> Seen {
-        // Acquire: what is looked for after this was there before the wake-ups that are seen; pairs with
-        // `wake_all`.
+        // Acquire: what is looked for after this was there before the wake-ups that are seen; pairs
+        // with `wake_all`.
         Seen(self.wakes.load(Acquire))
     }
 
     /// Wakes all. May be called in a hardirq, but not in code that the hook interrupts: wake by an
     /// [`IrqWork`](super::irq_work::IrqWork) from there.
     pub(crate) fn wake_all(&self) {
-        // Full: before the queue is looked at below. A task puts itself there first, with the full barrier
-        // of `prepare_to_wait_event()` behind it, and looks at the count then. So it is found there, or
-        // it sees this.
+        // Full: before the queue is looked at below. A task puts itself there first, with the full
+        // barrier of `prepare_to_wait_event()` behind it, and looks at the count then. So it is
+        // found there, or it sees this.
         self.wakes.fetch_add(1, Full);
-        // SAFETY: The head was initialised.
+        // SAFETY: The head was initialised by `new`, and stays in place, as it is pinned.
         unsafe {
             bindings::__wake_up(
                 self.head.get(),
@@ -84,10 +84,11 @@ impl WaitQueue {
         let state = bindings::TASK_INTERRUPTIBLE as c_int;
         let head = self.head.get();
         while self.seen() == seen {
-            // SAFETY: Both are initialised. With a signal pending the entry is taken off again.
+            // SAFETY: Head and entry are initialised, and stay until `finish_wait()`. With a signal
+            // pending the entry is taken off again.
             let result = unsafe { bindings::prepare_to_wait_event(head, &mut entry, state) };
             if let Err(error) = to_result(result as c_int) {
-                // SAFETY: As above; it also sets the task's state back.
+                // SAFETY: Head and entry are initialised; it also sets the task's state back.
                 unsafe { bindings::finish_wait(self.head.get(), &mut entry) };
                 return Err(error);
             }
@@ -97,7 +98,7 @@ impl WaitQueue {
                 unsafe { bindings::schedule() };
             }
         }
-        // SAFETY: Both are initialised.
+        // SAFETY: Head and entry are initialised; the entry may be off the queue already.
         unsafe { bindings::finish_wait(self.head.get(), &mut entry) };
         Ok(())
     }
@@ -109,7 +110,7 @@ impl WaitQueue {
 ///
 /// `EINTR` if the task is killed.
 pub(crate) fn nap() -> Result {
-    // SAFETY: The task may sleep.
+    // SAFETY: It has no preconditions but that the task may sleep, which its callers may.
     unsafe { bindings::schedule_timeout_killable(1) };
     // SAFETY: A task knows itself, as long as it runs.
     let current = unsafe { bindings::get_current() };
@@ -136,7 +137,8 @@ impl Poll<'_> {
     ///
     /// # Safety
     ///
-    /// `file` is live, and `table` NULL or valid, while the value lives.
+    /// - `file` is live while the value lives.
+    /// - `table` is NULL or valid while the value lives.
     pub(crate) unsafe fn new(file: *mut bindings::file, table: *mut bindings::poll_table) -> Self {
         Self {
             file,
@@ -149,8 +151,10 @@ impl Poll<'_> {
     ///
     /// The queue must live as long as the file is open.
     pub(crate) fn watch(&self, queue: &WaitQueue) {
-        // SAFETY: File and table are valid by `new`; the queue outlives the open file, by whose end
-        // nobody polls it any more.
+        // SAFETY:
+        // - `file` is live, and `table` NULL or valid, by the contract of `new`.
+        // - The queue is initialised, and outlives the open file, by whose end nothing polls it any
+        //   more.
         unsafe { bindings::poll_wait(self.file, queue.head.get(), self.table) };
     }
 }

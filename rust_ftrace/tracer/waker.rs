@@ -61,8 +61,8 @@ impl Waker {
 
     /// Has those who wait woken at the next event, if the gate is open.
     pub(crate) fn want(&self) {
-        // Full: before the ring is looked at once more. Pairs with `written`, which comes after the event:
-        // that is found there, or this is.
+        // Full: before the ring is looked at once more. Pairs with `written`, which comes after the
+        // event: that is found there, or this is.
         self.wanted.swap(1);
     }
 

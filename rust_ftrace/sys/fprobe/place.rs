@@ -60,7 +60,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Place<T, D> {
 
     /// Returns once the handler is not called any more.
     pub(super) fn unregister(&mut self) {
-        // SAFETY: Nothing is moved.
+        // SAFETY: `unregister` changes fields in place, and moves nothing.
         unsafe { self.probe_mut().get_unchecked_mut() }.unregister();
     }
 
@@ -101,7 +101,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Drop for Place<T, D> {
             leave_behind(address.cast());
             return;
         }
-        // SAFETY: It is not used any more.
+        // SAFETY: It is dropped only here, and not used afterwards, as `self` goes.
         unsafe { ManuallyDrop::drop(&mut self.probe) };
     }
 }
@@ -110,7 +110,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Drop for Place<T, D> {
 fn leave_behind(place: *const c_void) {
     LEFT_BEHIND.add(1_usize, Relaxed);
     #[cfg(CONFIG_DEBUG_KMEMLEAK)]
-    // SAFETY: It was allocated, and not freed.
+    // SAFETY: It has no preconditions on the address, which is that of memory that was allocated
+    // and is never freed.
     unsafe {
         ffi::kmemleak_not_leak(place);
     }

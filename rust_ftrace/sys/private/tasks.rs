@@ -41,7 +41,8 @@ pub(in crate::sys) unsafe fn for_each(user: &mut dyn FnMut(*const bindings::task
             .cast::<bindings::task_struct>();
         // SAFETY: The node is that of a process, which is live while the caller reads.
         let signal: *const *mut bindings::signal_struct = unsafe { &raw const (*process).signal };
-        // SAFETY: A live, aligned pointer, which is not written as long as the process is in the list.
+        // SAFETY: A live, aligned pointer, which is not written as long as the process is in the
+        // list.
         let signal = unsafe { signal.read_volatile() };
         // SAFETY: A process's signals are freed after it, and so are live.
         let threads: *const bindings::list_head = unsafe { &raw const (*signal).thread_head };
@@ -81,10 +82,11 @@ unsafe fn for_each_in_list(
 unsafe fn next_of(node: *const bindings::list_head) -> *const bindings::list_head {
     // SAFETY: The caller promises that `node` is live.
     let next: *const *mut bindings::list_head = unsafe { &raw const (*node).next };
-    // As `rcu_dereference()`: all that the node was filled with before it came into the list is seen by
-    // who follows the pointer, as the access depends on it.
+    // As `rcu_dereference()`: all that the node was filled with before it came into the list is
+    // seen by who follows the pointer, as the access depends on it.
     //
-    // SAFETY: A live, aligned pointer, which others may write meanwhile: a volatile load does not tear.
+    // SAFETY: A live, aligned pointer, which others may write meanwhile: a volatile load does not
+    // tear.
     unsafe { next.read_volatile() }
 }
 
@@ -102,9 +104,9 @@ pub(in crate::sys) fn for_each_idle(user: &mut dyn FnMut(*const bindings::task_s
         let offset = unsafe { (*offsets).get(cpu.as_u32() as usize).copied() };
         let place = threads.wrapping_byte_add(offset.unwrap_or_default());
         let place = place.cast::<*mut bindings::task_struct>();
-        // SAFETY: By the contract of `set_idle_threads`, this CPU's instance of a pointer, which is aligned.
-        // It is written when the CPU is made ready for the first time: a volatile load does not tear, and
-        // what follows depends on it, as after `rcu_dereference()`.
+        // SAFETY: By the contract of `set_idle_threads`, this CPU's instance of a pointer, which is
+        // aligned. It is written when the CPU is made ready for the first time: a volatile load
+        // does not tear, and what follows depends on it, as after `rcu_dereference()`.
         let task = unsafe { place.read_volatile() };
         if !task.is_null() {
             user(task);
