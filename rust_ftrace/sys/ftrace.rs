@@ -86,6 +86,33 @@ pub(crate) enum Functions<'a> {
 
 /// A set of traced functions and the handler called at their entries.
 ///
+/// # Examples
+///
+/// ```ignore
+/// use kernel::prelude::*;
+///
+/// use crate::platform::{AtomicU64, Ordering};
+/// use crate::sys::ftrace::{Functions, Handler, Hook, Site};
+///
+/// /// Counts calls.
+/// struct Counter(AtomicU64);
+///
+/// impl Handler for Counter {
+///     fn entered(&self, _site: Site<'_>) {
+///         self.0.fetch_add(1, Ordering::Relaxed);
+///     }
+/// }
+///
+/// /// Returns how often the functions at `ips` are called while `body` runs.
+/// fn calls_within(ips: &[usize], body: impl FnOnce()) -> Result<u64> {
+///     let hook = KBox::pin_init(Hook::new(Counter(AtomicU64::new(0))), GFP_KERNEL)?;
+///     hook.trace(Functions::Only(ips))?;
+///     body();
+///     hook.trace(Functions::Only(&[]))?;
+///     Ok(hook.handler().0.load(Ordering::Relaxed))
+/// }
+/// ```
+///
 /// # Invariants
 ///
 /// - `ops` was initialised by `new` and stays in place.

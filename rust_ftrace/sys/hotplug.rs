@@ -86,6 +86,39 @@ impl<T: Watch> Stage<T> for Online {
 }
 
 /// Has a target told of all CPUs that come and go, until dropped.
+///
+/// # Examples
+///
+/// ```ignore
+/// use kernel::cpu::CpuId;
+/// use kernel::prelude::*;
+/// use kernel::sync::Arc;
+///
+/// use crate::sys::hotplug::{Hotplug, Watch};
+///
+/// /// Logs CPUs that come and go.
+/// struct Log;
+///
+/// impl Watch for Log {
+///     fn prepare(&self, _cpu: CpuId) {}
+///
+///     fn online(&self, cpu: CpuId) {
+///         pr_info!("CPU {} is online\n", cpu.as_u32());
+///     }
+///
+///     fn going(&self, cpu: CpuId) {
+///         pr_info!("CPU {} goes\n", cpu.as_u32());
+///     }
+///
+///     fn gone(&self, _cpu: CpuId) {}
+/// }
+///
+/// /// Logs until what it returns is dropped.
+/// fn log() -> Result<Pin<KBox<Hotplug<Log>>>> {
+///     let log = Arc::new(Log, GFP_KERNEL)?;
+///     KBox::pin_init(Hotplug::new(log), GFP_KERNEL)
+/// }
+/// ```
 #[pin_data]
 pub(crate) struct Hotplug<T: Watch + 'static> {
     // Field order is teardown order.

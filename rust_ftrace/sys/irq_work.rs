@@ -110,6 +110,44 @@ pub(crate) unsafe trait HasIrqWork: Sized + Send + Sync {
 
 /// Work of the `T` that this is a field of.
 ///
+/// # Examples
+///
+/// ```ignore
+/// use core::mem::offset_of;
+///
+/// use kernel::prelude::*;
+/// use kernel::sync::Arc;
+///
+/// use crate::sys::context::PreemptGuard;
+/// use crate::sys::irq_work::{HasIrqWork, IrqWork};
+///
+/// /// Says that it was rung.
+/// #[pin_data]
+/// struct Bell {
+///     #[pin]
+///     work: IrqWork<Self>,
+/// }
+///
+/// // SAFETY: That is where the field lies, and there is no other of its type.
+/// unsafe impl HasIrqWork for Bell {
+///     const OFFSET: usize = offset_of!(Self, work);
+///
+///     fn run(&self) {
+///         pr_info!("it rings\n");
+///     }
+/// }
+///
+/// fn ring() -> Result {
+///     let bell = Arc::pin_init(pin_init!(Bell { work <- IrqWork::new() }), GFP_KERNEL)?;
+///     if !bell.work.queue(PreemptGuard::new().token()) {
+///         pr_info!("this CPU comes or goes\n");
+///     }
+///     // Waits for it, as its drop does.
+///     bell.work.sync();
+///     Ok(())
+/// }
+/// ```
+///
 /// # Invariants
 ///
 /// `work` is initialised, and pinned with the `T` around it.

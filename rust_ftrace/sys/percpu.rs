@@ -20,6 +20,37 @@ use crate::platform::AtomicPtr;
 ///
 /// Shared access only; what CPUs change must be atomic or their own.
 ///
+/// # Examples
+///
+/// ```ignore
+/// use kernel::alloc::AllocError;
+///
+/// use crate::platform::Word;
+/// use crate::sys::context::PreemptGuard;
+/// use crate::sys::cpu;
+/// use crate::sys::percpu::PerCpu;
+///
+/// /// Counts on each CPU by itself.
+/// struct Events(PerCpu<Word>);
+///
+/// impl Events {
+///     fn new() -> Result<Self, AllocError> {
+///         Ok(Self(PerCpu::new(|_| Word::new(0))?))
+///     }
+///
+///     /// Adds one, in any context.
+///     fn count(&self) {
+///         let guard = PreemptGuard::new();
+///         self.0.this(guard.token()).local_add(1);
+///     }
+///
+///     fn total(&self) -> u64 {
+///         let counts = cpu::possible().map(|cpu| self.0.get(cpu).load_relaxed());
+///         counts.fold(0, u64::wrapping_add)
+///     }
+/// }
+/// ```
+///
 /// # Invariants
 ///
 /// `base` was allocated by `pcpu_alloc_noprof` for a `T`, and holds one for each possible CPU.

@@ -19,6 +19,41 @@ use kernel::types::Opaque;
 pub(crate) struct Seen(u64);
 
 /// Tasks that wait, and how often they were woken.
+///
+/// # Examples
+///
+/// ```ignore
+/// use kernel::prelude::*;
+/// use kernel::sync::atomic::{Acquire, Atomic, Release};
+///
+/// use crate::sys::wait::WaitQueue;
+///
+/// /// Something that is done once.
+/// #[pin_data]
+/// struct Done {
+///     #[pin]
+///     queue: WaitQueue,
+///     is_done: Atomic<bool>,
+/// }
+///
+/// impl Done {
+///     fn done(&self) {
+///         self.is_done.store(true, Release);
+///         self.queue.wake_all();
+///     }
+///
+///     fn wait(&self) -> Result {
+///         loop {
+///             // Before the condition, so that no wake-up after it is missed.
+///             let seen = self.queue.seen();
+///             if self.is_done.load(Acquire) {
+///                 return Ok(());
+///             }
+///             self.queue.wait(seen)?;
+///         }
+///     }
+/// }
+/// ```
 #[pin_data]
 pub(crate) struct WaitQueue {
     #[pin]

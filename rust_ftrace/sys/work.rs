@@ -28,6 +28,40 @@ pub(crate) unsafe trait HasWork: Sized + Send + Sync {
 
 /// Work of the `T` that this is a field of. It must be dropped before what it uses.
 ///
+/// # Examples
+///
+/// ```ignore
+/// use core::mem::offset_of;
+///
+/// use kernel::prelude::*;
+/// use kernel::sync::Arc;
+///
+/// use crate::sys::work::{HasWork, Work};
+///
+/// /// Says that it was rung.
+/// #[pin_data]
+/// struct Bell {
+///     #[pin]
+///     work: Work<Self>,
+/// }
+///
+/// // SAFETY: That is where the field lies, and there is no other of its type.
+/// unsafe impl HasWork for Bell {
+///     const OFFSET: usize = offset_of!(Self, work);
+///
+///     fn run(&self) {
+///         pr_info!("it rings\n");
+///     }
+/// }
+///
+/// fn ring() -> Result {
+///     let bell = Arc::pin_init(pin_init!(Bell { work <- Work::new() }), GFP_KERNEL)?;
+///     bell.work.queue();
+///     // (when `bell` goes here, the work is cancelled, or waited for)
+///     Ok(())
+/// }
+/// ```
+///
 /// # Invariants
 ///
 /// `work` is initialised, and pinned with the `T` around it.
