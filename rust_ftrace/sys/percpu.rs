@@ -27,7 +27,6 @@ use crate::platform::AtomicPtr;
 ///
 /// use crate::platform::Word;
 /// use crate::sys::context::PreemptGuard;
-/// use crate::sys::cpu;
 /// use crate::sys::percpu::PerCpu;
 ///
 /// /// Counts on each CPU by itself.
@@ -45,8 +44,7 @@ use crate::platform::AtomicPtr;
 ///     }
 ///
 ///     fn total(&self) -> u64 {
-///         let counts = cpu::possible().map(|cpu| self.0.get(cpu).load_relaxed());
-///         counts.fold(0, u64::wrapping_add)
+///         self.0.sum(Word::load_relaxed)
 ///     }
 /// }
 /// ```
@@ -101,6 +99,13 @@ impl<T> PerCpu<T> {
     pub(crate) fn get(&self, cpu: CpuId) -> &T {
         // SAFETY: By the type's invariant there is an instance for each possible CPU, and no `&mut`.
         unsafe { &*Self::instance(self.base, cpu) }
+    }
+
+    /// The sum of a number of all instances, which wraps. It is not of one moment: CPUs may count
+    /// meanwhile.
+    pub(crate) fn sum(&self, number: impl Fn(&T) -> u64) -> u64 {
+        let numbers = super::cpu::possible().map(|cpu| number(self.get(cpu)));
+        numbers.fold(0, u64::wrapping_add)
     }
 
     /// This CPU's instance.

@@ -13,6 +13,7 @@ use kernel::alloc::AllocError;
 use kernel::prelude::*;
 
 use super::probes::{Lookup, ProbesPointer};
+use super::recursion::{Recursion, Within};
 use crate::engine::beside::{StackRoom, StackSlots};
 use crate::engine::ring::Call;
 use crate::platform::{AtomicPtr, Ordering, Table, Word};
@@ -65,10 +66,8 @@ impl Memory {
 /// `memory` is null, or came from a box and does not change any more.
 #[repr(align(64))]
 struct CpuStacks {
-    /// A bit for each context that is unwinding.
-    busy: Word,
-    /// Entries that were left out since unwinding made them.
-    left_out: Word,
+    /// Contexts that are unwinding, and entries that were left out since that made them.
+    unwinding: Recursion,
     memory: AtomicPtr<Memory>,
 }
 
@@ -113,8 +112,7 @@ impl Beside {
             text: [const { Word::new(0) }; 2],
             // INVARIANT: Null.
             cpus: PerCpu::new(|_| CpuStacks {
-                busy: Word::new(0),
-                left_out: Word::new(0),
+                unwinding: Recursion::new(),
                 memory: AtomicPtr::new(core::ptr::null_mut()),
             })?,
         })
@@ -177,19 +175,12 @@ impl Beside {
 
     /// Entries that were left out since unwinding made them.
     pub(crate) fn left_out(&self) -> u64 {
-        cpu::possible()
-            .map(|cpu| self.cpus.get(cpu).left_out.load_relaxed())
-            .fold(0, u64::wrapping_add)
+        self.cpus.sum(|cpu| cpu.unwinding.count())
     }
 
     /// Returns whether this context is unwinding, so that an entry in it is to be left out; it is counted.
     pub(crate) fn is_busy(&self, token: PreemptOff<'_>) -> bool {
-        let cpu = self.cpus.this(token);
-        let busy = cpu.busy.load_relaxed() & token.context_level() != 0;
-        if busy {
-            cpu.left_out.local_add(1);
-        }
-        busy
+        self.cpus.this(token).unwinding.is_within(token)
     }
 
     /// Begins to unwind, in a context that [does not do so](Self::is_busy); `None` if there is no room.
@@ -199,27 +190,23 @@ impl Beside {
         let memory = cpu.memory()?;
         let room = memory.rooms.get(level.trailing_zeros() as usize)?;
         let [start, end] = &self.text;
-        // Interrupts leave the word as they found it, so loads and stores will do.
-        cpu.busy.store_relaxed(cpu.busy.load_relaxed() | level);
         Some(Unwinding {
-            cpu,
-            level,
             room,
             hints: &memory.hints,
             text: start.load_relaxed()..end.load_relaxed(),
             token,
+            _within: cpu.unwinding.enter(token),
         })
     }
 }
 
 /// Unwinds a stack. While it is there, nobody else does so in this context of this CPU.
 pub(crate) struct Unwinding<'a> {
-    cpu: &'a CpuStacks,
-    level: u64,
     room: &'a StackRoom,
     hints: &'a Table<Word, HINTS>,
     text: Range<u64>,
     token: PreemptOff<'a>,
+    _within: Within<'a>,
 }
 
 impl Unwinding<'_> {
@@ -243,12 +230,5 @@ impl Unwinding<'_> {
         let (slots, hash) = stack.end();
         let hint = self.hints.get(hash as usize & (HINTS - 1))?;
         Some(StackSlots::new(slots, hint))
-    }
-}
-
-impl Drop for Unwinding<'_> {
-    fn drop(&mut self) {
-        let busy = self.cpu.busy.load_relaxed();
-        self.cpu.busy.store_relaxed(busy & !self.level);
     }
 }

@@ -19,4 +19,5 @@ pub(crate) mod pids;
 pub(crate) mod probes;
 pub(crate) mod profile;
 pub(crate) mod profile_hooks;
+mod recursion;
 pub(crate) mod waker;

@@ -122,9 +122,7 @@ impl Profiler {
 
     /// Calls in this session that are in no table, as there is no memory for one.
     pub(crate) fn lost(&self) -> u64 {
-        cpu::possible()
-            .map(|cpu| self.lost.get(cpu).load_relaxed())
-            .fold(0, u64::wrapping_add)
+        self.lost.sum(Word::load_relaxed)
     }
 
     /// Makes `table` the one that `cpu` counts in, `None` for none.
