@@ -75,7 +75,7 @@ impl Part {
         1 << self as u32
     }
 
-    /// What is noted of it.
+    /// The note on it among `parts`.
     const fn of(self, parts: &[Atomic<bool>; Self::ALL.len()]) -> &Atomic<bool> {
         &parts[self as usize]
     }
