@@ -31,10 +31,9 @@ pub(crate) mod users;
 pub(crate) mod waiting;
 mod wakers;
 
-use core::sync::atomic::{AtomicU64, Ordering};
-
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_mutex, Arc, Mutex};
 
 use self::buffers::{subbuf_kb, Buffers, OldBuffers};
@@ -107,7 +106,7 @@ pub(crate) struct Instance {
     #[pin]
     too_deep: TooDeep,
     /// The bits of [`Options`]; written with `control` held.
-    options: AtomicU64,
+    options: Atomic<u64>,
     users: Users,
 }
 
@@ -148,7 +147,7 @@ impl Instance {
                 reserve: None,
             }),
             errors <- ErrorLog::new(),
-            options: AtomicU64::new(Options::new().0),
+            options: Atomic::new(Options::new().0),
             users: Users::new(),
         }? Error))
     }
@@ -247,11 +246,11 @@ impl Instance {
 
     /// Which options are on. Does not wait for who changes anything.
     pub(crate) fn options(&self) -> Options {
-        Options(self.options.load(Ordering::Relaxed))
+        Options(self.options.load(Relaxed))
     }
 
     fn set_options(&self, options: Options) {
-        self.options.store(options.0, Ordering::Relaxed);
+        self.options.store(options.0, Relaxed);
     }
 
     /// Switches an option on or off.

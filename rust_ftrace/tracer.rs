@@ -21,4 +21,5 @@ pub(crate) mod probes;
 pub(crate) mod profile;
 pub(crate) mod profile_hooks;
 pub(crate) mod recorder;
+mod recursion;
 pub(crate) mod waker;

@@ -2,11 +2,10 @@
 
 //! An instance's buffers: when they are made, how large, and what is counted.
 
-use core::sync::atomic::{AtomicU32, Ordering};
-
 use kernel::cpu::{nr_cpu_ids, CpuId};
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
 
 use super::buffer::Buffer;
@@ -36,7 +35,7 @@ const MAX_SUBBUF_KB: usize = MAX_SUBBUF_SLOTS * SLOT_BYTES / 1024;
 const MAX_SIZE_KB: usize = MAX_SLOTS * SLOT_BYTES / 1024;
 
 /// Number of the next ring, of whatever instance: one may have the hooks of another that was removed.
-static NEXT_RING: AtomicU32 = AtomicU32::new(0);
+static NEXT_RING: Atomic<u32> = Atomic::new(0);
 
 /// The size that a buffer has if somebody asks for `size_kb`: whole sub-buffers, two at least.
 pub(super) fn rounded(size_kb: usize, subbuf_kb: usize) -> usize {
@@ -188,7 +187,7 @@ impl Buffers {
             waker: buffers.waker.clone(),
             budget: self.budget.clone(),
         };
-        let id = NEXT_RING.fetch_add(1, Ordering::Relaxed);
+        let id = NEXT_RING.fetch_add(1_u32, Relaxed);
         Buffer::new(cpu, id, told, size_kb, subbuf_kb, self.discard, room)
     }
 

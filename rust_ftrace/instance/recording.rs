@@ -2,10 +2,9 @@
 
 //! The recording of an instance: the hook that writes events, their buffers, and who waits for them.
 
-use core::sync::atomic::{AtomicU64, AtomicU8, Ordering};
-
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_mutex, Arc, Mutex};
 
 use super::buffers::{Buffers, Source, Which};
@@ -47,9 +46,9 @@ pub(crate) struct Recording {
     #[pin]
     pub(super) wakers: Mutex<Wakers>,
     /// `buffer_percent`.
-    percent: AtomicU8,
+    percent: Atomic<u32>,
     /// The clock's stamp when a buffer was cleared the last time.
-    began: AtomicU64,
+    began: Atomic<u64>,
     /// Events that had not come as far as a ring when all buffers were cleared the last time.
     #[pin]
     elsewhere: Mutex<Elsewhere>,
@@ -74,8 +73,8 @@ impl Recording {
             buffers <- new_mutex!(Buffers::new(&wakers, &budget)?),
             budget,
             wakers <- new_mutex!(wakers),
-            percent: AtomicU8::new(DEFAULT_PERCENT),
-            began: AtomicU64::new(0),
+            percent: Atomic::new(DEFAULT_PERCENT.into()),
+            began: Atomic::new(0),
             elsewhere <- new_mutex!(Elsewhere::default()),
             comms <- new_mutex!(Comms::new()),
         }? Error);
@@ -127,7 +126,8 @@ impl Recording {
 
     /// `buffer_percent`: how full a CPU's buffer is when its readers are woken.
     pub(crate) fn buffer_percent(&self) -> u8 {
-        self.percent.load(Ordering::Relaxed)
+        // CAST: `set_buffer_percent` takes no more than 100.
+        self.percent.load(Relaxed) as u8
     }
 
     /// Changes it.
@@ -136,9 +136,10 @@ impl Recording {
     ///
     /// `EINVAL` if it is more than 100.
     pub(crate) fn set_buffer_percent(&self, percent: u64) -> Result {
-        let percent = u8::try_from(percent).ok().filter(|percent| *percent <= 100);
-        self.percent
-            .store(percent.ok_or(EINVAL)?, Ordering::Relaxed);
+        let percent = u32::try_from(percent)
+            .ok()
+            .filter(|percent| *percent <= 100);
+        self.percent.store(percent.ok_or(EINVAL)?, Relaxed);
         // Those who wait look anew.
         self.wake_readers();
         Ok(())
@@ -226,12 +227,12 @@ impl Recording {
 
     /// The clock's stamp when a buffer was cleared the last time.
     pub(crate) fn began(&self) -> u64 {
-        self.began.load(Ordering::Relaxed)
+        self.began.load(Relaxed)
     }
 
     /// Clears the buffer of `cpu`, or all.
     pub(super) fn clear(&self, cpu: Option<CpuId>) {
-        self.began.store(self.now(), Ordering::Relaxed);
+        self.began.store(self.now(), Relaxed);
         self.buffers.lock().clear(cpu);
         if cpu.is_none() {
             self.clear_elsewhere();

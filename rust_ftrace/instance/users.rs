@@ -2,20 +2,19 @@
 
 //! Users of an instance, so that it is not removed meanwhile.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
-
 use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, Atomic, Relaxed, Release};
 
 /// Set in [`Users`] when the instance is being removed.
 const GOING: usize = 1 << (usize::BITS - 1);
 
 /// The number of an instance's files that are open.
-pub(crate) struct Users(AtomicUsize);
+pub(crate) struct Users(Atomic<usize>);
 
 impl Users {
     /// None.
     pub(crate) const fn new() -> Self {
-        Self(AtomicUsize::new(0))
+        Self(Atomic::new(0))
     }
 
     /// There is one more.
@@ -24,14 +23,20 @@ impl Users {
     ///
     /// `ENODEV` if the instance is being removed.
     pub(crate) fn enter(&self) -> Result {
-        let add = |count: usize| (count & GOING == 0).then(|| count.wrapping_add(1));
-        let result = (self.0).fetch_update(Ordering::Acquire, Ordering::Relaxed, add);
-        result.map(|_| ()).map_err(|_| ENODEV)
+        let mut count = self.0.load(Relaxed);
+        while count & GOING == 0 {
+            match self.0.cmpxchg(count, count.wrapping_add(1), Acquire) {
+                Ok(_) => return Ok(()),
+                Err(other) => count = other,
+            }
+        }
+        Err(ENODEV)
     }
 
     /// There is one less; the caller was one.
     pub(crate) fn leave(&self) {
-        self.0.fetch_sub(1, Ordering::Release);
+        // Release: pairs with `end`, after which what the user has looked at goes.
+        self.0.fetch_sub(1_usize, Release);
     }
 
     /// Lets nobody in any more.
@@ -40,7 +45,8 @@ impl Users {
     ///
     /// `EBUSY` if there are any.
     pub(crate) fn end(&self) -> Result {
-        let result = (self.0).compare_exchange(0, GOING, Ordering::Acquire, Ordering::Relaxed);
+        // Acquire: pairs with `leave`.
+        let result = self.0.cmpxchg(0, GOING, Acquire);
         result.map(|_| ()).map_err(|_| EBUSY)
     }
 }

@@ -6,16 +6,23 @@
 //! fast path must not call. So this file, and no other, makes its own, as LKMM has them on x86-64:
 //! volatile loads and stores, which the compiler keeps in program order (an interrupt may come
 //! between any two), and which the processor does not reorder where acquire and release forbid it.
-//! The exchange is an instruction of its own, since `core` has it only with a lock prefix.
+//! The exchange is an instruction of its own, since `core` has it only with a lock prefix. For
+//! words that many CPUs write, core's atomics are taken: fully ordered operations of LKMM are those
+//! of core with `SeqCst`, which are instructions with a lock prefix, and so full barriers on
+//! x86-64.
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
 use core::convert::Infallible;
-use core::sync::atomic::{compiler_fence, fence, AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{compiler_fence, fence};
 
 use kernel::alloc::{flags::GFP_NOWAIT, Flags};
 use kernel::prelude::*;
 
+// For what hooks read and count beside `Word`s: all else takes those of `kernel::sync::atomic`.
+// Relaxed, acquire and release are to core what they are to LKMM on x86-64; what is to be fully
+// ordered, which core has nothing for, is a `Word`.
+pub use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
 pub use kernel::alloc::AllocError;
 
 /// A 64-bit word of memory that other CPUs may read.
@@ -50,7 +57,7 @@ impl Word {
     /// As `WRITE_ONCE()`.
     #[inline(always)]
     pub fn store_relaxed(&self, value: u64) {
-        // SAFETY: As for `load_relaxed`.
+        // SAFETY: The word is valid and aligned; see `Sync` above for races.
         unsafe { self.0.get().write_volatile(value) };
     }
 
@@ -73,9 +80,9 @@ impl Word {
     /// Stores bits 32-63, likewise.
     #[inline(always)]
     pub fn store_high(&self, high: u32) {
-        // SAFETY: The word has two halves.
+        // SAFETY: A word has two halves of this type, so the second one is within it.
         let half = unsafe { self.0.get().cast::<u32>().add(1) };
-        // SAFETY: As in `store_low`.
+        // SAFETY: The upper half of a valid word is valid and aligned; see `Sync` above for races.
         unsafe { half.write_volatile(high) };
     }
 
@@ -114,6 +121,21 @@ impl Word {
         }
     }
 
+    /// Sets bits or clears them, as `fetch_or()` and `fetch_andnot()` of the kernel's `atomic64_t`,
+    /// fully ordered. Returns the word as it was.
+    pub fn change_bits(&self, bits: u64, set: bool) -> u64 {
+        match set {
+            true => self.shared().fetch_or(bits, Ordering::SeqCst),
+            false => self.shared().fetch_and(!bits, Ordering::SeqCst),
+        }
+    }
+
+    /// Puts another value in place of the one that there is, which is returned, as `xchg()`: fully
+    /// ordered.
+    pub fn swap(&self, value: u64) -> u64 {
+        self.shared().swap(value, Ordering::SeqCst)
+    }
+
     /// Sets bits, atomic towards all CPUs.
     pub fn set_bits(&self, bits: u64) {
         self.shared().fetch_or(bits, Ordering::Relaxed);
@@ -138,7 +160,8 @@ impl Word {
     /// Adds, atomic towards interrupts of this CPU only.
     #[inline(always)]
     pub fn local_add(&self, value: u64) {
-        // SAFETY: As for `local_exchange`.
+        // SAFETY: `self` is a valid, aligned word of memory. One instruction, so an interrupt comes
+        // before or after it. By the contract of this function no other CPU writes the word.
         unsafe {
             asm!(
                 "add qword ptr [{word}], {value}",

@@ -120,7 +120,8 @@ impl<'a> PreemptOff<'a> {
     #[inline(always)]
     fn count(self) -> Count {
         let count: Count;
-        // SAFETY: As in `new`, for a load.
+        // SAFETY: `__preempt_count` is a per-CPU variable that `gs` leads to. The load is one
+        // instruction, of the CPU on which the code stays while the token is there.
         unsafe {
             asm!(
                 on_count!("mov" to),
@@ -149,7 +150,8 @@ impl<'a> PreemptOff<'a> {
     /// The CPU's number.
     pub(crate) fn cpu_number(self) -> c_int {
         let number: c_int;
-        // SAFETY: `cpu_number` is a per-CPU variable that `gs` leads to.
+        // SAFETY: `cpu_number` is a per-CPU variable that `gs` leads to. It is only read, and the
+        // same as long as the token keeps the code on its CPU.
         unsafe {
             asm!(
                 "mov {number:e}, dword ptr gs:[rip + {cpu}]",
@@ -164,7 +166,8 @@ impl<'a> PreemptOff<'a> {
     /// Offset of this CPU's instances of per-CPU variables.
     pub(crate) fn cpu_offset(self) -> usize {
         let offset: usize;
-        // SAFETY: `this_cpu_off` is a per-CPU variable that `gs` leads to.
+        // SAFETY: `this_cpu_off` is a per-CPU variable that `gs` leads to. It is only read, and the
+        // same as long as the token keeps the code on its CPU.
         unsafe {
             asm!(
                 "mov {offset}, qword ptr gs:[rip + {this}]",
@@ -187,11 +190,12 @@ impl<'a> PreemptOff<'a> {
     }
 }
 
-/// `current`: to those who ask it is the same on whatever CPU they are.
+/// `current`: the same on whatever CPU the running code asks.
 #[inline(always)]
-fn current_task() -> *const u8 {
+fn current_task() -> *const bindings::task_struct {
     let task: *const bindings::task_struct;
-    // SAFETY: `current_task` is a per-CPU variable that `gs` leads to.
+    // SAFETY: `current_task` is a per-CPU variable that `gs` leads to. It is only read, and the
+    // same as long as this task runs.
     unsafe {
         asm!(
             "mov {task}, qword ptr gs:[rip + {current}]",
@@ -200,25 +204,39 @@ fn current_task() -> *const u8 {
             options(nostack, pure, readonly, preserves_flags),
         );
     }
-    task.cast()
+    task
+}
+
+/// Loads a field of the running task, as `READ_ONCE()`; the compiler knows its type.
+macro_rules! load {
+    ($task:expr, $($field:ident).+) => {{
+        let task: *const bindings::task_struct = $task;
+        // SAFETY: `task` is `current`, which is live as long as it runs, and so while this does.
+        let field = unsafe { &raw const (*task).$($field).+ };
+        // SAFETY:
+        // - `field` points to a live, aligned field of the type that it has in C, for which any
+        //   bits are a value.
+        // - Other CPUs may write it meanwhile: a volatile load of a machine word does not tear, and
+        //   LKMM has it race with marked stores.
+        unsafe { field.read_volatile() }
+    }};
 }
 
 /// The ID of the running thread, 0 for the idle task. Preemption may be on.
 #[inline(always)]
 pub(crate) fn running_pid() -> u32 {
-    // SAFETY: The task's `struct task_struct` has a `pid` there.
-    let pid = unsafe { current_task().add(offset_of!(bindings::task_struct, pid)) };
-    // SAFETY: An int, which is not negative, of a task that lives as long as it runs; see `Current::field` for races.
-    unsafe { pid.cast::<u32>().read_volatile() }
+    // CAST: IDs are not negative.
+    load!(current_task(), pid) as u32
 }
 
 impl Drop for PreemptGuard {
     #[inline(always)]
     fn drop(&mut self) {
         #[cfg(CONFIG_PREEMPTION)]
-        // SAFETY: As in `new`; by the type's invariant this undoes that addition. The thunk saves
-        // all registers and may be called when the count has become zero with need-resched, as
-        // `preempt_enable_notrace()` does, so only the flags are clobbered. `nostack` is not
+        // SAFETY: `__preempt_count` is a per-CPU variable that `gs` leads to, of the CPU on which
+        // the code stayed; by the type's invariant this undoes the addition of `new`. The thunk
+        // saves all registers and may be called when the count has become zero with need-resched,
+        // as `preempt_enable_notrace()` does, so only the flags are clobbered. `nostack` is not
         // given: the call needs an aligned stack.
         unsafe {
             asm!(
@@ -231,7 +249,8 @@ impl Drop for PreemptGuard {
             );
         }
         #[cfg(not(CONFIG_PREEMPTION))]
-        // SAFETY: As in `new`; by the type's invariant this undoes that addition.
+        // SAFETY: `__preempt_count` is a per-CPU variable that `gs` leads to, of the CPU on which
+        // the code stayed; by the type's invariant this undoes the addition of `new`.
         unsafe {
             asm!(
                 on_count!("dec"),
@@ -249,13 +268,13 @@ impl Drop for PreemptGuard {
 /// `task` points to this CPU's `current`.
 #[derive(Clone, Copy)]
 pub(crate) struct Current<'a> {
-    task: *const u8,
+    task: *const bindings::task_struct,
     token: PreemptOff<'a>,
 }
 
 impl Current<'_> {
     /// Its `struct task_struct`.
-    pub(crate) fn as_ptr(&self) -> *const u8 {
+    pub(crate) fn as_ptr(&self) -> *const bindings::task_struct {
         self.task
     }
 
@@ -317,37 +336,11 @@ impl Current<'_> {
         word
     }
 
-    /// Loads a field of the task.
-    ///
-    /// # Safety
-    ///
-    /// `offset` is that of a field of `struct task_struct` of type `T`, or of part of one.
-    #[inline(always)]
-    unsafe fn field<T: Copy>(&self, offset: usize) -> T {
-        // SAFETY: By the type's invariant `task` is `current`, which lives as long as it runs.
-        let field = unsafe { self.task.add(offset) };
-        // SAFETY: The caller promises that a `T` lies there. Others may write it meanwhile, as C's
-        // READ_ONCE() allows: a volatile load of a machine word does not tear.
-        unsafe { field.cast::<T>().read_volatile() }
-    }
-
-    /// Half of a pair of words that need not be aligned.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Self::field`], of a `u64`.
-    #[inline(always)]
-    unsafe fn unaligned(&self, offset: usize) -> u64 {
-        // SAFETY: The caller promises it. A `u64` there need not be aligned for the CPU, and Rust is
-        // told so by the align-1 type.
-        unsafe { self.field::<Unaligned>(offset) }.0
-    }
-
     /// The thread's ID, 0 for the idle task.
     #[inline(always)]
     pub(crate) fn pid(&self) -> u32 {
-        // SAFETY: `pid` is an int; IDs are not negative.
-        let pid = unsafe { self.field::<u32>(offset_of!(bindings::task_struct, pid)) };
+        // CAST: IDs are not negative.
+        let pid = load!(self.task, pid) as u32;
         // (`alloc_pid()` gives none that is PID_MAX_LIMIT or larger)
         pid & (PID_LIMIT - 1)
     }
@@ -355,19 +348,32 @@ impl Current<'_> {
     /// pid in the lower half, tgid in the upper.
     #[inline(always)]
     fn ids(&self) -> u64 {
-        const IDS: usize = offset_of!(bindings::task_struct, pid);
-        const _: () = assert!(offset_of!(bindings::task_struct, tgid) == IDS + 4);
-        // SAFETY: pid and tgid, two ints side by side, as asserted.
-        unsafe { self.unaligned(IDS) }
+        const _: () = {
+            let pid = offset_of!(bindings::task_struct, pid);
+            assert!(offset_of!(bindings::task_struct, tgid) == pid + 4);
+        };
+        // SAFETY: By the type's invariant `task` is `current`, which is live as long as it runs.
+        let pid: *const bindings::pid_t = unsafe { &raw const (*self.task).pid };
+        // SAFETY:
+        // - `pid`, and `tgid` right behind it as asserted, are live: two ints, as the compiler
+        //   checked of the first.
+        // - Neither is changed but by the task itself, as it runs another program.
+        unsafe { pid.cast::<Unaligned>().read_volatile() }.0
     }
 
     /// Half of comm.
     #[inline(always)]
     fn comm<const HALF: usize>(&self) -> u64 {
-        const COMM: usize = offset_of!(bindings::task_struct, comm);
         const { assert!(HALF < 2) };
-        // SAFETY: comm has 16 bytes.
-        unsafe { self.unaligned(COMM + 8 * HALF) }
+        // SAFETY: By the type's invariant `task` is `current`, which is live as long as it runs.
+        let comm: *const [c_char; 16] = unsafe { &raw const (*self.task).comm };
+        // SAFETY: `comm` has two halves of 8 bytes, so that each is within it.
+        let half = unsafe { comm.cast::<Unaligned>().add(HALF) };
+        // SAFETY:
+        // - `half` points to 8 live bytes, which need not be aligned.
+        // - Others may write it meanwhile: a volatile load of a machine word does not tear but
+        //   where it crosses a cache line, and then a name is mixed of two, as in C.
+        unsafe { half.read_volatile() }.0
     }
 
     /// The task as events name it.
@@ -387,10 +393,7 @@ impl Current<'_> {
 
     #[inline(always)]
     fn thread_flags(&self) -> u64 {
-        const FLAGS: usize = offset_of!(bindings::task_struct, thread_info)
-            + offset_of!(bindings::thread_info, flags);
-        // SAFETY: `flags` is an unsigned long.
-        unsafe { self.field::<u64>(FLAGS) }
+        load!(self.task, thread_info.flags) as u64
     }
 
     /// `orig_ax` of the registers that the task entered the kernel with (`task_pt_regs()`): the
@@ -400,21 +403,22 @@ impl Current<'_> {
         // include/asm/thread_info.h of arch/x86.
         const PADDING: usize = if cfg!(CONFIG_X86_FRED) { 16 } else { 0 };
         const REGS: usize = THREAD_SIZE - PADDING - core::mem::size_of::<bindings::pt_regs>();
-        const ORIG_AX: usize = REGS + offset_of!(bindings::pt_regs, orig_ax);
-        // SAFETY: `stack` is a pointer.
-        let stack = unsafe { self.field::<*const u8>(offset_of!(bindings::task_struct, stack)) };
-        // SAFETY: The stack of the running task has THREAD_SIZE bytes.
-        let word = unsafe { stack.add(ORIG_AX) };
-        // SAFETY: As above; the place is aligned, and its low half is a machine word as well.
-        unsafe { word.cast::<u32>().read_volatile() }
+        let stack: *mut c_void = load!(self.task, stack);
+        // SAFETY: The stack of the running task has THREAD_SIZE bytes, and is there as long as it
+        // runs.
+        let regs = unsafe { stack.byte_add(REGS) }.cast::<bindings::pt_regs>();
+        // SAFETY: `regs` points into the stack, with room for a `struct pt_regs` behind it.
+        let orig_ax: *const c_ulong = unsafe { &raw const (*regs).orig_ax };
+        // SAFETY: A live, aligned word, of which the lower half comes first in memory. Nobody but
+        // the task writes there, at its entry.
+        unsafe { orig_ax.cast::<u32>().read_volatile() }
     }
 
     /// The number of calls of the task, beside this one, that fgraph watches: the depth of this one, while fgraph
     /// calls us for it.
     #[inline(always)]
     pub(crate) fn call_depth(&self) -> u32 {
-        // SAFETY: The field is an int.
-        let depth = unsafe { self.field::<u32>(offset_of!(bindings::task_struct, curr_ret_depth)) };
+        let depth = load!(self.task, curr_ret_depth) as u32;
         // (a frame has four words at least, and there is no room for more)
         depth & ((SHADOW_STACK_SIZE / 32) as u32 - 1)
     }
@@ -422,15 +426,17 @@ impl Current<'_> {
     /// The words of its shadow stack below `end`, and the address of the first: fgraph's frames of the calls
     /// that are open. Nothing if `end` does not lie in it.
     pub(crate) fn shadow_below(&self, end: *const u64) -> (&[Word], u64) {
-        let field = offset_of!(bindings::task_struct, ret_stack);
-        // SAFETY: The field is a pointer.
-        let base = unsafe { self.field::<*const u64>(field) };
+        let base: *const c_ulong = load!(self.task, ret_stack);
         let bytes = (end as usize).wrapping_sub(base as usize);
         if base.is_null() || bytes >= SHADOW_STACK_SIZE {
             return (&[], 0);
         }
-        // SAFETY: The shadow stack of a task stays as long as it lives, has as many bytes as was checked, and
-        // its words are only changed by the task, or who interrupts it.
+        // SAFETY:
+        // - `base` is not null, and points to the SHADOW_STACK_SIZE bytes of the running task's
+        //   shadow stack, which are zeroed when it is made; `bytes` of them are less.
+        // - It is aligned: a slab's memory.
+        // - It stays as long as the task lives, and so longer than `self`.
+        // - Its words are changed only by the task and what interrupts it, and a `Word` may change.
         let words = unsafe { core::slice::from_raw_parts(base.cast::<Word>(), bytes / 8) };
         (words, base as u64)
     }
@@ -438,14 +444,12 @@ impl Current<'_> {
     /// The number of calls of the task that were too deep to be watched.
     #[inline(always)]
     pub(crate) fn call_overrun(&self) -> u32 {
-        // SAFETY: The field is an `atomic_t`, which is an int.
-        unsafe { self.field::<u32>(offset_of!(bindings::task_struct, trace_overrun)) }
+        load!(self.task, trace_overrun.counter) as u32
     }
 
     #[inline(always)]
     fn migration_disabled(&self) -> u16 {
-        // SAFETY: The field is an unsigned short.
-        unsafe { self.field::<u16>(offset_of!(bindings::task_struct, migration_disabled)) }
+        load!(self.task, migration_disabled)
     }
 
     /// The count of softirqs, out of preempt_count `count`.
@@ -459,11 +463,11 @@ impl Current<'_> {
     #[cfg(CONFIG_PREEMPT_RT)]
     #[inline(always)]
     fn softirq_count(&self, _count: u32) -> u32 {
-        // SAFETY: The field is an int.
-        unsafe { self.field::<u32>(offset_of!(bindings::task_struct, softirq_disable_cnt)) }
+        load!(self.task, softirq_disable_cnt) as u32
     }
 }
 
+/// Two ints or eight characters, as a word that need not be aligned.
 #[derive(Clone, Copy)]
 #[repr(C, packed)]
 struct Unaligned(u64);
@@ -472,7 +476,8 @@ struct Unaligned(u64);
 #[inline(always)]
 fn eflags() -> u32 {
     let flags: u64;
-    // SAFETY: Reads the flags by way of the stack.
+    // SAFETY: What is pushed is popped again, so the stack is as it was (`nostack` is not given, so
+    // there is no red zone to be overwritten), and the flags are only read.
     unsafe {
         asm!(
             "pushfq",
@@ -488,7 +493,7 @@ fn eflags() -> u32 {
 /// registers than a function has that need not save any.
 #[inline(always)]
 fn in_turn(mut word: u32) -> u32 {
-    // SAFETY: No instruction.
+    // SAFETY: It has no instruction, only a comment, and so leaves all as it is.
     unsafe { asm!("/* {0:e} */", inout(reg) word, options(nostack, preserves_flags)) };
     word
 }
@@ -512,7 +517,11 @@ pub(crate) fn cycles() -> u64 {
             options(nostack, preserves_flags),
         );
     }
-    // SAFETY: The instruction clears the upper half of both registers.
+    // With masks, or by `_rdtsc()`, the hook takes four instructions more: the halves are put
+    // together and taken apart again, as the ring looks at the upper one by itself.
+    //
+    // SAFETY: In 64-bit mode the instruction loads EDX and EAX, and clears the high-order 32 bits
+    // of each of RAX and RDX. Both were written by it, and nothing is between it and here.
     unsafe { core::hint::assert_unchecked(low >> 32 == 0 && high >> 32 == 0) };
     high << 32 | low
 }

@@ -96,9 +96,10 @@ impl ReadLock {
     pub(crate) fn call<F: Fn(PreemptOff<'_>) + Sync>(&self, cpu: CpuId, user: &F) -> bool {
         /// # Safety
         ///
-        /// `user` points to an `F`.
+        /// `user` points to an `F` that is valid during the call.
         unsafe extern "C" fn call<F: Fn(PreemptOff<'_>) + Sync>(user: *mut c_void) {
-            // SAFETY: The caller promises it.
+            // SAFETY: `user` points to an `F` that is valid during the call, by caller
+            // precondition; it is only shared.
             let user = unsafe { &*user.cast_const().cast::<F>() };
             user(PreemptGuard::new().token());
         }
@@ -132,9 +133,10 @@ impl Drop for ReadLock {
 pub(crate) fn with_all_stopped<F: Fn() + Sync>(user: &F) {
     /// # Safety
     ///
-    /// `user` points to an `F`.
+    /// `user` points to an `F` that is valid during the call.
     unsafe extern "C" fn call<F: Fn() + Sync>(user: *mut c_void) -> c_int {
-        // SAFETY: The caller promises it.
+        // SAFETY: `user` points to an `F` that is valid during the call, by caller precondition; it
+        // is only shared.
         let user = unsafe { &*user.cast_const().cast::<F>() };
         user();
         0

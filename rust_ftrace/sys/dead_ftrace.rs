@@ -5,31 +5,32 @@
 //! From then on nothing is unhooked any more, and nobody is waited for who is on the way through a hook. So whatever a
 //! hook uses stays for good, the module's text first of all: the module holds a reference to itself.
 
-use core::sync::atomic::{AtomicBool, Ordering};
-
 use kernel::bindings;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
 
 use super::this_module;
 
-static IS_DEAD: AtomicBool = AtomicBool::new(false);
+static IS_DEAD: Atomic<bool> = Atomic::new(false);
 
 /// The module has no reference to itself though ftrace is dead, as it was being removed when that was noticed.
-static GOES: AtomicBool = AtomicBool::new(false);
+static GOES: Atomic<bool> = Atomic::new(false);
 
 /// Tells if ftrace is known to be dead, so that what a hook uses is not to go.
 pub(crate) fn is_known() -> bool {
-    IS_DEAD.load(Ordering::Acquire)
+    // Acquire: pairs with the exchange in `notice`.
+    IS_DEAD.load(Acquire)
 }
 
 /// Looks at the result of hooking or unhooking functions, and hands it on: `ENODEV` tells that ftrace is dead. The
 /// module is not removed any more then; if it is being removed already, [`TextStays`] sees to it.
 pub(super) fn notice<T>(result: Result<T>) -> Result<T> {
     let is_dead = matches!(&result, Err(error) if *error == ENODEV);
-    if is_dead && !IS_DEAD.swap(true, Ordering::AcqRel) {
+    if is_dead && !IS_DEAD.xchg(true, Full) {
         // SAFETY: It is this module, whose text runs.
         let stays = unsafe { bindings::try_module_get(this_module()) };
-        GOES.store(!stays, Ordering::Release);
+        // Release: pairs with `TextStays`.
+        GOES.store(!stays, Release);
         pr_err!("ftrace has shut itself down, so that hooks stay, and the module with them\n");
     }
     result
@@ -41,7 +42,7 @@ pub(crate) struct TextStays;
 
 impl Drop for TextStays {
     fn drop(&mut self) {
-        if GOES.load(Ordering::Acquire) {
+        if GOES.load(Acquire) {
             never_return();
         }
     }

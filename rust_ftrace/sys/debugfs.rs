@@ -148,14 +148,17 @@ impl<F: File> Operations<F> {
 
     /// # Safety
     ///
-    /// - `inode` is that of a file made by [`Tree::file`] for `F`.
-    /// - `file` is being opened.
+    /// - `inode` is live, and that of a file made by `Tree::file` for `F`, which exists during the
+    ///   call.
+    /// - `file` is live, and being opened: nothing else uses it.
     unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: The inode is live; its private pointer does not change.
+        // SAFETY: `inode` is live, by caller precondition; its private pointer does not change.
         let context = unsafe { (*inode).i_private };
-        // SAFETY: `Tree::file` put it there, and the tree holds it while the file exists.
+        // SAFETY: `Tree::file` made the file for `F`, by caller precondition, and put the pointer
+        // there; the tree holds what it leads to while the file exists, and so during the call.
         let context = unsafe { &*context.cast_const().cast::<Arc<F::Context>>() };
-        // SAFETY: The file is live, and its flags are set before it is opened.
+        // SAFETY: `file` is live, by caller precondition, and its flags are set before it is
+        // opened.
         let flags = unsafe { (*file).f_flags };
         from_result(|| {
             let context = Opened::new(context)?;
@@ -178,7 +181,8 @@ impl<F: File> Operations<F> {
                 }? Error),
                 GFP_KERNEL,
             )?;
-            // SAFETY: `file` is being opened, so its private data is ours to set.
+            // SAFETY: `file` is live and being opened, by caller precondition, so its private data
+            // is ours to set.
             unsafe { (*file).private_data = open.into_foreign() };
             Ok(0)
         })
@@ -186,28 +190,29 @@ impl<F: File> Operations<F> {
 
     /// # Safety
     ///
-    /// `file` was opened by `open`, and is not released before the reference ends.
+    /// `file` was opened by [`Self::open`], and is not released for `'a`.
     unsafe fn opened<'a>(file: *mut bindings::file) -> Pin<&'a OpenFile<F>> {
-        // SAFETY: The file is live.
+        // SAFETY: `file` is live, as it is not released, by caller precondition.
         let data = unsafe { (*file).private_data };
-        // SAFETY: `open` put a box there, and only `release` takes it away.
+        // SAFETY: `open` put the box there that `into_foreign` gave, by caller precondition. Only
+        // `release` takes it away, which does not come for `'a`.
         unsafe { Pin::<KBox<OpenFile<F>>>::borrow(data) }
     }
 
     /// # Safety
     ///
-    /// - `file` was opened by `open`, and is not released yet.
-    /// - `data` points to `length` bytes of the user's memory, if to memory at all.
-    /// - `position` is valid.
+    /// - `file` was opened by [`Self::open`], and is not released during the call.
+    /// - `position` points to a position that nothing else uses during the call.
     unsafe extern "C" fn read(
         file: *mut bindings::file,
         data: *mut c_char,
         length: usize,
         position: *mut bindings::loff_t,
     ) -> isize {
-        // SAFETY: As the caller promises.
+        // SAFETY: `file` was opened by `open`, and is not released during the call, by caller
+        // precondition.
         let open = unsafe { Self::opened(file) };
-        // SAFETY: As the caller promises.
+        // SAFETY: `position` is valid and ours during the call, by caller precondition.
         let at = unsafe { *position };
         let result = || -> Result<usize> {
             let mut reading = open.reading.lock();
@@ -220,7 +225,7 @@ impl<F: File> Operations<F> {
         };
         match result() {
             Ok(length) => {
-                // SAFETY: As the caller promises.
+                // SAFETY: `position` is valid and ours during the call, by caller precondition.
                 unsafe { *position = at.saturating_add(length as i64) };
                 length as isize
             }
@@ -230,14 +235,16 @@ impl<F: File> Operations<F> {
 
     /// # Safety
     ///
-    /// As for [`Self::read`].
+    /// - `file` was opened by [`Self::open`], and is not released during the call.
+    /// - `position` points to a position that nothing else uses during the call.
     unsafe extern "C" fn write(
         file: *mut bindings::file,
         data: *const c_char,
         length: usize,
         position: *mut bindings::loff_t,
     ) -> isize {
-        // SAFETY: As the caller promises.
+        // SAFETY: `file` was opened by `open`, and is not released during the call, by caller
+        // precondition.
         let open = unsafe { Self::opened(file) };
         let length = length.min(MAX_WRITE);
         let result = || -> Result<usize> {
@@ -249,7 +256,7 @@ impl<F: File> Operations<F> {
         };
         match result() {
             Ok(length) => {
-                // SAFETY: As the caller promises.
+                // SAFETY: `position` is valid and ours during the call, by caller precondition.
                 unsafe { *position = (*position).saturating_add(length as i64) };
                 length as isize
             }
@@ -259,11 +266,13 @@ impl<F: File> Operations<F> {
 
     /// # Safety
     ///
-    /// `file` was opened by `open`, and nothing uses it any more.
+    /// `file` is live, was opened by [`Self::open`], and is released for the first time: nothing
+    /// else uses it during the call or afterwards.
     unsafe extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: The file is live.
+        // SAFETY: `file` is live, by caller precondition.
         let data = unsafe { (*file).private_data };
-        // SAFETY: `open` put a box there, and nobody uses it any more.
+        // SAFETY: `open` put the box there that `into_foreign` gave, and nothing else uses it, by
+        // caller precondition.
         let open = unsafe { Pin::<KBox<OpenFile<F>>>::from_foreign(data) };
         open.file.release(&open.context);
         0

@@ -35,33 +35,37 @@ pub(super) use injected::{here, not_as_known};
 
 #[cfg(rust_ftrace_faults)]
 mod injected {
-    use core::sync::atomic::{AtomicU32, Ordering};
-
     use kernel::prelude::*;
+    use kernel::sync::atomic::{Atomic, Relaxed};
 
     use crate::sys::param::section_text;
     use crate::sys::this_module;
 
     /// The question that is to be answered so, from 1 on; 0 for none.
-    static LEFT: AtomicU32 = AtomicU32::new(0);
+    static LEFT: Atomic<u32> = Atomic::new(0);
 
     /// As [`here`](super::here) is without.
     pub(in crate::rust_ftrace::sys) fn here(place: &'static str) -> Result {
-        let less = |left: u32| left.checked_sub(1);
-        match LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
-            Ok(1) => {
-                pr_info!("fault at {place}\n");
-                Err(ENOMEM)
+        let mut left = LEFT.load(Relaxed);
+        // (0 stays)
+        while let Some(less) = left.checked_sub(1) {
+            match LEFT.cmpxchg(left, less, Relaxed) {
+                Ok(1) => {
+                    pr_info!("fault at {place}\n");
+                    return Err(ENOMEM);
+                }
+                Ok(_) => return Ok(()),
+                Err(other) => left = other,
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 
-    static NOT_AS_KNOWN: AtomicU32 = AtomicU32::new(0);
+    static NOT_AS_KNOWN: Atomic<u32> = Atomic::new(0);
 
     /// As [`not_as_known`](super::not_as_known) is without.
     pub(in crate::rust_ftrace::sys) fn not_as_known() -> u32 {
-        NOT_AS_KNOWN.load(Ordering::Relaxed)
+        NOT_AS_KNOWN.load(Relaxed)
     }
 
     #[link_section = ".modinfo"]

@@ -4,8 +4,6 @@
 //!
 //! C header: `include/trace/events/sched.h`
 
-use core::mem::offset_of;
-
 use kernel::bindings;
 use kernel::prelude::*;
 
@@ -57,11 +55,12 @@ impl<T: ForkHandler> Forks<T> {
         }
         let data: *mut c_void = handler.cast_mut().cast();
         let forked = forked::<T> as *mut c_void;
-        // SAFETY: The function is declared as this tracepoint calls it. The caller promises that the handler
-        // stays.
+        // SAFETY: The function is declared as this tracepoint calls it. The caller promises that
+        // the handler stays.
         let forks = unsafe { Registration::new(c"sched_process_fork", forked, data) }?;
         let freed = freed::<T> as *mut c_void;
-        // SAFETY: As above.
+        // SAFETY: The function is declared as this tracepoint calls it. The caller promises that
+        // the handler stays.
         match unsafe { Registration::new(c"sched_process_free", freed, data) } {
             // INVARIANT: Just registered, for a handler that the caller promises is valid.
             Ok(frees) => self.registered = Some([forks, frees]),
@@ -91,30 +90,31 @@ impl<T: ForkHandler> Drop for Forks<T> {
 
 /// # Safety
 ///
-/// `task` points to a task.
+/// `task` points to a task that is valid during the call.
 unsafe fn pid_of(task: *const bindings::task_struct) -> u32 {
-    let task = task.cast::<u8>();
-    // SAFETY: The caller promises that the task is there.
-    let pid = unsafe { task.add(offset_of!(bindings::task_struct, pid)) };
-    // SAFETY: An int, which is not negative, and does not change.
-    unsafe { pid.cast::<u32>().read() }
+    // SAFETY: `task` is valid, by caller precondition, and its ID does not change any more.
+    let pid: bindings::pid_t = unsafe { (*task).pid };
+    // CAST: IDs are not negative.
+    pid as u32
 }
 
 /// Passes a new task to the handler: fork's callback.
 ///
 /// # Safety
 ///
-/// `handler` points to a `T`, `parent` and `child` to tasks.
+/// - `handler` points to a `T` that is valid during the call.
+/// - `parent` and `child` point to tasks that are valid during the call.
 unsafe extern "C" fn forked<T: ForkHandler>(
     handler: *mut c_void,
     parent: *mut bindings::task_struct,
     child: *mut bindings::task_struct,
 ) {
-    // SAFETY: The caller promises it; who unregisters waits until it has ended.
+    // SAFETY: `handler` points to a `T` that is valid during the call, by caller precondition; it
+    // is only shared.
     let handler = unsafe { &*handler.cast_const().cast::<T>() };
-    // SAFETY: The caller promises it.
+    // SAFETY: `parent` points to a task that is valid during the call, by caller precondition.
     let parent = unsafe { pid_of(parent) };
-    // SAFETY: The caller promises it.
+    // SAFETY: `child` points to a task that is valid during the call, by caller precondition.
     let child = unsafe { pid_of(child) };
     handler.forked(parent, child);
 }
@@ -123,10 +123,12 @@ unsafe extern "C" fn forked<T: ForkHandler>(
 ///
 /// # Safety
 ///
-/// `handler` points to a `T`, `task` to a task.
+/// - `handler` points to a `T` that is valid during the call.
+/// - `task` points to a task that is valid during the call.
 unsafe extern "C" fn freed<T: ForkHandler>(handler: *mut c_void, task: *mut bindings::task_struct) {
-    // SAFETY: The caller promises it; who unregisters waits until it has ended.
+    // SAFETY: `handler` points to a `T` that is valid during the call, by caller precondition; it
+    // is only shared.
     let handler = unsafe { &*handler.cast_const().cast::<T>() };
-    // SAFETY: The caller promises it.
+    // SAFETY: `task` points to a task that is valid during the call, by caller precondition.
     handler.freed(unsafe { pid_of(task) });
 }

@@ -7,7 +7,6 @@
 mod place;
 mod probe;
 
-use core::sync::atomic::Ordering;
 
 use kernel::prelude::*;
 
@@ -48,7 +47,7 @@ pub(crate) struct Probes<T: CallHandler<D>, D: Copy + 'static> {
 // SAFETY: Probes are only changed under exclusive access; what callbacks read of them does not change while
 // they are registered.
 unsafe impl<T: CallHandler<D>, D: Copy + 'static> Send for Probes<T, D> {}
-// SAFETY: What shared references change are flags, which are atomic.
+// SAFETY: What shared references change are flags, by single stores.
 unsafe impl<T: CallHandler<D>, D: Copy + 'static> Sync for Probes<T, D> {}
 
 impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
@@ -170,7 +169,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
         if let (Some((role, ip)), true) = (first, self.live.is_empty()) {
             change.holder = Some(Self::hold_number(numbers, handler, role, ip)?);
         }
-        // SAFETY: The caller promises it.
+        // SAFETY: The caller promises that `handler` stays valid until nothing is traced any more.
         let result = unsafe { self.register(&mut change, numbers, handler, &missing) };
         match result {
             Ok(()) => Ok(change),
@@ -201,7 +200,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
                 let mut place = self.place(Probe::new(*role, ips)?, change.anew)?;
                 // (those that are registered may have gone out with a module meanwhile, and the number with them)
                 let result = numbers.make_ready().and_then(|()| {
-                    // SAFETY: The caller promises it.
+                    // SAFETY: The caller promises that `handler` stays valid until nothing is
+                    // traced any more, and nothing is once the probe is unregistered.
                     unsafe { place.probe_mut().register(handler) }
                 });
                 let _ = change.new.push(place, GFP_KERNEL);
@@ -237,12 +237,10 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
     pub(crate) fn turn(&self, change: &Change<T, D>) {
         let live = self.live.iter().zip(&change.keep);
         for (probe, _) in live.filter(|(_, keep)| !**keep) {
-            probe
-                .flags()
-                .store(ffi::FPROBE_FL_DISABLED, Ordering::Release);
+            probe.set_flags(ffi::FPROBE_FL_DISABLED);
         }
         for place in &change.new {
-            place.flags().store(0, Ordering::Release);
+            place.set_flags(0);
         }
     }
 
@@ -329,9 +327,10 @@ pub(crate) struct Change<T: CallHandler<D>, D: Copy + 'static> {
     anew: bool,
 }
 
-// SAFETY: As for [`Probes`].
+// SAFETY: Its probes are only changed under exclusive access; what callbacks read of them does not
+// change while they are registered.
 unsafe impl<T: CallHandler<D>, D: Copy + 'static> Send for Change<T, D> {}
-// SAFETY: As for [`Probes`].
+// SAFETY: What shared references change are the flags of its probes, by single stores.
 unsafe impl<T: CallHandler<D>, D: Copy + 'static> Sync for Change<T, D> {}
 
 impl<T: CallHandler<D>, D: Copy + 'static> Change<T, D> {

@@ -5,11 +5,11 @@
 //! C header: [`include/linux/ftrace.h`](srctree/include/linux/ftrace.h)
 
 use core::marker::PhantomPinned;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 use kernel::bindings;
 use kernel::error::to_result;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::types::Opaque;
 
 use super::{dead_ftrace, faults, rcu};
@@ -44,10 +44,10 @@ impl<'a> Registers<'a> {
     ///
     /// # Safety
     ///
-    /// `regs` is valid for `'a`.
+    /// `regs` points to registers that are valid and not changed for `'a`.
     #[inline(always)]
     pub(crate) unsafe fn from_raw(regs: *const bindings::__arch_ftrace_regs) -> Self {
-        // SAFETY: The caller promises it.
+        // SAFETY: The caller promises that `regs` is valid and not changed for `'a`.
         Self(unsafe { &*regs })
     }
 
@@ -86,6 +86,33 @@ pub(crate) enum Functions<'a> {
 
 /// A set of traced functions and the handler called at their entries.
 ///
+/// # Examples
+///
+/// ```ignore
+/// use kernel::prelude::*;
+///
+/// use crate::platform::{AtomicU64, Ordering};
+/// use crate::sys::ftrace::{Functions, Handler, Hook, Site};
+///
+/// /// Counts calls.
+/// struct Counter(AtomicU64);
+///
+/// impl Handler for Counter {
+///     fn entered(&self, _site: Site<'_>) {
+///         self.0.fetch_add(1, Ordering::Relaxed);
+///     }
+/// }
+///
+/// /// Returns how often the functions at `ips` are called while `body` runs.
+/// fn calls_within(ips: &[usize], body: impl FnOnce()) -> Result<u64> {
+///     let hook = KBox::pin_init(Hook::new(Counter(AtomicU64::new(0))), GFP_KERNEL)?;
+///     hook.trace(Functions::Only(ips))?;
+///     body();
+///     hook.trace(Functions::Only(&[]))?;
+///     Ok(hook.handler().0.load(Ordering::Relaxed))
+/// }
+/// ```
+///
 /// # Invariants
 ///
 /// - `ops` was initialised by `new` and stays in place.
@@ -98,7 +125,7 @@ pub(crate) struct Hook<T: Handler> {
     #[pin]
     registered: kernel::sync::Mutex<bool>,
     /// ftrace died of registering it or before it was unregistered, and may use it for ever.
-    is_stuck: AtomicBool,
+    is_stuck: Atomic<bool>,
     handler: T,
     /// ftrace keeps a list of the ops.
     #[pin]
@@ -123,7 +150,7 @@ impl<T: Handler> Hook<T> {
                 unsafe { ops.write(value) };
             }),
             registered <- kernel::new_mutex!(false),
-            is_stuck: AtomicBool::new(false),
+            is_stuck: Atomic::new(false),
             handler,
             _pin: PhantomPinned,
         }? Error)
@@ -156,8 +183,10 @@ impl<T: Handler> Hook<T> {
             faults::here("register_ftrace_function")?;
             // INVARIANT: The filter is set, so an empty one means all.
             //
-            // SAFETY: `ops` is initialised and pinned, and unregistered before it goes. All that
-            // the callback touches is initialised.
+            // SAFETY:
+            // - `ops` is initialised and pinned by the type's invariants, and not registered.
+            // - It is unregistered before it goes, or never goes.
+            // - All that the callback touches is initialised.
             let result = to_result(unsafe { bindings::register_ftrace_function(self.ops.get()) });
             self.notice(result)?;
             *registered = true;
@@ -186,7 +215,7 @@ impl<T: Handler> Hook<T> {
 
     fn unregister(&self, registered: &mut bool) -> Result {
         if *registered {
-            // SAFETY: `ops` is registered.
+            // SAFETY: By the type's invariants `ops` is registered, as `registered` said so.
             let result = to_result(unsafe { bindings::unregister_ftrace_function(self.ops.get()) });
             self.notice(result)?;
             *registered = false;
@@ -196,7 +225,7 @@ impl<T: Handler> Hook<T> {
 
     fn notice(&self, result: Result) -> Result {
         if result == Err(ENODEV) {
-            self.is_stuck.store(true, Ordering::Relaxed);
+            self.is_stuck.store(true, Relaxed);
         }
         dead_ftrace::notice(result)
     }
@@ -212,7 +241,7 @@ impl<T: Handler> PinnedDrop for Hook<T> {
             pr_err!("cannot unregister the function hook: {error:?}\n");
         }
         // Not so if ftrace died; whoever has such a hook does not drop it but when the module goes.
-        if self.is_stuck.load(Ordering::Relaxed) {
+        if self.is_stuck.load(Relaxed) {
             dead_ftrace::never_return();
         }
         // And no CPU is in the callback: a task that is preempted in it, before it turns preemption off, is on its
@@ -227,8 +256,9 @@ impl<T: Handler> PinnedDrop for Hook<T> {
 ///
 /// # Safety
 ///
-/// - `ops` points to the `ops` of a live `Hook<T>`.
-/// - `fregs` points to the registers at the entry of a function, saved by ftrace.
+/// - `ops` points to the `ops` of a `Hook<T>` that is valid during the call.
+/// - `fregs` points to the registers at the entry of a function, saved by ftrace, which are valid
+///   and not changed during the call.
 unsafe extern "C" fn callback<T: Handler>(
     ip: c_ulong,
     parent_ip: c_ulong,
@@ -236,13 +266,16 @@ unsafe extern "C" fn callback<T: Handler>(
     fregs: *mut bindings::ftrace_regs,
 ) {
     let ops = ops.cast_const().cast::<Opaque<bindings::ftrace_ops>>();
-    // SAFETY: The caller promises where `ops` lies.
+    // SAFETY: `ops` points to the field of a `Hook<T>`, by caller precondition.
     let hook = unsafe { kernel::container_of!(ops, Hook<T>, ops) };
-    // SAFETY: The hook is live: whoever drops it waits until nobody is on the way through here.
+    // SAFETY: The hook is valid during the call, by caller precondition: its drop waits until no
+    // CPU and no task is on the way through here. It is only shared.
     let hook = unsafe { &*hook };
     let fregs = fregs.cast_const().cast::<bindings::__arch_ftrace_regs>();
-    // SAFETY: On x86-64 `struct ftrace_regs` is what `arch_ftrace_regs()` casts it to. `sp`, `ip`, `bp`, `cs`
-    // and those of arguments, which are looked at, are always saved.
+    // SAFETY:
+    // - On x86-64 `struct ftrace_regs` is what `arch_ftrace_regs()` casts it to.
+    // - `fregs` is valid and not changed during the call, by caller precondition. `sp`, `ip`, `bp`,
+    //   `cs` and those of arguments, which are looked at, are always saved.
     let registers = Registers(unsafe { &*fregs });
     let call = Call {
         ip: ip as u64,

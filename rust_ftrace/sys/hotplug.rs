@@ -86,6 +86,39 @@ impl<T: Watch> Stage<T> for Online {
 }
 
 /// Has a target told of all CPUs that come and go, until dropped.
+///
+/// # Examples
+///
+/// ```ignore
+/// use kernel::cpu::CpuId;
+/// use kernel::prelude::*;
+/// use kernel::sync::Arc;
+///
+/// use crate::sys::hotplug::{Hotplug, Watch};
+///
+/// /// Logs CPUs that come and go.
+/// struct Log;
+///
+/// impl Watch for Log {
+///     fn prepare(&self, _cpu: CpuId) {}
+///
+///     fn online(&self, cpu: CpuId) {
+///         pr_info!("CPU {} is online\n", cpu.as_u32());
+///     }
+///
+///     fn going(&self, cpu: CpuId) {
+///         pr_info!("CPU {} goes\n", cpu.as_u32());
+///     }
+///
+///     fn gone(&self, _cpu: CpuId) {}
+/// }
+///
+/// /// Logs until what it returns is dropped.
+/// fn log() -> Result<Pin<KBox<Hotplug<Log>>>> {
+///     let log = Arc::new(Log, GFP_KERNEL)?;
+///     KBox::pin_init(Hotplug::new(log), GFP_KERNEL)
+/// }
+/// ```
 #[pin_data]
 pub(crate) struct Hotplug<T: Watch + 'static> {
     // Field order is teardown order.
@@ -157,7 +190,8 @@ impl<T, S: Stage<T>> Registered<T, S> {
                 });
                 let result = faults::here("__cpuhp_state_add_instance").and_then(|()| add());
                 if let Err(error) = result {
-                    // SAFETY: The state was set up above.
+                    // SAFETY: `state` was set up above, is ours, and has no instance, as adding it
+                    // failed.
                     unsafe { bindings::__cpuhp_remove_state(*state, false) };
                     return Err(error);
                 }
@@ -185,10 +219,11 @@ impl<T, S: Stage<T>> Registered<T, S> {
 
     /// # Safety
     ///
-    /// `node` is the `node` of a live `Registered<T, S>`.
+    /// `node` is the `node` of a `Registered<T, S>` that is valid during the call.
     unsafe fn call(cpu: c_uint, node: *mut bindings::hlist_node, user: fn(&T, CpuId)) -> c_int {
         let node = node.cast::<Opaque<bindings::hlist_node>>();
-        // SAFETY: The caller promises where the node lies.
+        // SAFETY: `node` is that of a `Registered<T, S>` that is valid during the call, by caller
+        // precondition; it is only shared.
         let registered = unsafe { &*kernel::container_of!(node, Self, node) };
         if let Some(cpu) = CpuId::from_u32(cpu) {
             user(&registered.target, cpu);
@@ -198,17 +233,19 @@ impl<T, S: Stage<T>> Registered<T, S> {
 
     /// # Safety
     ///
-    /// As for [`Self::call`].
+    /// `node` is the `node` of a `Registered<T, S>` that is valid during the call.
     unsafe extern "C" fn up(cpu: c_uint, node: *mut bindings::hlist_node) -> c_int {
-        // SAFETY: The caller promises it.
+        // SAFETY: `node` is that of a `Registered<T, S>` that is valid during the call, by caller
+        // precondition.
         unsafe { Self::call(cpu, node, S::up) }
     }
 
     /// # Safety
     ///
-    /// As for [`Self::call`].
+    /// `node` is the `node` of a `Registered<T, S>` that is valid during the call.
     unsafe extern "C" fn down(cpu: c_uint, node: *mut bindings::hlist_node) -> c_int {
-        // SAFETY: The caller promises it.
+        // SAFETY: `node` is that of a `Registered<T, S>` that is valid during the call, by caller
+        // precondition.
         unsafe { Self::call(cpu, node, S::down) }
     }
 }

@@ -10,7 +10,6 @@
 //! C header: [`include/linux/irq_work.h`](srctree/include/linux/irq_work.h)
 
 use core::marker::{PhantomData, PhantomPinned};
-use core::sync::atomic::{AtomicU64, Ordering};
 
 use kernel::bindings;
 use kernel::cpu::CpuId;
@@ -19,33 +18,31 @@ use kernel::types::Opaque;
 
 use super::context::PreemptOff;
 use super::{lockdep, wait};
+use crate::platform::Word;
 
 const WORDS: usize = (bindings::NR_CPUS as usize).div_ceil(64);
 
-/// A bit for each CPU.
-struct CpuBits([AtomicU64; WORDS]);
+/// A bit for each CPU. Hooks look at them, so they are the platform's words.
+struct CpuBits([Word; WORDS]);
 
 impl CpuBits {
     const fn new() -> Self {
-        Self([const { AtomicU64::new(0) }; WORDS])
+        Self([const { Word::new(0) }; WORDS])
     }
 
     fn has(&self, cpu: u32) -> bool {
         let word = self.0.get(cpu as usize / 64);
-        word.is_some_and(|word| word.load(Ordering::SeqCst) & (1 << (cpu % 64)) != 0)
+        // Acquire: pairs with the full order of `put`.
+        word.is_some_and(|word| word.load_acquire() & (1 << (cpu % 64)) != 0)
     }
 
-    /// Sets that of `cpu`; returns it as it was.
+    /// Sets that of `cpu`, fully ordered; returns it as it was.
     fn put(&self, cpu: u32, value: bool) -> bool {
         let Some(word) = self.0.get(cpu as usize / 64) else {
             return false;
         };
         let bit = 1 << (cpu % 64);
-        let before = match value {
-            true => word.fetch_or(bit, Ordering::SeqCst),
-            false => word.fetch_and(!bit, Ordering::SeqCst),
-        };
-        before & bit != 0
+        word.change_bits(bit, value) & bit != 0
     }
 }
 
@@ -74,6 +71,8 @@ pub(crate) fn unless_gone(token: PreemptOff<'_>, user: impl FnOnce()) {
     if SERVED.has(cpu) {
         return user();
     }
+    // Full, as in `set_gone`: of this store and the load after it, and those there, at least one
+    // load sees the other's store. So either `user` is not called, or it is waited for.
     let is_nested = ASKING.put(cpu, true);
     if !GONE.has(cpu) {
         user();
@@ -86,6 +85,7 @@ pub(crate) fn unless_gone(token: PreemptOff<'_>, user: impl FnOnce()) {
 /// Says whether `cpu` is gone, before anybody is told. On return it is not at [`unless_gone`] any more.
 pub(super) fn set_gone(cpu: CpuId, is_gone: bool) {
     let cpu = cpu.as_u32();
+    // Full: pairs with `unless_gone`.
     GONE.put(cpu, is_gone);
     // (no machine is to hang for it)
     let mut left = 100;
@@ -110,6 +110,44 @@ pub(crate) unsafe trait HasIrqWork: Sized + Send + Sync {
 
 /// Work of the `T` that this is a field of.
 ///
+/// # Examples
+///
+/// ```ignore
+/// use core::mem::offset_of;
+///
+/// use kernel::prelude::*;
+/// use kernel::sync::Arc;
+///
+/// use crate::sys::context::PreemptGuard;
+/// use crate::sys::irq_work::{HasIrqWork, IrqWork};
+///
+/// /// Says that it was rung.
+/// #[pin_data]
+/// struct Bell {
+///     #[pin]
+///     work: IrqWork<Self>,
+/// }
+///
+/// // SAFETY: That is where the field lies, and there is no other of its type.
+/// unsafe impl HasIrqWork for Bell {
+///     const OFFSET: usize = offset_of!(Self, work);
+///
+///     fn run(&self) {
+///         pr_info!("it rings\n");
+///     }
+/// }
+///
+/// fn ring() -> Result {
+///     let bell = Arc::pin_init(pin_init!(Bell { work <- IrqWork::new() }), GFP_KERNEL)?;
+///     if !bell.work.queue(PreemptGuard::new().token()) {
+///         pr_info!("this CPU comes or goes\n");
+///     }
+///     // Waits for it, as its drop does.
+///     bell.work.sync();
+///     Ok(())
+/// }
+/// ```
+///
 /// # Invariants
 ///
 /// `work` is initialised, and pinned with the `T` around it.
@@ -124,7 +162,7 @@ pub(crate) struct IrqWork<T: HasIrqWork> {
 
 // SAFETY: The kernel's functions may be called for it from any CPU.
 unsafe impl<T: HasIrqWork> Sync for IrqWork<T> {}
-// SAFETY: It belongs to no thread.
+// SAFETY: Neither the work nor a pointer to it is bound to the thread that made it.
 unsafe impl<T: HasIrqWork> Send for IrqWork<T> {}
 
 impl<T: HasIrqWork> IrqWork<T> {
@@ -173,14 +211,16 @@ impl<T: HasIrqWork> PinnedDrop for IrqWork<T> {
 
 /// # Safety
 ///
-/// `work` is the `work` of an `IrqWork<T>` in a live `T`.
+/// `work` is the `work` of the `IrqWork<T>` in a `T` that is valid during the call.
 unsafe extern "C" fn callback<T: HasIrqWork>(work: *mut bindings::irq_work) {
     let work = work.cast_const().cast::<Opaque<bindings::irq_work>>();
-    // SAFETY: The caller promises where it lies.
+    // SAFETY: `work` is that of a `IrqWork<T>`, by caller precondition.
     let field = unsafe { kernel::container_of!(work, IrqWork<T>, work) };
-    // SAFETY: By the contract of `HasIrqWork` the `T` begins there.
+    // SAFETY: The `IrqWork<T>` is the field at `OFFSET` of a `T`, by caller precondition and the
+    // contract of `HasIrqWork`, so the `T` begins there.
     let owner = unsafe { field.byte_sub(T::OFFSET) };
-    // SAFETY: It is live, and only shared.
+    // SAFETY: The `T` is valid during the call, by caller precondition: the drop of its field waits
+    // for the work. It is only shared.
     let owner = unsafe { &*owner.cast::<T>() };
     owner.run();
 }

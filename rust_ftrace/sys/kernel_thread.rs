@@ -66,7 +66,7 @@ unsafe fn do_work(
             key.as_ptr(),
         );
     }
-    // SAFETY: Set at boot, and never changed.
+    // SAFETY: A static of the kernel, which is set at boot, before any module, and never changed.
     let queue = unsafe { (&raw const bindings::system_dfl_wq).read() };
     // SAFETY: It is initialised, and nobody else has it. The constant means any CPU.
     unsafe {
@@ -76,19 +76,22 @@ unsafe fn do_work(
             work,
         );
     }
-    // SAFETY: It is initialised.
+    // SAFETY: `work` was initialised above and stays in place, by caller precondition; the caller
+    // may sleep.
     unsafe { bindings::flush_work(work) };
 }
 
 /// # Safety
 ///
-/// `work` is that of a live `Call<F, R>`, whose other parts nobody else uses now.
+/// - `work` is that of a `Call<F, R>` that is valid during the call.
+/// - Nothing else uses its other parts during the call.
 unsafe extern "C" fn run<F: FnOnce() -> R, R>(work: *mut bindings::work_struct) {
-    // SAFETY: The caller promises that it is one, and it begins with its work.
+    // SAFETY: `work` is that of a valid `Call<F, R>`, by caller precondition, which is `repr(C)`
+    // and begins with it.
     let call = unsafe { &*work.cast_const().cast::<Call<F, R>>() };
-    // SAFETY: The caller promises that nobody else uses it.
+    // SAFETY: Nothing else uses `function` during the call, by caller precondition.
     let function = unsafe { (*call.function.get()).take() };
     let result = function.map(|function| function());
-    // SAFETY: As above.
+    // SAFETY: Nothing else uses `result` during the call, by caller precondition.
     unsafe { *call.result.get() = result };
 }

@@ -49,7 +49,7 @@ mod imp {
         // SAFETY: The map was initialised when the module was loaded.
         unsafe { bindings::lock_acquire(WAITING.0.get(), 0, 0, 0, 1, none, here) };
         let result = user();
-        // SAFETY: Acquired above, by the same task.
+        // SAFETY: The map was acquired above, by this task, and `user` has returned.
         unsafe { bindings::lock_release(WAITING.0.get(), here) };
         result
     }

@@ -33,7 +33,7 @@ pub(crate) struct SlotMemory {
 
 // SAFETY: Owns its memory, which holds atomics only.
 unsafe impl Sync for SlotMemory {}
-// SAFETY: vmalloc memory belongs to no thread.
+// SAFETY: Owns its memory, which any thread may use and free.
 unsafe impl Send for SlotMemory {}
 
 impl SlotMemory {
@@ -139,19 +139,21 @@ impl OomOrigin {
     /// `None` for a thread of the kernel's, and if that is so already.
     fn set() -> Option<Self> {
         let task = kernel::current!().as_ptr();
-        // SAFETY: The current task is live.
+        // SAFETY: The current task is live as long as it runs.
         if unsafe { (*task).mm }.is_null() {
             return None;
         }
-        // SAFETY: As above; what it points to lives as long as the task.
+        // SAFETY: The current task is live as long as it runs; what the field points to lives as
+        // long as that.
         let signal = NonNull::new(unsafe { (*task).signal })?;
-        // SAFETY: As above. (Others may read and write it: see `set_current_oom_origin()`)
+        // SAFETY: The signals of the current task are live as long as it runs. (Others may read and
+        // write it: see `set_current_oom_origin()`)
         let flag = unsafe { &raw mut (*signal.as_ptr()).oom_flag_origin };
-        // SAFETY: As above.
+        // SAFETY: A live byte that is true or false; others may write it meanwhile, as a whole.
         if unsafe { flag.read_volatile() } {
             return None;
         }
-        // SAFETY: As above.
+        // SAFETY: A live byte; others may read it meanwhile, as a whole.
         unsafe { flag.write_volatile(true) };
         Some(Self(signal))
     }
@@ -161,7 +163,7 @@ impl Drop for OomOrigin {
     fn drop(&mut self) {
         // SAFETY: It is the current task's, which is live.
         let flag = unsafe { &raw mut (*self.0.as_ptr()).oom_flag_origin };
-        // SAFETY: As above.
+        // SAFETY: A live byte; others may read it meanwhile, as a whole.
         unsafe { flag.write_volatile(false) };
     }
 }
@@ -169,7 +171,8 @@ impl Drop for OomOrigin {
 impl SlotMemory {
     /// The slots: the same while `self` lives, and they do not move with it.
     pub(crate) fn slots(&self) -> &[Slot] {
-        // SAFETY: By the type's invariants.
+        // SAFETY: By the type's invariants `slots` points to `length` slots that are ours, or to
+        // none; they stay as long as `self`, and are only shared.
         unsafe { core::slice::from_raw_parts(self.slots.as_ptr(), self.length) }
     }
 }

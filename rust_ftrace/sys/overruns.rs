@@ -7,15 +7,14 @@
 //!
 //! C: `kernel/trace/fgraph.c`, [`include/linux/sched/signal.h`](srctree/include/linux/sched/signal.h)
 
-use core::mem::offset_of;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-
 use kernel::bindings;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::rcu;
 
 use super::private::tasks;
 use super::tracepoint::{self, Registration};
+use crate::platform::fence_acquire;
 
 /// The sum over all tasks.
 ///
@@ -24,13 +23,13 @@ use super::tracepoint::{self, Registration};
 /// `freed` is registered for `gone`.
 pub(crate) struct Overruns {
     /// Of tasks that were freed since `freed` is registered.
-    gone: KBox<AtomicU64>,
+    gone: KBox<Atomic<u64>>,
     freed: Option<Registration>,
 }
 
 // SAFETY: It is only changed under exclusive access, and `gone` is atomic.
 unsafe impl Send for Overruns {}
-// SAFETY: As above.
+// SAFETY: What shared references reach is `gone`, which is atomic.
 unsafe impl Sync for Overruns {}
 
 impl Overruns {
@@ -42,7 +41,7 @@ impl Overruns {
     pub(crate) fn new() -> Result<Self> {
         // INVARIANT: Nothing is registered.
         Ok(Self {
-            gone: KBox::new(AtomicU64::new(0), GFP_KERNEL)?,
+            gone: KBox::new(Atomic::new(0), GFP_KERNEL)?,
             freed: None,
         })
     }
@@ -57,7 +56,7 @@ impl Overruns {
         if self.freed.is_some() {
             return Ok(());
         }
-        let gone: *const AtomicU64 = &*self.gone;
+        let gone: *const Atomic<u64> = &*self.gone;
         // SAFETY: The function is declared as this tracepoint calls it. `gone` does not move with its box, which goes
         // after the registration has ended.
         let freed = unsafe {
@@ -94,7 +93,7 @@ impl Overruns {
         unsafe { tasks::for_each(&mut add) };
         // None of those that were found can have been freed by now: that takes a grace period after it was taken out
         // of the list. So none is in both.
-        total.wrapping_add(self.gone.load(Ordering::Relaxed))
+        total.wrapping_add(self.gone.load(Relaxed))
     }
 }
 
@@ -108,31 +107,35 @@ impl Drop for Overruns {
 ///
 /// # Safety
 ///
-/// `task` points to a task.
+/// `task` points to a task that is valid during the call.
 unsafe fn overrun_of(task: *const bindings::task_struct) -> u32 {
-    let field = |offset| task.cast::<u8>().wrapping_byte_add(offset).cast_mut();
-    let stack = field(offset_of!(bindings::task_struct, ret_stack));
-    // SAFETY: The caller promises that the task is there; a pointer, aligned.
-    let stack = unsafe { AtomicPtr::from_ptr(stack.cast::<*mut c_ulong>()) };
-    // Acquire: fgraph sets the count to 0 before it gives the task a stack. (until then it may be the parent's)
-    if stack.load(Ordering::Acquire).is_null() {
+    // SAFETY: The caller promises that `task` is valid.
+    let stack: *const *mut c_ulong = unsafe { &raw const (*task).ret_stack };
+    // SAFETY: A live, aligned pointer, which fgraph writes meanwhile: a volatile load does not
+    // tear.
+    if unsafe { stack.read_volatile() }.is_null() {
         return 0;
     }
-    let count = field(offset_of!(bindings::task_struct, trace_overrun));
-    // SAFETY: As above; an `atomic_t`, which is an int.
-    let count = unsafe { AtomicU32::from_ptr(count.cast()) };
-    count.load(Ordering::Relaxed)
+    // fgraph sets the count to 0 before it gives the task a stack. (until then it may be the
+    // parent's)
+    fence_acquire();
+    // SAFETY: The caller promises that `task` is valid.
+    let count: *const c_int = unsafe { &raw const (*task).trace_overrun.counter };
+    // SAFETY: A live, aligned int, which fgraph counts up meanwhile: a volatile load does not tear.
+    (unsafe { count.read_volatile() }) as u32
 }
 
 /// Called before a task is freed, which does not run any more.
 ///
 /// # Safety
 ///
-/// `gone` points to a count, `task` to a task.
+/// - `gone` points to a count that is valid during the call.
+/// - `task` points to a task that is valid during the call.
 unsafe extern "C" fn freed(gone: *mut c_void, task: *mut bindings::task_struct) {
-    // SAFETY: The caller promises it; who unregisters waits until it has ended.
-    let gone = unsafe { &*gone.cast_const().cast::<AtomicU64>() };
-    // SAFETY: The caller promises it.
+    // SAFETY: `gone` points to a count that is valid during the call, by caller precondition; it is
+    // only shared.
+    let gone = unsafe { &*gone.cast_const().cast::<Atomic<u64>>() };
+    // SAFETY: `task` points to a task that is valid during the call, by caller precondition.
     let overrun = unsafe { overrun_of(task) };
-    gone.fetch_add(overrun.into(), Ordering::Relaxed);
+    gone.add(u64::from(overrun), Relaxed);
 }

@@ -7,24 +7,34 @@
 //!
 //! C header: [`include/linux/moduleparam.h`](srctree/include/linux/moduleparam.h)
 
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::cell::UnsafeCell;
 
 use kernel::prelude::*;
 
 /// The value of a string parameter.
+///
+/// # Invariants
+///
+/// Null, or a string. The kernel stores it before the module is initialised, frees it after the
+/// module is gone, and does not change it meanwhile.
 #[repr(transparent)]
-pub(crate) struct StringParam(AtomicPtr<c_char>);
+pub(crate) struct StringParam(UnsafeCell<*mut c_char>);
+
+// SAFETY: By the type's invariants it is only read while threads can share it.
+unsafe impl Sync for StringParam {}
 
 impl StringParam {
     pub(crate) const fn new() -> Self {
-        Self(AtomicPtr::new(core::ptr::null_mut()))
+        // INVARIANT: Null.
+        Self(UnsafeCell::new(core::ptr::null_mut()))
     }
 
     /// The value that was given when the module was loaded.
     pub(crate) fn get(&self) -> Option<&CStr> {
-        let value = self.0.load(Ordering::Relaxed);
-        // SAFETY: The kernel stores a string, before the module is initialised, and frees it after
-        // the module is gone. The parameter is not in sysfs, so it does not change.
+        // SAFETY: `self` is live, and by the type's invariants nothing writes it now.
+        let value = unsafe { self.0.get().read_volatile() };
+        // SAFETY: By the type's invariants it is a string, as it is not null, and longer there than
+        // `self` is used.
         (!value.is_null()).then(|| unsafe { CStr::from_char_ptr(value) })
     }
 
@@ -77,6 +87,7 @@ macro_rules! string_param {
                     ),
                     mod_: $crate::sys::this_module(),
                     ops: &raw const ::kernel::bindings::param_ops_charp,
+                    // (not in sysfs, where it could be changed)
                     perm: 0,
                     level: -1,
                     flags: 0,

@@ -5,7 +5,6 @@
 //! C header: [`include/linux/percpu.h`](srctree/include/linux/percpu.h)
 
 use core::ptr::NonNull;
-use core::sync::atomic::AtomicPtr;
 
 use kernel::alloc::AllocError;
 use kernel::bindings;
@@ -15,10 +14,40 @@ use kernel::prelude::*;
 use super::context::PreemptOff;
 use super::faults;
 use crate::engine::outsider::Outsider;
+use crate::platform::AtomicPtr;
 
 /// A `T` for every possible CPU, each on its CPU's node.
 ///
 /// Shared access only; what CPUs change must be atomic or their own.
+///
+/// # Examples
+///
+/// ```ignore
+/// use kernel::alloc::AllocError;
+///
+/// use crate::platform::Word;
+/// use crate::sys::context::PreemptGuard;
+/// use crate::sys::percpu::PerCpu;
+///
+/// /// Counts on each CPU by itself.
+/// struct Events(PerCpu<Word>);
+///
+/// impl Events {
+///     fn new() -> Result<Self, AllocError> {
+///         Ok(Self(PerCpu::new(|_| Word::new(0))?))
+///     }
+///
+///     /// Adds one, in any context.
+///     fn count(&self) {
+///         let guard = PreemptGuard::new();
+///         self.0.this(guard.token()).local_add(1);
+///     }
+///
+///     fn total(&self) -> u64 {
+///         self.0.sum(Word::load_relaxed)
+///     }
+/// }
+/// ```
 ///
 /// # Invariants
 ///
@@ -29,7 +58,7 @@ pub(crate) struct PerCpu<T> {
 
 // SAFETY: Only shared references are given out, of values that are `Sync`.
 unsafe impl<T: Sync> Sync for PerCpu<T> {}
-// SAFETY: The values may be sent.
+// SAFETY: It owns the values, which may be sent; per-CPU memory is bound to no thread.
 unsafe impl<T: Send> Send for PerCpu<T> {}
 
 impl<T> PerCpu<T> {
@@ -72,10 +101,18 @@ impl<T> PerCpu<T> {
         unsafe { &*Self::instance(self.base, cpu) }
     }
 
+    /// The sum of a number of all instances, which wraps. It is not of one moment: CPUs may count
+    /// meanwhile.
+    pub(crate) fn sum(&self, number: impl Fn(&T) -> u64) -> u64 {
+        let numbers = super::cpu::possible().map(|cpu| number(self.get(cpu)));
+        numbers.fold(0, u64::wrapping_add)
+    }
+
     /// This CPU's instance.
     pub(crate) fn this<'a>(&'a self, token: PreemptOff<'a>) -> &'a T {
         let instance = self.base.as_ptr().wrapping_byte_add(token.cpu_offset());
-        // SAFETY: As for `get`; the CPU stays.
+        // SAFETY: By the type's invariant there is an instance for each possible CPU, this one
+        // among them, and no `&mut`.
         unsafe { &*instance }
     }
 }
@@ -124,7 +161,8 @@ impl<T> Drop for PerCpu<T> {
             // SAFETY: By the type's invariant there is an instance, and it is not used any more.
             unsafe { Self::instance(self.base, cpu).drop_in_place() };
         }
-        // SAFETY: Allocated by `pcpu_alloc_noprof`.
+        // SAFETY: By the type's invariant `base` was allocated by `pcpu_alloc_noprof`, and is freed
+        // only here.
         unsafe { bindings::free_percpu(self.base.as_ptr().cast()) };
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn synchronize_preempt_off() {
     // On architectures where functions can be traced while RCU is not watching (in idle, say), this
     // one waits for those CPUs. On the others, x86 among them, it does nothing.
     //
-    // SAFETY: As above.
+    // SAFETY: Has no preconditions but that the caller may sleep.
     unsafe { bindings::synchronize_rcu_tasks_rude() };
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn synchronize_tasks() {
     }
     // Nothing is preempted in the kernel then.
     #[cfg(not(CONFIG_TASKS_RCU))]
-    // SAFETY: As above.
+    // SAFETY: Has no preconditions but that the caller may sleep.
     unsafe {
         bindings::synchronize_rcu();
     }

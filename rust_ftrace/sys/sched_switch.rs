@@ -33,7 +33,7 @@ pub(crate) struct Switches<T: SwitchHandler> {
 
 // SAFETY: It is only changed under exclusive access, and `T` may be shared.
 unsafe impl<T: SwitchHandler> Send for Switches<T> {}
-// SAFETY: As above.
+// SAFETY: Shared references change nothing, and `T` may be shared.
 unsafe impl<T: SwitchHandler> Sync for Switches<T> {}
 
 impl<T: SwitchHandler> Switches<T> {
@@ -108,8 +108,9 @@ impl<T: SwitchHandler> Drop for Switches<T> {
 ///
 /// # Safety
 ///
-/// `handler` points to a `T`, `prev` and `next` to tasks, of which `prev` runs and `next` does not. Interrupts
-/// are off.
+/// - `handler` points to a `T` that is valid during the call.
+/// - `prev` and `next` point to tasks that are valid during the call.
+/// - Interrupts are off during the call.
 unsafe extern "C" fn probe<T: SwitchHandler>(
     handler: *mut c_void,
     _preempt: bool,
@@ -117,13 +118,14 @@ unsafe extern "C" fn probe<T: SwitchHandler>(
     next: *mut bindings::task_struct,
     _prev_state: c_uint,
 ) {
-    // SAFETY: The caller promises it; who unregisters waits until it has ended.
+    // SAFETY: `handler` points to a `T` that is valid during the call, by caller precondition; it
+    // is only shared.
     let handler = unsafe { &*handler.cast_const().cast::<T>() };
-    // SAFETY: The caller promises it; it is the current task.
+    // SAFETY: `prev` points to a task that is valid during the call, by caller precondition.
     let prev = unsafe { ShadowStack::of(prev) };
-    // SAFETY: The caller promises it; it does not run.
+    // SAFETY: `next` points to a task that is valid during the call, by caller precondition.
     let next = unsafe { ShadowStack::of(next) };
-    // SAFETY: Interrupts are off, so nothing is preempted.
+    // SAFETY: Interrupts are off during the call, by caller precondition, so nothing is preempted.
     let token = unsafe { PreemptOff::assume() };
     handler.switched(prev, next, token);
 }

@@ -7,13 +7,11 @@
 //!
 //! C header: [`include/linux/debugfs.h`](srctree/include/linux/debugfs.h)
 
-use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, Ordering};
-
 use kernel::bindings;
 use kernel::error::{from_result, to_result};
 use kernel::iov::IovIterDest;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::types::{ForeignOwnable, ScopeGuard};
 
@@ -68,8 +66,8 @@ struct OpenStream<S: Stream> {
     ///
     /// The first lock; nothing waits with it held but for memory, and for those of `stream`.
     splicing: Pin<KBox<Mutex<()>>>,
-    /// The task that holds it, or null.
-    splicer: AtomicPtr<bindings::task_struct>,
+    /// The address of the task that holds it, or 0.
+    splicer: Atomic<usize>,
     // (the last to go)
     context: Opened<S::Context>,
 }
@@ -86,11 +84,12 @@ struct InUse {
 impl InUse {
     /// # Safety
     ///
-    /// `file` is an open file of debugfs.
+    /// `file` is an open file of debugfs, which is not released while the value lives.
     unsafe fn new(file: *mut bindings::file) -> Result<Self> {
-        // SAFETY: The file is live, and its path does not change.
+        // SAFETY: `file` is open, and so live, by caller precondition; its path does not change.
         let dentry = unsafe { (*file).__bindgen_anon_1.f_path.dentry };
-        // SAFETY: It is a file of debugfs.
+        // SAFETY: `dentry` is that of a file of debugfs, by caller precondition, which the open
+        // file holds.
         to_result(unsafe { bindings::debugfs_file_get(dentry) })?;
         // INVARIANT: It succeeded.
         Ok(Self { dentry })
@@ -99,9 +98,15 @@ impl InUse {
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        // SAFETY: By the type's invariant.
+        // SAFETY: By the type's invariants `debugfs_file_get()` succeeded for `dentry`; it is put
+        // back only here.
         unsafe { bindings::debugfs_file_put(self.dentry) };
     }
+}
+
+/// The running task, as it is told from others.
+fn address_of_current() -> usize {
+    kernel::current!().as_ptr() as usize
 }
 
 /// The C side of `S`.
@@ -121,61 +126,73 @@ impl<S: Stream> Operations<S> {
 
     /// # Safety
     ///
-    /// - `inode` is that of a file made by `Tree::stream` for `S`.
-    /// - `file` is being opened.
+    /// - `inode` is live, and that of a file made by `Tree::stream` for `S`, which exists during
+    ///   the call.
+    /// - `file` is live, and being opened: nothing else uses it.
     unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: The inode is live; its private pointer does not change.
+        // SAFETY: `inode` is live, by caller precondition; its private pointer does not change.
         let context = unsafe { (*inode).i_private };
-        // SAFETY: `Tree::stream` put it there, and the tree holds it while the file exists.
+        // SAFETY: `Tree::stream` made the file for `S`, by caller precondition, and put the pointer
+        // there; the tree holds what it leads to while the file exists, and so during the call.
         let context = unsafe { &*context.cast_const().cast::<Arc<S::Context>>() };
         from_result(|| {
             let context = Opened::new(context)?;
             let open = OpenStream::<S> {
                 stream: S::open(&context)?,
                 splicing: KBox::pin_init(new_mutex!(()), GFP_KERNEL)?,
-                splicer: AtomicPtr::new(null_mut()),
+                splicer: Atomic::new(0),
                 context,
             };
             let open = KBox::new(open, GFP_KERNEL)?;
-            // SAFETY: `file` is being opened, so its private data is ours to set.
+            // SAFETY: `file` is live and being opened, by caller precondition, so its private data
+            // is ours to set.
             unsafe { (*file).private_data = open.into_foreign() };
-            // SAFETY: As above. No positions, no seeking.
+            // No positions, no seeking.
+            //
+            // SAFETY: `inode` is live, and `file` being opened, by caller precondition.
             Ok(unsafe { bindings::stream_open(inode, file) })
         })
     }
 
     /// # Safety
     ///
-    /// `file` was opened by `open`, and is not released before the reference ends.
+    /// `file` was opened by [`Self::open`], and is not released for `'a`.
     unsafe fn opened<'a>(file: *mut bindings::file) -> &'a OpenStream<S> {
-        // SAFETY: The file is live.
+        // SAFETY: `file` is live, as it is not released, by caller precondition.
         let data = unsafe { (*file).private_data };
-        // SAFETY: `open` put a box there, and only `release` takes it away.
+        // SAFETY: `open` put the box there that `into_foreign` gave, by caller precondition. Only
+        // `release` takes it away, which does not come for `'a`.
         unsafe { KBox::<OpenStream<S>>::borrow(data) }
     }
 
     /// # Safety
     ///
-    /// `kiocb` is of a file that was opened by `open` and is not released yet; `iter` is a destination.
+    /// - `kiocb` is valid during the call, and of a file that was opened by [`Self::open`] and is
+    ///   not released during the call.
+    /// - `iter` points to a destination that nothing else uses during the call.
     unsafe extern "C" fn read_iter(
         kiocb: *mut bindings::kiocb,
         iter: *mut bindings::iov_iter,
     ) -> isize {
-        // SAFETY: As the caller promises.
+        // SAFETY: `kiocb` is valid during the call, by caller precondition.
         let file = unsafe { (*kiocb).ki_filp };
-        // SAFETY: As above.
+        // SAFETY: `kiocb` is valid during the call, by caller precondition.
         let kiocb_flags = unsafe { (*kiocb).ki_flags };
-        // SAFETY: The file is live.
+        // SAFETY: `file` is live, as it is not released during the call, by caller precondition.
         let file_flags = unsafe { (*file).f_flags };
-        // SAFETY: As the caller promises.
+        // SAFETY: `file` was opened by `open`, and is not released during the call, by caller
+        // precondition.
         let open = unsafe { Self::opened(file) };
-        // SAFETY: As the caller promises.
+        // SAFETY: `iter` points to a destination that nothing else uses during the call, by caller
+        // precondition.
         let into = unsafe { IovIterDest::from_raw(iter) };
         let block = file_flags & bindings::O_NONBLOCK == 0
             && kiocb_flags & ffi::RUST_CONST_IOCB_NOWAIT == 0
-            && open.splicer.load(Ordering::Relaxed) != kernel::current!().as_ptr();
+            // (Relaxed: it is equal only if this task has stored it itself)
+            && open.splicer.load(Relaxed) != address_of_current();
         let mut result = || -> Result<usize> {
-            // SAFETY: As the caller promises.
+            // SAFETY: `file` was opened by `open`, which only files of debugfs have, and is not
+            // released during the call, by caller precondition.
             let _in_use = unsafe { InUse::new(file) }?;
             open.stream.read(&open.context, into, block)
         };
@@ -187,7 +204,9 @@ impl<S: Stream> Operations<S> {
 
     /// # Safety
     ///
-    /// As for [`Self::read_iter`]; `position` and `pipe` are valid.
+    /// - `file` was opened by [`Self::open`], and is not released during the call.
+    /// - `position` points to a position that nothing else uses during the call.
+    /// - `pipe` is valid during the call, and not locked by this task.
     unsafe extern "C" fn splice_read(
         file: *mut bindings::file,
         position: *mut bindings::loff_t,
@@ -195,13 +214,15 @@ impl<S: Stream> Operations<S> {
         length: usize,
         flags: c_uint,
     ) -> isize {
-        // SAFETY: The file is live.
+        // SAFETY: `file` is live, as it is not released during the call, by caller precondition.
         let file_flags = unsafe { (*file).f_flags };
         let block = file_flags & bindings::O_NONBLOCK == 0 && flags & ffi::SPLICE_F_NONBLOCK == 0;
-        // SAFETY: As the caller promises.
+        // SAFETY: `file` was opened by `open`, and is not released during the call, by caller
+        // precondition.
         let open = unsafe { Self::opened(file) };
         let wait = || -> Result<bool> {
-            // SAFETY: As the caller promises.
+            // SAFETY: `file` was opened by `open`, which only files of debugfs have, and is not
+            // released during the call, by caller precondition.
             let _in_use = unsafe { InUse::new(file) }?;
             open.stream.wait_to_splice(&open.context, block)
         };
@@ -213,29 +234,37 @@ impl<S: Stream> Operations<S> {
         // It comes back by way of `read_iter`, which is not told of `flags`; and another reader may have been faster.
         let _splicing = (!block).then(|| {
             let guard = open.splicing.lock();
-            (open.splicer).store(kernel::current!().as_ptr(), Ordering::Relaxed);
-            let leave = ScopeGuard::new(|| open.splicer.store(null_mut(), Ordering::Relaxed));
+            open.splicer.store(address_of_current(), Relaxed);
+            let leave = ScopeGuard::new(|| open.splicer.store(0, Relaxed));
             // (dropped in this order)
             (leave, guard)
         });
-        // SAFETY: As the caller promises.
+        // SAFETY: By caller precondition:
+        // - `file` is open during the call, and has a `read_iter`.
+        // - `position` is valid and ours during the call.
+        // - `pipe` is valid during the call, and not locked by this task.
         unsafe { bindings::copy_splice_read(file, position, pipe, length, flags) }
     }
 
     /// # Safety
     ///
-    /// As for [`Self::read_iter`]; `table` is NULL or valid.
+    /// - `file` was opened by [`Self::open`], and is not released during the call.
+    /// - `table` is NULL, or valid during the call.
     unsafe extern "C" fn poll(
         file: *mut bindings::file,
         table: *mut bindings::poll_table_struct,
     ) -> bindings::__poll_t {
-        // SAFETY: As the caller promises.
+        // SAFETY: `file` was opened by `open`, and is not released during the call, by caller
+        // precondition.
         let open = unsafe { Self::opened(file) };
-        // SAFETY: As the caller promises.
+        // SAFETY: `file` was opened by `open`, which only files of debugfs have, and is not
+        // released during the call, by caller precondition.
         let Ok(_in_use) = (unsafe { InUse::new(file) }) else {
             return bindings::POLLHUP;
         };
-        // SAFETY: As the caller promises.
+        // SAFETY: By caller precondition, and `poll` does not outlive the call:
+        // - `file` is not released during the call, and so live.
+        // - `table` is NULL, or valid during the call.
         let poll = unsafe { Poll::new(file, table) };
         match open.stream.poll(&open.context, poll) {
             true => bindings::POLLIN | bindings::POLLRDNORM,
@@ -247,15 +276,17 @@ impl<S: Stream> Operations<S> {
     ///
     /// # Safety
     ///
-    /// As for [`Self::read_iter`].
+    /// `file` was opened by [`Self::open`], and is not released during the call.
     unsafe extern "C" fn ioctl(
         file: *mut bindings::file,
         command: c_uint,
         _argument: c_ulong,
     ) -> c_long {
-        // SAFETY: As the caller promises.
+        // SAFETY: `file` was opened by `open`, and is not released during the call, by caller
+        // precondition.
         let open = unsafe { Self::opened(file) };
-        // SAFETY: As the caller promises.
+        // SAFETY: `file` was opened by `open`, which only files of debugfs have, and is not
+        // released during the call, by caller precondition.
         let Ok(_in_use) = (unsafe { InUse::new(file) }) else {
             return EIO.to_errno() as c_long;
         };
@@ -268,11 +299,13 @@ impl<S: Stream> Operations<S> {
 
     /// # Safety
     ///
-    /// `file` was opened by `open`, and nothing uses it any more.
+    /// `file` is live, was opened by [`Self::open`], and is released for the first time: nothing
+    /// else uses it during the call or afterwards.
     unsafe extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: The file is live.
+        // SAFETY: `file` is live, by caller precondition.
         let data = unsafe { (*file).private_data };
-        // SAFETY: `open` put a box there, and nobody uses it any more.
+        // SAFETY: `open` put the box there that `into_foreign` gave, and nothing else uses it, by
+        // caller precondition.
         let open = unsafe { KBox::<OpenStream<S>>::from_foreign(data) };
         open.stream.release(&open.context);
         0

@@ -20,11 +20,13 @@ pub(super) fn find(name: &'static CStr) -> Option<NonNull<bindings::tracepoint>>
     }
     /// # Safety
     ///
-    /// `tracepoint` is one, and `search` points to a `Search`.
+    /// - `tracepoint` points to a tracepoint that is valid during the call, with a name that stays.
+    /// - `search` points to a `Search` that nothing else uses during the call.
     unsafe extern "C" fn look(tracepoint: *mut bindings::tracepoint, search: *mut c_void) {
-        // SAFETY: The caller promises it.
+        // SAFETY: `search` points to a `Search` that nothing else uses during the call, by caller
+        // precondition.
         let search = unsafe { &mut *search.cast::<Search>() };
-        // SAFETY: The caller promises it.
+        // SAFETY: `tracepoint` is valid during the call, by caller precondition.
         let name = unsafe { (*tracepoint).name };
         // SAFETY: A tracepoint's name is a string that stays.
         if unsafe { CStr::from_char_ptr(name) } == search.name {
@@ -83,7 +85,7 @@ impl Registration {
     /// Has it called no more. Calls that have begun may still be going on; see [`wait`].
     pub(super) fn end(self) {
         let tracepoint = self.tracepoint.as_ptr();
-        // SAFETY: By the type's invariant.
+        // SAFETY: By the type's invariants `probe` is registered with the tracepoint for `data`.
         let result = to_result(unsafe {
             bindings::tracepoint_probe_unregister(tracepoint, self.probe, self.data)
         });

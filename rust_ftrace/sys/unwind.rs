@@ -57,7 +57,7 @@ pub(crate) fn walk(
         if address == 0 || !each(address) {
             return;
         }
-        // SAFETY: As above.
+        // SAFETY: `state` was filled by `__unwind_start()`, and the stack is still there.
         if !unsafe { ffi::unwind_next_frame(&mut state) } {
             return;
         }
@@ -80,7 +80,8 @@ fn address_in(_state: &ffi::unwind_state) -> Option<u64> {
 
 /// The return address of any state, 0 if it is behind the last address.
 fn return_address(state: &mut ffi::unwind_state) -> u64 {
-    // SAFETY: `state` was filled by `__unwind_start()`.
+    // SAFETY: `state` was filled by `__unwind_start()` or `unwind_next_frame()`, as `walk` alone
+    // calls this.
     let address = unsafe { ffi::unwind_get_return_address(state) };
     address as u64
 }

@@ -7,11 +7,11 @@
 //! C header: [`include/linux/wait.h`](srctree/include/linux/wait.h)
 
 use core::marker::PhantomData;
-use core::sync::atomic::{AtomicU64, Ordering};
 
 use kernel::bindings;
 use kernel::error::to_result;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, Atomic, Full};
 use kernel::types::Opaque;
 
 /// Which wake-ups a task has seen. See [`WaitQueue::wait`].
@@ -19,16 +19,51 @@ use kernel::types::Opaque;
 pub(crate) struct Seen(u64);
 
 /// Tasks that wait, and how often they were woken.
+///
+/// # Examples
+///
+/// ```ignore
+/// use kernel::prelude::*;
+/// use kernel::sync::atomic::{Acquire, Atomic, Release};
+///
+/// use crate::sys::wait::WaitQueue;
+///
+/// /// Something that is done once.
+/// #[pin_data]
+/// struct Done {
+///     #[pin]
+///     queue: WaitQueue,
+///     is_done: Atomic<bool>,
+/// }
+///
+/// impl Done {
+///     fn done(&self) {
+///         self.is_done.store(true, Release);
+///         self.queue.wake_all();
+///     }
+///
+///     fn wait(&self) -> Result {
+///         loop {
+///             // Before the condition, so that no wake-up after it is missed.
+///             let seen = self.queue.seen();
+///             if self.is_done.load(Acquire) {
+///                 return Ok(());
+///             }
+///             self.queue.wait(seen)?;
+///         }
+///     }
+/// }
+/// ```
 #[pin_data]
 pub(crate) struct WaitQueue {
     #[pin]
     head: Opaque<bindings::wait_queue_head>,
-    wakes: AtomicU64,
+    wakes: Atomic<u64>,
 }
 
 // SAFETY: The head has a lock of its own.
 unsafe impl Sync for WaitQueue {}
-// SAFETY: It belongs to no thread.
+// SAFETY: Neither the head nor what waits there is bound to the thread that made it.
 unsafe impl Send for WaitQueue {}
 
 impl WaitQueue {
@@ -43,20 +78,25 @@ impl WaitQueue {
                     bindings::__init_waitqueue_head(head, c"rftrace".as_char_ptr(), key.as_ptr());
                 }
             }),
-            wakes: AtomicU64::new(0),
+            wakes: Atomic::new(0),
         })
     }
 
     /// Which wake-ups there have been so far.
     pub(crate) fn seen(&self) -> Seen {
-        Seen(self.wakes.load(Ordering::SeqCst))
+        // Acquire: what is looked for after this was there before the wake-ups that are seen; pairs
+        // with `wake_all`.
+        Seen(self.wakes.load(Acquire))
     }
 
     /// Wakes all. May be called in a hardirq, but not in code that the hook interrupts: wake by an
     /// [`IrqWork`](super::irq_work::IrqWork) from there.
     pub(crate) fn wake_all(&self) {
-        self.wakes.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: The head was initialised.
+        // Full: before the queue is looked at below. A task puts itself there first, with the full
+        // barrier of `prepare_to_wait_event()` behind it, and looks at the count then. So it is
+        // found there, or it sees this.
+        self.wakes.fetch_add(1, Full);
+        // SAFETY: The head was initialised by `new`, and stays in place, as it is pinned.
         unsafe {
             bindings::__wake_up(
                 self.head.get(),
@@ -79,10 +119,11 @@ impl WaitQueue {
         let state = bindings::TASK_INTERRUPTIBLE as c_int;
         let head = self.head.get();
         while self.seen() == seen {
-            // SAFETY: Both are initialised. With a signal pending the entry is taken off again.
+            // SAFETY: Head and entry are initialised, and stay until `finish_wait()`. With a signal
+            // pending the entry is taken off again.
             let result = unsafe { bindings::prepare_to_wait_event(head, &mut entry, state) };
             if let Err(error) = to_result(result as c_int) {
-                // SAFETY: As above; it also sets the task's state back.
+                // SAFETY: Head and entry are initialised; it also sets the task's state back.
                 unsafe { bindings::finish_wait(self.head.get(), &mut entry) };
                 return Err(error);
             }
@@ -92,7 +133,7 @@ impl WaitQueue {
                 unsafe { bindings::schedule() };
             }
         }
-        // SAFETY: Both are initialised.
+        // SAFETY: Head and entry are initialised; the entry may be off the queue already.
         unsafe { bindings::finish_wait(self.head.get(), &mut entry) };
         Ok(())
     }
@@ -104,7 +145,7 @@ impl WaitQueue {
 ///
 /// `EINTR` if the task is killed.
 pub(crate) fn nap() -> Result {
-    // SAFETY: The task may sleep.
+    // SAFETY: It has no preconditions but that the task may sleep, which its callers may.
     unsafe { bindings::schedule_timeout_killable(1) };
     // SAFETY: A task knows itself, as long as it runs.
     let current = unsafe { bindings::get_current() };
@@ -131,7 +172,8 @@ impl Poll<'_> {
     ///
     /// # Safety
     ///
-    /// `file` is live, and `table` NULL or valid, while the value lives.
+    /// - `file` is live while the value lives.
+    /// - `table` is NULL or valid while the value lives.
     pub(crate) unsafe fn new(file: *mut bindings::file, table: *mut bindings::poll_table) -> Self {
         Self {
             file,
@@ -144,8 +186,10 @@ impl Poll<'_> {
     ///
     /// The queue must live as long as the file is open.
     pub(crate) fn watch(&self, queue: &WaitQueue) {
-        // SAFETY: File and table are valid by `new`; the queue outlives the open file, by whose end
-        // nobody polls it any more.
+        // SAFETY:
+        // - `file` is live, and `table` NULL or valid, by the contract of `new`.
+        // - The queue is initialised, and outlives the open file, by whose end nothing polls it any
+        //   more.
         unsafe { bindings::poll_wait(self.file, queue.head.get(), self.table) };
     }
 }

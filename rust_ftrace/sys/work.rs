@@ -28,6 +28,40 @@ pub(crate) unsafe trait HasWork: Sized + Send + Sync {
 
 /// Work of the `T` that this is a field of. It must be dropped before what it uses.
 ///
+/// # Examples
+///
+/// ```ignore
+/// use core::mem::offset_of;
+///
+/// use kernel::prelude::*;
+/// use kernel::sync::Arc;
+///
+/// use crate::sys::work::{HasWork, Work};
+///
+/// /// Says that it was rung.
+/// #[pin_data]
+/// struct Bell {
+///     #[pin]
+///     work: Work<Self>,
+/// }
+///
+/// // SAFETY: That is where the field lies, and there is no other of its type.
+/// unsafe impl HasWork for Bell {
+///     const OFFSET: usize = offset_of!(Self, work);
+///
+///     fn run(&self) {
+///         pr_info!("it rings\n");
+///     }
+/// }
+///
+/// fn ring() -> Result {
+///     let bell = Arc::pin_init(pin_init!(Bell { work <- Work::new() }), GFP_KERNEL)?;
+///     bell.work.queue();
+///     // (when `bell` goes here, the work is cancelled, or waited for)
+///     Ok(())
+/// }
+/// ```
+///
 /// # Invariants
 ///
 /// `work` is initialised, and pinned with the `T` around it.
@@ -42,7 +76,7 @@ pub(crate) struct Work<T: HasWork> {
 
 // SAFETY: The kernel's functions may be called for it from any CPU.
 unsafe impl<T: HasWork> Sync for Work<T> {}
-// SAFETY: It belongs to no thread.
+// SAFETY: Neither the work nor a pointer to it is bound to the thread that made it.
 unsafe impl<T: HasWork> Send for Work<T> {}
 
 impl<T: HasWork> Work<T> {
@@ -70,7 +104,8 @@ impl<T: HasWork> Work<T> {
 
     /// Has the work done soon, unless that is asked for already.
     pub(crate) fn queue(&self) {
-        // SAFETY: Set at boot, and never changed.
+        // SAFETY: A static of the kernel, which is set at boot, before any module, and never
+        // changed.
         let queue = unsafe { (&raw const bindings::system_dfl_wq).read() };
         // SAFETY: By the type's invariants; whoever drops it waits for it. The constant means any CPU.
         unsafe {
@@ -93,14 +128,16 @@ impl<T: HasWork> PinnedDrop for Work<T> {
 
 /// # Safety
 ///
-/// `work` is the `work` of a `Work<T>` in a live `T`.
+/// `work` is the `work` of the `Work<T>` in a `T` that is valid during the call.
 unsafe extern "C" fn callback<T: HasWork>(work: *mut bindings::work_struct) {
     let work = work.cast_const().cast::<Opaque<bindings::work_struct>>();
-    // SAFETY: The caller promises where it lies.
+    // SAFETY: `work` is that of a `Work<T>`, by caller precondition.
     let field = unsafe { kernel::container_of!(work, Work<T>, work) };
-    // SAFETY: By the contract of `HasWork` the `T` begins there.
+    // SAFETY: The `Work<T>` is the field at `OFFSET` of a `T`, by caller precondition and the
+    // contract of `HasWork`, so the `T` begins there.
     let owner = unsafe { field.byte_sub(T::OFFSET) };
-    // SAFETY: It is live, and only shared.
+    // SAFETY: The `T` is valid during the call, by caller precondition: the drop of its field waits
+    // for the work. It is only shared.
     let owner = unsafe { &*owner.cast::<T>() };
     owner.run();
 }

@@ -8,15 +8,15 @@
 //! the ring are shared, and may be wrong (see [`engine::beside`](crate::engine::beside)).
 
 use core::ops::Range;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
 
 use super::probes::{Lookup, ProbesPointer};
+use super::recursion::{Recursion, Within};
 use crate::engine::beside::{StackRoom, StackSlots};
 use crate::engine::ring::Call;
-use crate::platform::{Table, Word};
+use crate::platform::{AtomicPtr, Ordering, Table, Word};
 use crate::sys::context::PreemptOff;
 use crate::sys::ftrace::Registers;
 use crate::sys::percpu::PerCpu;
@@ -66,10 +66,8 @@ impl Memory {
 /// `memory` is null, or came from a box and does not change any more.
 #[repr(align(64))]
 struct CpuStacks {
-    /// A bit for each context that is unwinding.
-    busy: Word,
-    /// Entries that were left out since unwinding made them.
-    left_out: Word,
+    /// Contexts that are unwinding, and entries that were left out since that made them.
+    unwinding: Recursion,
     memory: AtomicPtr<Memory>,
 }
 
@@ -93,11 +91,11 @@ impl Drop for CpuStacks {
 /// Settings of the data beside entries, and the room that it takes.
 pub(crate) struct Beside {
     /// Bits of [`What`].
-    all: AtomicU64,
+    all: Word,
     /// The functions whose stacks are wanted.
     probes: ProbesPointer,
     /// Where the kernel's own text begins, and ends.
-    text: [AtomicU64; 2],
+    text: [Word; 2],
     cpus: PerCpu<CpuStacks>,
 }
 
@@ -109,13 +107,12 @@ impl Beside {
     /// [`AllocError`] if there is no memory.
     pub(crate) fn new() -> Result<Self, AllocError> {
         Ok(Self {
-            all: AtomicU64::new(0),
+            all: Word::new(0),
             probes: ProbesPointer::none(),
-            text: [const { AtomicU64::new(0) }; 2],
+            text: [const { Word::new(0) }; 2],
             // INVARIANT: Null.
             cpus: PerCpu::new(|_| CpuStacks {
-                busy: Word::new(0),
-                left_out: Word::new(0),
+                unwinding: Recursion::new(),
                 memory: AtomicPtr::new(core::ptr::null_mut()),
             })?,
         })
@@ -129,8 +126,8 @@ impl Beside {
     /// [`AllocError`] if there is no memory.
     pub(crate) fn make_room(&self, text: Range<u64>) -> Result<(), AllocError> {
         let [start, end] = &self.text;
-        start.store(text.start, Ordering::Relaxed);
-        end.store(text.end, Ordering::Relaxed);
+        start.store_relaxed(text.start);
+        end.store_relaxed(text.end);
         for cpu in cpu::possible() {
             let cpu = self.cpus.get(cpu);
             if cpu.memory().is_none() {
@@ -145,15 +142,16 @@ impl Beside {
     /// Sets whether `what` is recorded beside all entries from now on. For stacks there must be
     /// [room](Self::make_room).
     pub(crate) fn set(&self, what: What, on: bool) {
+        // (no order is needed: a hook that sees the bit and not yet the room takes no stack)
         match on {
-            true => self.all.fetch_or(what as u64, Ordering::SeqCst),
-            false => self.all.fetch_and(!(what as u64), Ordering::SeqCst),
-        };
+            true => self.all.set_bits(what as u64),
+            false => self.all.clear_bits(what as u64),
+        }
     }
 
     /// Returns whether anything is to be recorded beside any entry.
     pub(crate) fn is_any(&self) -> bool {
-        self.all.load(Ordering::Relaxed) != 0 || !self.probes.is_none()
+        self.all.load_relaxed() != 0 || !self.probes.is_none()
     }
 
     /// The functions whose stacks are wanted.
@@ -163,7 +161,7 @@ impl Beside {
 
     /// The data that is wanted beside an entry of `ip`; `None` if the entry itself is not.
     pub(crate) fn wanted(&self, token: PreemptOff<'_>, ip: u64) -> Option<Wanted> {
-        let all = self.all.load(Ordering::Relaxed);
+        let all = self.all.load_relaxed();
         let probed = match self.probes.hit(token, ip) {
             Lookup::None => false,
             Lookup::Hit => true,
@@ -177,19 +175,12 @@ impl Beside {
 
     /// Entries that were left out since unwinding made them.
     pub(crate) fn left_out(&self) -> u64 {
-        cpu::possible()
-            .map(|cpu| self.cpus.get(cpu).left_out.load_relaxed())
-            .fold(0, u64::wrapping_add)
+        self.cpus.sum(|cpu| cpu.unwinding.count())
     }
 
     /// Returns whether this context is unwinding, so that an entry in it is to be left out; it is counted.
     pub(crate) fn is_busy(&self, token: PreemptOff<'_>) -> bool {
-        let cpu = self.cpus.this(token);
-        let busy = cpu.busy.load_relaxed() & token.context_level() != 0;
-        if busy {
-            cpu.left_out.local_add(1);
-        }
-        busy
+        self.cpus.this(token).unwinding.is_within(token)
     }
 
     /// Begins to unwind, in a context that [does not do so](Self::is_busy); `None` if there is no room.
@@ -199,27 +190,23 @@ impl Beside {
         let memory = cpu.memory()?;
         let room = memory.rooms.get(level.trailing_zeros() as usize)?;
         let [start, end] = &self.text;
-        // Interrupts leave the word as they found it, so loads and stores will do.
-        cpu.busy.store_relaxed(cpu.busy.load_relaxed() | level);
         Some(Unwinding {
-            cpu,
-            level,
             room,
             hints: &memory.hints,
-            text: start.load(Ordering::Relaxed)..end.load(Ordering::Relaxed),
+            text: start.load_relaxed()..end.load_relaxed(),
             token,
+            _within: cpu.unwinding.enter(token),
         })
     }
 }
 
 /// Unwinds a stack. While it is there, nobody else does so in this context of this CPU.
 pub(crate) struct Unwinding<'a> {
-    cpu: &'a CpuStacks,
-    level: u64,
     room: &'a StackRoom,
     hints: &'a Table<Word, HINTS>,
     text: Range<u64>,
     token: PreemptOff<'a>,
+    _within: Within<'a>,
 }
 
 impl Unwinding<'_> {
@@ -243,12 +230,5 @@ impl Unwinding<'_> {
         let (slots, hash) = stack.end();
         let hint = self.hints.get(hash as usize & (HINTS - 1))?;
         Some(StackSlots::new(slots, hint))
-    }
-}
-
-impl Drop for Unwinding<'_> {
-    fn drop(&mut self) {
-        let busy = self.cpu.busy.load_relaxed();
-        self.cpu.busy.store_relaxed(busy & !self.level);
     }
 }

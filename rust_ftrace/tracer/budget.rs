@@ -5,8 +5,6 @@
 //! See [`engine::budget`](crate::engine::budget) for what is counted. Limits may change at any time: with each setting a
 //! *session* begins, and what was counted in another is of no interest any more. Session 0 has no limits.
 
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -14,6 +12,7 @@ use kernel::sync::Arc;
 use super::gate::{Gate, GateWord};
 use super::waker::Waker;
 use crate::engine::budget::{Excess, Limits, Measured, Window};
+use crate::platform::{AtomicPtr, AtomicU64, Ordering};
 use crate::sys::context::PreemptOff;
 use crate::sys::percpu::PerCpu;
 use crate::sys::{clock, cpu, irq_work};

@@ -7,12 +7,11 @@
 //! clock is read, entries of the same context are dropped and counted; and no stamp is below the
 //! CPU's last one.
 
-use core::sync::atomic::{AtomicU64, Ordering};
-
 use kernel::alloc::AllocError;
 
+use super::recursion::{Recursion, Within};
 use crate::engine::clock::{never_back, ClockKind};
-use crate::platform::Word;
+use crate::platform::{AtomicU64, Ordering, Word};
 use crate::sys::context::{cycles, PreemptGuard, PreemptOff};
 use crate::sys::percpu::PerCpu;
 use crate::sys::{clock, cpu};
@@ -26,10 +25,8 @@ struct Counter(AtomicU64);
 struct CpuClock {
     /// The last stamp.
     last: Word,
-    /// A bit for each context that is reading the clock.
-    busy: Word,
-    /// Entries that were dropped since reading the clock made them.
-    recursion: Word,
+    /// Contexts that are reading the clock, and entries that were dropped since that made them.
+    reading: Recursion,
 }
 
 /// The clock of the hook's slow way.
@@ -52,8 +49,7 @@ impl SlowClock {
             counter: Counter(AtomicU64::new(0)),
             cpus: PerCpu::new(|_| CpuClock {
                 last: Word::new(0),
-                busy: Word::new(0),
-                recursion: Word::new(0),
+                reading: Recursion::new(),
             })?,
         })
     }
@@ -82,27 +78,20 @@ impl SlowClock {
 
     /// Entries that were dropped since reading the clock made them, ever.
     pub(crate) fn recursion(&self) -> u64 {
-        cpu::possible()
-            .map(|cpu| self.cpus.get(cpu).recursion.load_relaxed())
-            .fold(0, u64::wrapping_add)
+        self.cpus.sum(|cpu| cpu.reading.count())
     }
 
     /// Begins to read the clock in this context; `None`, counted, if it is being read already.
     pub(crate) fn enter<'a>(&'a self, token: PreemptOff<'a>) -> Option<Reading<'a>> {
         let cpu = self.cpus.this(token);
-        let level = token.context_level();
-        // Interrupts leave the word as they found it, so loads and stores will do.
-        let busy = cpu.busy.load_relaxed();
-        if busy & level != 0 {
-            cpu.recursion.local_add(1);
+        if cpu.reading.is_within(token) {
             return None;
         }
-        cpu.busy.store_relaxed(busy | level);
         Some(Reading {
             clock: self,
             cpu,
-            level,
             token,
+            _within: cpu.reading.enter(token),
         })
     }
 
@@ -130,8 +119,8 @@ impl SlowClock {
 pub(crate) struct Reading<'a> {
     clock: &'a SlowClock,
     cpu: &'a CpuClock,
-    level: u64,
     token: PreemptOff<'a>,
+    _within: Within<'a>,
 }
 
 impl Reading<'_> {
@@ -141,12 +130,5 @@ impl Reading<'_> {
             &self.cpu.last,
             self.clock.read(self.token, self.clock.kind()),
         )
-    }
-}
-
-impl Drop for Reading<'_> {
-    fn drop(&mut self) {
-        let busy = self.cpu.busy.load_relaxed();
-        self.cpu.busy.store_relaxed(busy & !self.level);
     }
 }

@@ -12,7 +12,6 @@
 //! Functions that asking calls may have commands too. Nothing is asked for twice, so that comes to an end.
 
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
@@ -22,6 +21,7 @@ use super::gate::Gate;
 use super::probes::{Probe, ProbesPointer};
 use super::recorder::Recorder;
 use crate::engine::command::Action;
+use crate::platform::{AtomicPtr, Ordering, Word};
 use crate::sys::context::{PreemptGuard, PreemptOff};
 use crate::sys::cpu;
 use crate::sys::ftrace::{Handler, Site};
@@ -64,9 +64,9 @@ pub(crate) struct Requests<S: Serve> {
     #[pin]
     work: Work<Self>,
     /// Bits of [`Request`].
-    wanted: AtomicU64,
-    /// CPUs whose trace is to be dumped.
-    cpus: PerCpu<AtomicBool>,
+    wanted: Word,
+    /// 1 for each CPU whose trace is to be dumped, else 0.
+    cpus: PerCpu<Word>,
     #[pin]
     server: Mutex<Option<S>>,
 }
@@ -90,7 +90,8 @@ unsafe impl<S: Serve> HasWork for Requests<S> {
             // (it is done when there is one)
             return;
         };
-        let wanted = self.wanted.swap(0, Ordering::SeqCst);
+        // Full, as `note`: what is noted from now on has this queued again.
+        let wanted = self.wanted.swap(0);
         let wants = |request: Request| wanted & request as u64 != 0;
         if wants(Request::Snapshot) {
             server.snapshot();
@@ -103,7 +104,7 @@ unsafe impl<S: Serve> HasWork for Requests<S> {
         }
         if wants(Request::Cpudump) {
             for cpu in cpu::possible() {
-                if self.cpus.get(cpu).swap(false, Ordering::SeqCst) {
+                if self.cpus.get(cpu).swap(0) != 0 {
                     server.dump(Some(cpu));
                 }
             }
@@ -117,8 +118,8 @@ impl<S: Serve> Requests<S> {
             try_pin_init!(Self {
                 irq_work <- IrqWork::new(),
                 work <- Work::new(),
-                wanted: AtomicU64::new(0),
-                cpus: PerCpu::new(|_| AtomicBool::new(false))?,
+                wanted: Word::new(0),
+                cpus: PerCpu::new(|_| Word::new(0))?,
                 server <- new_mutex!(None),
             }? Error),
             GFP_KERNEL,
@@ -134,12 +135,12 @@ impl<S: Serve> Requests<S> {
 
     /// Notes that something is wanted; false if it was already.
     fn note(&self, request: Request) -> bool {
-        self.wanted.fetch_or(request as u64, Ordering::SeqCst) & request as u64 == 0
+        self.wanted.change_bits(request as u64, true) & request as u64 == 0
     }
 
     /// Takes that back.
     fn take_back(&self, request: Request) {
-        self.wanted.fetch_and(!(request as u64), Ordering::SeqCst);
+        self.wanted.change_bits(request as u64, false);
     }
 
     /// Has something done soon.
@@ -151,7 +152,8 @@ impl<S: Serve> Requests<S> {
 
     /// Has done what was asked for where no irq_work could be queued.
     pub(crate) fn hand_on(&self) {
-        if self.wanted.load(Ordering::SeqCst) != 0 {
+        // Acquire: pairs with `note`.
+        if self.wanted.load_acquire() != 0 {
             self.work.queue();
         }
     }
@@ -224,13 +226,13 @@ impl<S: Serve> Commander<S> {
             }
             Action::Cpudump => {
                 let wanted = self.requests.cpus.this(token);
-                if !probe.is_over() && !wanted.swap(true, Ordering::SeqCst) {
+                if !probe.is_over() && wanted.swap(1) == 0 {
                     match probe.take() {
                         true => {
                             self.requests.note(Request::Cpudump);
                             self.dump(token, recorder);
                         }
-                        false => wanted.store(false, Ordering::SeqCst),
+                        false => wanted.store_release(0),
                     }
                 }
             }

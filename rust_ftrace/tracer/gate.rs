@@ -2,7 +2,7 @@
 
 //! The gate of a recorder: one word that hooks look at first, which is 0 mostly.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::platform::Word;
 
 /// Reasons for the hook not to take its shortest way. Bits of a [`GateWord`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,34 +31,30 @@ pub(crate) enum Gate {
 }
 
 /// The bits that are set. Read by all CPUs, written rarely.
-pub(crate) struct GateWord(AtomicU64);
+pub(crate) struct GateWord(Word);
 
 impl GateWord {
     /// These bits.
     pub(super) const fn new(bits: u64) -> Self {
-        Self(AtomicU64::new(bits))
+        Self(Word::new(bits))
     }
 
     /// Sets or clears a bit; false if it was so already. Hooks that run already may go on as it was before, until every
     /// CPU has left the code that it runs with preemption off.
     pub(super) fn change(&self, bit: Gate, set: bool) -> bool {
-        let before = match set {
-            true => self.0.fetch_or(bit as u64, Ordering::SeqCst),
-            false => self.0.fetch_and(!(bit as u64), Ordering::SeqCst),
-        };
+        // Full: a reader that sets `Wake` looks at the ring after that.
+        let before = self.0.change_bits(bit as u64, set);
         (before & bit as u64 != 0) != set
     }
 
     /// Returns whether a bit is set.
     pub(super) fn has(&self, bit: Gate) -> bool {
-        self.0.load(Ordering::Relaxed) & bit as u64 != 0
+        self.0.load_relaxed() & bit as u64 != 0
     }
 
     /// All bits, by a load that the compiler may make part of a comparison.
     #[inline(always)]
     pub(super) fn load(&self) -> u64 {
-        // SAFETY: A valid, aligned word. A volatile load of one is what a relaxed atomic load is to
-        // the kernel, `READ_ONCE()`.
-        unsafe { self.0.as_ptr().read_volatile() }
+        self.0.load_relaxed()
     }
 }

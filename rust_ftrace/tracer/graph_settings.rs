@@ -2,8 +2,7 @@
 
 //! The way calls are recorded.
 
-use core::sync::atomic::{AtomicU64, Ordering};
-
+use crate::platform::Word;
 use crate::sys::random;
 
 /// Data and limits of calls, beside what every call has. Bits of [`GraphSettings::wants`].
@@ -26,59 +25,59 @@ pub(crate) enum Want {
 
 /// The way calls are recorded.
 pub(crate) struct GraphSettings {
-    wants: AtomicU64,
+    wants: Word,
     /// Calls at this depth and below are not recorded.
-    depth_limit: AtomicU64,
+    depth_limit: Word,
     /// Calls that take less time are not recorded; in ticks of the clock.
-    thresh: AtomicU64,
+    thresh: Word,
     /// See [`Self::session`].
-    session: AtomicU64,
+    session: Word,
 }
 
 impl GraphSettings {
     /// All calls, with nothing beside.
     pub(crate) fn new() -> Self {
         Self {
-            wants: AtomicU64::new(0),
-            depth_limit: AtomicU64::new(u64::MAX),
-            thresh: AtomicU64::new(0),
-            session: AtomicU64::new(random::word()),
+            wants: Word::new(0),
+            depth_limit: Word::new(u64::MAX),
+            thresh: Word::new(0),
+            session: Word::new(random::word()),
         }
     }
 
     /// Forgets all calls that are marked.
     pub(crate) fn forget_marks(&self) {
-        self.session.store(random::word(), Ordering::Relaxed);
+        self.session.store_relaxed(random::word());
     }
 
     /// Says which calls are too short to be recorded, in ticks of the clock; 0 for none.
     pub(crate) fn set_thresh(&self, ticks: u64) {
-        self.thresh.store(ticks, Ordering::Relaxed);
+        self.thresh.store_relaxed(ticks);
     }
 
     pub(super) fn thresh(&self) -> u64 {
-        self.thresh.load(Ordering::Relaxed)
+        self.thresh.load_relaxed()
     }
 
     /// Says what is wanted, and how deep; `None` for any depth. Whether that is anything but the usual.
     pub(crate) fn set(&self, wants: u64, max_depth: Option<u32>) -> bool {
-        self.wants.store(wants, Ordering::Relaxed);
+        self.wants.store_relaxed(wants);
         let limit = max_depth.map_or(u64::MAX, u64::from);
-        self.depth_limit.store(limit, Ordering::Relaxed);
+        self.depth_limit.store_relaxed(limit);
         wants != 0 || max_depth.is_some()
     }
 
     pub(super) fn wants(&self, want: Want) -> bool {
-        self.wants.load(Ordering::Relaxed) & want as u64 != 0
+        self.wants.load_relaxed() & want as u64 != 0
     }
 
     /// Calls at this depth and below are not recorded.
     pub(super) fn depth_limit(&self) -> u64 {
-        self.depth_limit.load(Ordering::Relaxed)
+        self.depth_limit.load_relaxed()
     }
 
     /// See [`shadow::secret`](crate::engine::shadow::secret).
     pub(super) fn session(&self) -> u64 {
-        self.session.load(Ordering::Relaxed)
+        self.session.load_relaxed()
     }
 }

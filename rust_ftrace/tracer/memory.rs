@@ -2,14 +2,12 @@
 
 //! The memory of a CPU's ring: its slots, and the waker that is told of writes to them.
 
-use core::sync::atomic::{AtomicU64, Ordering};
-
 use kernel::sync::Arc;
 
 use super::budget::Budget;
 use super::waker::Waker;
 use crate::engine::ring::{Slot, Storage};
-use crate::platform::Word;
+use crate::platform::{AtomicU64, Ordering, Word};
 use crate::sys::context::{PreemptGuard, PreemptOff};
 use crate::sys::memory::SlotMemory;
 

@@ -2,13 +2,11 @@
 
 //! The lists of tasks that are traced and that are not, and what each CPU remembers of them.
 
-use core::sync::atomic::AtomicU64;
-
 use kernel::alloc::AllocError;
 
 use crate::engine::outsider::Outsider;
 use crate::engine::pid_set::PidSet;
-use crate::platform::fence_full;
+use crate::platform::{fence_full, AtomicU64};
 use crate::sys::cpu;
 use crate::sys::percpu::PerCpu;
 use crate::tracer::gate::Gate;

@@ -5,12 +5,11 @@
 //! A function of the kernel is hooked for a moment and called. What the probe's handlers know of the call anyway is
 //! compared with what the shadow stack has of it.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
 use kernel::bindings;
 use kernel::prelude::*;
 
 use crate::engine::fgraph::{self, Unlike};
+use crate::platform::Word;
 use crate::sys::context::PreemptOff;
 use crate::sys::fprobe::{CallHandler, Called, Group, Probes, Returned};
 use crate::sys::private::shadow_stacks::ShadowStack;
@@ -26,28 +25,31 @@ const KEPT: Kept = [0x6f77_6e5f_6361_6c6c, 1, u64::MAX];
 const LOCATION: usize = if cfg!(CONFIG_X86_KERNEL_IBT) { 4 } else { 0 };
 
 /// An end of the call was not seen.
-const NOT_SEEN: u32 = 0;
+const NOT_SEEN: u64 = 0;
 /// It was, and all is as known.
-const AS_KNOWN: u32 = 1;
+const AS_KNOWN: u64 = 1;
 /// Only the number of fprobe is another one.
-const OTHER_NUMBER: u32 = 2;
+const OTHER_NUMBER: u64 = 2;
 /// The frame is not as known.
-const OTHER_FRAME: u32 = 3;
+const OTHER_FRAME: u64 = 3;
+
+/// fprobe has no number that is known.
+const NO_NUMBER: u64 = u64::MAX;
 
 /// Knowledge of the call beforehand, and what was seen of it.
 struct OwnCall {
     /// The task that makes it.
-    task: *const u8,
-    parent_ip: AtomicU64,
-    probe: AtomicU64,
-    number: AtomicU32,
-    entry: AtomicU32,
-    exit: AtomicU32,
+    task: *const bindings::task_struct,
+    parent_ip: Word,
+    probe: Word,
+    number: Word,
+    entry: Word,
+    exit: Word,
 }
 
 // SAFETY: The task is not accessed by it; all else is atomic.
 unsafe impl Send for OwnCall {}
-// SAFETY: As above.
+// SAFETY: The task is not accessed by its pointer; all else is atomic.
 unsafe impl Sync for OwnCall {}
 
 impl OwnCall {
@@ -62,24 +64,24 @@ impl OwnCall {
         let current = token.current();
         let call = fgraph::OwnCall {
             ip,
-            parent_ip: self.parent_ip.load(Ordering::Relaxed),
+            parent_ip: self.parent_ip.load_relaxed(),
             depth: current.call_depth(),
-            probe: self.probe.load(Ordering::Relaxed),
-            number: match self.number.load(Ordering::Relaxed) {
-                u32::MAX => None,
-                number => Some(number),
+            probe: self.probe.load_relaxed(),
+            number: match self.number.load_relaxed() {
+                NO_NUMBER => None,
+                number => Some(number as u32),
             },
             data: (data as u64, size_of::<Kept>() / 8),
             returns,
         };
         // SAFETY: The running task, as long as this does.
-        let stack = unsafe { ShadowStack::of(current.as_ptr().cast()) };
+        let stack = unsafe { ShadowStack::of(current.as_ptr()) };
         stack.compare(&call)
     }
 }
 
 /// The way a comparison is noted.
-fn noted(result: Result<(), Unlike>) -> u32 {
+fn noted(result: Result<(), Unlike>) -> u64 {
     match result {
         Ok(()) => AS_KNOWN,
         Err(Unlike::Number) => OTHER_NUMBER,
@@ -92,12 +94,12 @@ impl CallHandler<Kept> for OwnCall {
 
     fn called(&self, (): (), call: Called<'_, Kept>) -> bool {
         let Called { site, token, data } = call;
-        if token.current().as_ptr() != self.task || self.entry.load(Ordering::Relaxed) != NOT_SEEN {
+        if token.current().as_ptr() != self.task || self.entry.load_relaxed() != NOT_SEEN {
             return false;
         }
-        self.parent_ip.store(site.call.parent_ip, Ordering::Relaxed);
+        self.parent_ip.store_relaxed(site.call.parent_ip);
         let result = self.compare(token, site.call.ip, data, false);
-        self.entry.store(noted(result), Ordering::Relaxed);
+        self.entry.store_relaxed(noted(result));
         *data = KEPT;
         true
     }
@@ -110,7 +112,7 @@ impl CallHandler<Kept> for OwnCall {
         if *call.data != KEPT {
             result = Err(Unlike::Frame);
         }
-        self.exit.store(noted(result), Ordering::Relaxed);
+        self.exit.store_relaxed(noted(result));
     }
 }
 
@@ -130,12 +132,12 @@ pub(crate) fn look(numbers: &mut Numbers) -> Result {
     let own = KBox::new(
         OwnCall {
             // SAFETY: Has no preconditions.
-            task: unsafe { bindings::get_current() }.cast_const().cast(),
-            parent_ip: AtomicU64::new(0),
-            probe: AtomicU64::new(0),
-            number: AtomicU32::new(u32::MAX),
-            entry: AtomicU32::new(NOT_SEEN),
-            exit: AtomicU32::new(NOT_SEEN),
+            task: unsafe { bindings::get_current() }.cast_const(),
+            parent_ip: Word::new(0),
+            probe: Word::new(0),
+            number: Word::new(NO_NUMBER),
+            entry: Word::new(NOT_SEEN),
+            exit: Word::new(NOT_SEEN),
         },
         GFP_KERNEL,
     )?;
@@ -149,13 +151,12 @@ pub(crate) fn look(numbers: &mut Numbers) -> Result {
     let change = unsafe { probes.prepare(numbers, &*own, &groups, false)? };
     probes.turn(&change);
     probes.finish(change);
-    own.probe
-        .store(probes.address().unwrap_or(0), Ordering::Relaxed);
+    own.probe.store_relaxed(probes.address().unwrap_or(0));
     own.number
-        .store(numbers.number().unwrap_or(u32::MAX), Ordering::Relaxed);
+        .store_relaxed(numbers.number().map_or(NO_NUMBER, u64::from));
     text.look_up(0);
     probes.clear();
-    let seen = [&own.entry, &own.exit].map(|end| end.load(Ordering::Relaxed));
+    let seen = [&own.entry, &own.exit].map(|end| end.load_relaxed());
     match seen {
         [AS_KNOWN, AS_KNOWN] => {}
         [NOT_SEEN, _] => return Err(EAGAIN),

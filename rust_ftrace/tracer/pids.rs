@@ -2,11 +2,10 @@
 
 //! The tasks that a recorder leaves out.
 
-use core::sync::atomic::Ordering;
-
 use kernel::alloc::AllocError;
 
 use crate::engine::pid_set::{PidSet, PID_LIMIT};
+use crate::platform::Ordering;
 use crate::sys::context::{running_pid, PreemptOff};
 use crate::sys::forks::ForkHandler;
 use crate::tracer::outsiders::PidList;

@@ -3,14 +3,13 @@
 //! The functions at whose calls something is done (`func:action[:count]` in the filter), as hooks look
 //! them up.
 
-use core::sync::atomic::{AtomicI64, AtomicPtr, Ordering};
-
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use crate::engine::command::Action;
 use crate::engine::commanded::Commanded;
+use crate::platform::{AtomicI64, AtomicPtr, Ordering};
 use crate::sys::context::PreemptOff;
 use crate::sys::rcu;
 

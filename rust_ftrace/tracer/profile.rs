@@ -2,8 +2,6 @@
 
 //! The profiler's hook: calls and how long they take, into this CPU's table.
 
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-
 use kernel::alloc::AllocError;
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
@@ -11,7 +9,7 @@ use kernel::sync::Arc;
 
 use crate::engine::profile::{Places, Table};
 use crate::engine::shadow::{self, Frame, Shadow};
-use crate::platform::{Vec, Word};
+use crate::platform::{AtomicPtr, AtomicU64, Ordering, Vec, Word};
 use crate::sys::context::{cycles, Current, PreemptOff};
 use crate::sys::cpu;
 use crate::sys::fprobe::{CallHandler, Called, Returned};
@@ -124,9 +122,7 @@ impl Profiler {
 
     /// Calls in this session that are in no table, as there is no memory for one.
     pub(crate) fn lost(&self) -> u64 {
-        cpu::possible()
-            .map(|cpu| self.lost.get(cpu).load_relaxed())
-            .fold(0, u64::wrapping_add)
+        self.lost.sum(Word::load_relaxed)
     }
 
     /// Makes `table` the one that `cpu` counts in, `None` for none.

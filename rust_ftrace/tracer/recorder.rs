@@ -2,8 +2,6 @@
 
 //! The recorder: the rings that hooks write to, and what of it they are to look at first.
 
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-
 use kernel::alloc::AllocError;
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
@@ -11,7 +9,7 @@ use kernel::prelude::*;
 use crate::engine::account::Elsewhere;
 use crate::engine::clock::ClockKind;
 use crate::engine::ring::Ring;
-use crate::platform::Word;
+use crate::platform::{AtomicBool, AtomicPtr, Ordering, Word};
 use crate::sys::context::PreemptOff;
 use crate::sys::cpu;
 use crate::sys::percpu::PerCpu;

@@ -4,11 +4,11 @@
 //! [`instance::waiting`](crate::instance::waiting).
 
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use crate::platform::Word;
 use crate::sys::context::PreemptOff;
 use crate::sys::irq_work::{self, HasIrqWork, IrqWork};
 use crate::sys::wait::WaitQueue;
@@ -21,8 +21,8 @@ pub(crate) struct Waker {
     irq_work: IrqWork<Self>,
     #[pin]
     queue: WaitQueue,
-    /// Somebody waits for the next event.
-    wanted: AtomicBool,
+    /// 1 if a reader waits for the next event, else 0.
+    wanted: Word,
     /// The waker of the readers of all CPUs.
     all: Option<Arc<Waker>>,
 }
@@ -47,7 +47,7 @@ impl Waker {
             pin_init!(Self {
                 irq_work <- IrqWork::new(),
                 queue <- WaitQueue::new(),
-                wanted: AtomicBool::new(false),
+                wanted: Word::new(0),
                 all,
             }),
             GFP_KERNEL,
@@ -61,7 +61,9 @@ impl Waker {
 
     /// Has those who wait woken at the next event, if the gate is open.
     pub(crate) fn want(&self) {
-        self.wanted.store(true, Ordering::SeqCst);
+        // Full: before the ring is looked at once more. Pairs with `written`, which comes after the
+        // event: that is found there, or this is.
+        self.wanted.swap(1);
     }
 
     /// Wakes those who wait. Not from the hook.
@@ -83,7 +85,8 @@ impl Waker {
         if !irq_work::is_served_here(token) {
             return;
         }
-        let take = |waker: &Self| waker.wanted.swap(false, Ordering::SeqCst);
+        // Full: after the event that was written; pairs with `want`.
+        let take = |waker: &Self| waker.wanted.swap(0) != 0;
         if take(self) | self.all.as_deref().is_some_and(take) {
             self.wake_soon(token);
         }

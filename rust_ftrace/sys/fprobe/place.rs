@@ -4,9 +4,9 @@
 
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
-use core::sync::atomic::{AtomicUsize, Ordering};
 
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
 
 use super::probe::{CallHandler, Probe};
 #[cfg(CONFIG_DEBUG_KMEMLEAK)]
@@ -29,11 +29,11 @@ pub(super) struct Place<T: CallHandler<D>, D: Copy + 'static> {
 }
 
 /// Places that calls know which were open when these were given up.
-static LEFT_BEHIND: AtomicUsize = AtomicUsize::new(0);
+static LEFT_BEHIND: Atomic<usize> = Atomic::new(0);
 
 /// Takes the number of places that were left behind since it was last asked for.
 pub(super) fn take_left_behind() -> usize {
-    LEFT_BEHIND.swap(0, Ordering::Relaxed)
+    LEFT_BEHIND.xchg(0, Relaxed)
 }
 
 impl<T: CallHandler<D>, D: Copy + 'static> Place<T, D> {
@@ -60,7 +60,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Place<T, D> {
 
     /// Returns once the handler is not called any more.
     pub(super) fn unregister(&mut self) {
-        // SAFETY: Nothing is moved.
+        // SAFETY: `unregister` changes fields in place, and moves nothing.
         unsafe { self.probe_mut().get_unchecked_mut() }.unregister();
     }
 
@@ -101,16 +101,17 @@ impl<T: CallHandler<D>, D: Copy + 'static> Drop for Place<T, D> {
             leave_behind(address.cast());
             return;
         }
-        // SAFETY: It is not used any more.
+        // SAFETY: It is dropped only here, and not used afterwards, as `self` goes.
         unsafe { ManuallyDrop::drop(&mut self.probe) };
     }
 }
 
 /// Notes that the memory at `place` is never to be freed.
 fn leave_behind(place: *const c_void) {
-    LEFT_BEHIND.fetch_add(1, Ordering::Relaxed);
+    LEFT_BEHIND.add(1_usize, Relaxed);
     #[cfg(CONFIG_DEBUG_KMEMLEAK)]
-    // SAFETY: It was allocated, and not freed.
+    // SAFETY: It has no preconditions on the address, which is that of memory that was allocated
+    // and is never freed.
     unsafe {
         ffi::kmemleak_not_leak(place);
     }

@@ -3,7 +3,6 @@
 //! An fprobe, and the handler that it calls.
 
 use core::marker::{PhantomData, PhantomPinned};
-use core::sync::atomic::AtomicU32;
 
 use kernel::bindings;
 use kernel::error::to_result;
@@ -11,6 +10,7 @@ use kernel::prelude::*;
 use kernel::types::Opaque;
 
 use crate::engine::ring::Call;
+use crate::platform::fence_release;
 use crate::sys::context::PreemptOff;
 use crate::sys::ftrace::{Registers, Site};
 use crate::sys::{dead_ftrace, faults, ffi};
@@ -97,7 +97,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
     ///
     /// `handler` stays valid until the probe is unregistered.
     pub(super) unsafe fn register(self: Pin<&mut Self>, handler: *const T) -> Result {
-        // SAFETY: Nothing is moved.
+        // SAFETY: Only fields are stored to, and the list is read: nothing is moved out of `self`.
         let this = unsafe { self.get_unchecked_mut() };
         // INVARIANT: The caller promises it.
         this.handler = handler;
@@ -105,8 +105,10 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
         // CAST: `unsigned long` is as large as `usize`; C only reads the addresses.
         let ips = this.ips.as_ptr().cast_mut().cast::<c_ulong>();
         faults::here("register_fprobe_ips")?;
-        // SAFETY: The fprobe is initialised, pinned, and unregistered before it goes; `ips` points to
-        // `count` addresses.
+        // SAFETY:
+        // - `fprobe` is initialised, as `new` did that, and not registered.
+        // - It is pinned, and `Place` unregisters it before it goes.
+        // - `ips` points to `count` addresses, which are only read during the call.
         let result = to_result(unsafe { ffi::register_fprobe_ips(this.fprobe.get(), ips, count) });
         dead_ftrace::notice(result)?;
         // INVARIANT: It is from here on.
@@ -114,11 +116,16 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
         Ok(())
     }
 
-    pub(super) fn flags(&self) -> &AtomicU32 {
-        // SAFETY: The fprobe is initialised.
-        let flags = unsafe { &raw mut (*self.fprobe.get()).flags };
-        // SAFETY: A valid, aligned int; fprobe only reads it once it is registered.
-        unsafe { AtomicU32::from_ptr(flags) }
+    /// Sets its flags, as `smp_store_release()`: after all that was changed before. It is called
+    /// where all CPUs stand still, and so calls nothing.
+    pub(super) fn set_flags(&self, value: c_uint) {
+        // SAFETY: `fprobe` is initialised, as `new` did that.
+        let flags: *mut c_uint = unsafe { &raw mut (*self.fprobe.get()).flags };
+        fence_release();
+        // SAFETY:
+        // - `flags` points to a live, aligned int.
+        // - fprobe only reads it once it is registered: a volatile store does not tear.
+        unsafe { flags.write_volatile(value) };
     }
 
     /// Returns once the handler is not called any more.
@@ -126,7 +133,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
         if !core::mem::take(&mut self.registered) {
             return;
         }
-        // SAFETY: It is registered.
+        // SAFETY: By the type's invariants `fprobe` is registered, as `registered` said so.
         let result = to_result(unsafe { ffi::unregister_fprobe(self.fprobe.get()) });
         let result = dead_ftrace::notice(result);
         if let Err(error) = result {
@@ -135,9 +142,10 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
     }
 
     pub(super) fn missed(&self) -> u64 {
-        // SAFETY: The fprobe is initialised.
-        let missed = unsafe { &raw const (*self.fprobe.get()).nmissed };
-        // SAFETY: A valid, aligned word that others may count up meanwhile.
+        // SAFETY: `fprobe` is initialised, as `new` did that.
+        let missed: *const c_ulong = unsafe { &raw const (*self.fprobe.get()).nmissed };
+        // SAFETY: `missed` points to a live, aligned word. fprobe counts it up meanwhile: a
+        // volatile load does not tear.
         unsafe { missed.read_volatile() as u64 }
     }
 }
@@ -150,7 +158,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
 unsafe fn probe_of<'a, T: CallHandler<D>, D: Copy + 'static>(
     fprobe: *mut ffi::fprobe,
 ) -> &'a Probe<T, D> {
-    // SAFETY: The caller promises it; the fprobe is the first field.
+    // SAFETY: The caller promises that `fprobe` is that of a `Probe<T, D>`, which is `repr(C)` and
+    // begins with it, and that it lives as long as `'a`; it is only shared.
     unsafe { &*fprobe.cast::<Probe<T, D>>() }
 }
 
@@ -158,9 +167,11 @@ unsafe fn probe_of<'a, T: CallHandler<D>, D: Copy + 'static>(
 ///
 /// # Safety
 ///
-/// - `fprobe` is registered, and that of a `Probe<T, D>`.
-/// - `regs` points to the registers at the entry, `data` to memory for a `D` that is the call's own.
-/// - Preemption is off.
+/// - `fprobe` is registered, that of a `Probe<T, D>`, and valid during the call.
+/// - `regs` points to the registers that were saved, which are valid and not changed during the
+///   call.
+/// - `data` points to memory for a `D`, aligned for it, that nothing else uses during the call.
+/// - Preemption is off during the call.
 unsafe extern "C" fn entry<T: CallHandler<D>, D: Copy + 'static>(
     fprobe: *mut ffi::fprobe,
     ip: c_ulong,
@@ -168,13 +179,20 @@ unsafe extern "C" fn entry<T: CallHandler<D>, D: Copy + 'static>(
     regs: *mut ffi::ftrace_regs,
     data: *mut c_void,
 ) -> c_int {
-    // SAFETY: The caller promises it; who unregisters the fprobe waits for a grace period.
+    // SAFETY: `fprobe` is that of a `Probe<T, D>`, and valid during the call, by caller
+    // precondition.
     let probe = unsafe { probe_of::<T, D>(fprobe) };
-    // SAFETY: By the type's invariant, as it is registered.
+    // SAFETY: By the type's invariants `handler` is valid, as `fprobe` is registered by caller
+    // precondition.
     let handler = unsafe { &*probe.handler };
-    // SAFETY: On x86-64 `struct ftrace_regs` is what `arch_ftrace_regs()` casts it to.
+    // SAFETY:
+    // - On x86-64 `struct ftrace_regs` is what `arch_ftrace_regs()` casts it to.
+    // - `regs` is valid and not changed during the call, by caller precondition.
     let registers = unsafe { Registers::from_raw(regs.cast()) };
-    // SAFETY: The caller promises it; any bits will do for a `D`.
+    // SAFETY:
+    // - `data` points to aligned memory for a `D` that nothing else uses during the call, by caller
+    //   precondition.
+    // - Any bits are a `D`, as `CallHandler` asks.
     let data = unsafe { &mut *data.cast::<D>() };
     let call = Call {
         ip: ip as u64,
@@ -182,7 +200,8 @@ unsafe extern "C" fn entry<T: CallHandler<D>, D: Copy + 'static>(
     };
     let called = Called {
         site: Site { call, registers },
-        // SAFETY: The caller promises it, and the token does not outlive the call.
+        // SAFETY: Preemption is off during the call, by caller precondition, and the token does not
+        // outlive it.
         token: unsafe { PreemptOff::assume() },
         data,
     };
@@ -193,7 +212,12 @@ unsafe extern "C" fn entry<T: CallHandler<D>, D: Copy + 'static>(
 ///
 /// # Safety
 ///
-/// As for [`entry`]; `data` was handed to it by a call of `entry` for the same `D`.
+/// - `fprobe` is registered, that of a `Probe<T, D>`, and valid during the call.
+/// - `regs` points to the registers that were saved, which are valid and not changed during the
+///   call.
+/// - `data` points to what [`entry`] was given for the call, by a probe with the same `D`, that
+///   nothing else uses during this one.
+/// - Preemption is off during the call.
 unsafe extern "C" fn exit<T: CallHandler<D>, D: Copy + 'static>(
     fprobe: *mut ffi::fprobe,
     ip: c_ulong,
@@ -201,18 +225,26 @@ unsafe extern "C" fn exit<T: CallHandler<D>, D: Copy + 'static>(
     regs: *mut ffi::ftrace_regs,
     data: *mut c_void,
 ) {
-    // SAFETY: As in `entry`.
+    // SAFETY: `fprobe` is that of a `Probe<T, D>`, and valid during the call, by caller
+    // precondition.
     let probe = unsafe { probe_of::<T, D>(fprobe) };
-    // SAFETY: As in `entry`.
+    // SAFETY: By the type's invariants `handler` is valid, as `fprobe` is registered by caller
+    // precondition.
     let handler = unsafe { &*probe.handler };
-    // SAFETY: As in `entry`.
+    // SAFETY:
+    // - On x86-64 `struct ftrace_regs` is what `arch_ftrace_regs()` casts it to.
+    // - `regs` is valid and not changed during the call, by caller precondition.
     let registers = unsafe { Registers::from_raw(regs.cast()) };
-    // SAFETY: As in `entry`.
+    // SAFETY:
+    // - `data` points to aligned memory for a `D` that nothing else uses during the call, by caller
+    //   precondition.
+    // - Any bits are a `D`, as `CallHandler` asks.
     let data = unsafe { &mut *data.cast::<D>() };
     handler.returned(Returned {
         ip: ip as u64,
         registers,
-        // SAFETY: As in `entry`.
+        // SAFETY: Preemption is off during the call, by caller precondition, and the token does not
+        // outlive it.
         token: unsafe { PreemptOff::assume() },
         data,
     });

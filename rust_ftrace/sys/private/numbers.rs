@@ -49,7 +49,7 @@ pub(crate) struct Known {
 
 // SAFETY: What it points to is the kernel's and stays, and is used under its lock.
 unsafe impl Send for Known {}
-// SAFETY: As above.
+// SAFETY: What it points to is the kernel's and stays, and is changed under its lock only.
 unsafe impl Sync for Known {}
 
 impl Known {
@@ -72,15 +72,16 @@ impl Known {
     /// Returns whether fprobe has a number.
     fn is_registered(&self) -> bool {
         // SAFETY: What is of that name in the kernel is an `fgraph_ops`, which stays.
-        let flags = unsafe { &raw const (*self.fprobe).ops.flags };
-        // SAFETY: A valid, aligned word.
+        let flags: *const c_ulong = unsafe { &raw const (*self.fprobe).ops.flags };
+        // SAFETY: `flags` points to a live, aligned word, which others may write meanwhile: a
+        // volatile load does not tear.
         (unsafe { flags.read_volatile() }) & bindings::FTRACE_OPS_FL_GRAPH as c_ulong != 0
     }
 
     /// The number that fprobe has, while a probe is registered.
     fn number(&self) -> Option<u32> {
         // SAFETY: What is of that name in the kernel is an `fgraph_ops`, which stays.
-        let number = unsafe { &raw const (*self.fprobe).idx };
+        let number: *const c_int = unsafe { &raw const (*self.fprobe).idx };
         // SAFETY: A valid, aligned int. It changes only when nothing is registered.
         u32::try_from(unsafe { number.read_volatile() }).ok()
     }
@@ -89,11 +90,11 @@ impl Known {
     fn make_ready(&self) -> Result {
         // SAFETY: What is of that name in the kernel is a mutex, which stays, and is not held here.
         unsafe { bindings::mutex_lock(self.lock) };
-        // SAFETY: The lock is held.
+        // SAFETY: `lock` was taken above, and is let go of below.
         let result = unsafe { self.choose() };
         // (if fprobe has a number it needs none, unless whoever has it hold that lets go)
         let result = if self.is_registered() { Ok(()) } else { result };
-        // SAFETY: Locked above.
+        // SAFETY: This task has locked it above, and not let go of it yet.
         unsafe { bindings::mutex_unlock(self.lock) };
         result
     }

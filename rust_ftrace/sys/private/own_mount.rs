@@ -128,7 +128,8 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // SAFETY: By the type's invariant.
+        // SAFETY: By the type's invariants it is a mount, and the reference to it is ours to put
+        // back.
         unsafe { bindings::mntput(self.0.as_ptr()) };
     }
 }
@@ -143,21 +144,25 @@ struct Search {
 impl Search {
     /// # Safety
     ///
-    /// - `superblock` is live, and its `s_umount` is held.
-    /// - `data` points to a `Search` whose context is valid, and that nobody else uses.
+    /// - `superblock` is live, and its `s_umount` is held, during the call.
+    /// - `data` points to a `Search` that nothing else uses during the call, with a valid context.
     unsafe extern "C" fn look_at(superblock: *mut bindings::super_block, data: *mut c_void) {
-        // SAFETY: As the caller promises.
+        // SAFETY: `data` points to a `Search` that nothing else uses during the call, by caller
+        // precondition.
         let search = unsafe { &mut *data.cast::<Self>() };
         if search.found.is_some() {
             return;
         }
-        // SAFETY: The superblock is live; its root does not change.
+        // SAFETY: `superblock` is live during the call, by caller precondition; its root does not
+        // change.
         let root = unsafe { (*superblock).s_root };
-        // SAFETY: The context is ours.
+        // SAFETY: The context is valid, and nothing else uses it, by caller precondition.
         unsafe { (*search.context).root = root.cast() };
         // SAFETY: The context has a root, which stays while `s_umount` is held. The mount takes references of its own.
         let mount = unsafe { bindings::vfs_create_mount(search.context.cast()) };
-        // SAFETY: As above. (the context has no reference to put back)
+        // (the context has no reference to put back)
+        //
+        // SAFETY: The context is valid, and nothing else uses it, by caller precondition.
         unsafe { (*search.context).root = null_mut() };
         search.found = Some(mount);
     }

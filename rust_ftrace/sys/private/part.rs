@@ -2,7 +2,7 @@
 
 //! The parts of the kernel's insides that are relied on, and whether they are as they are known here.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use kernel::sync::atomic::{Atomic, Relaxed};
 
 use crate::sys::faults;
 
@@ -30,11 +30,15 @@ pub(crate) enum Part {
     Directories,
 }
 
-/// A bit for each part that is not as known.
-static NOT_AS_KNOWN: AtomicU32 = AtomicU32::new(0);
+/// The parts that are not as known, by their numbers.
+static NOT_AS_KNOWN: [Atomic<bool>; Part::ALL.len()] = [const { Atomic::new(false) }; _];
 
-/// A bit for each part that could not be looked at yet.
-static UNSEEN: AtomicU32 = AtomicU32::new(1 << Part::ShadowStacks as u32);
+/// The parts that were not looked at yet, by their numbers.
+static UNSEEN: [Atomic<bool>; Part::ALL.len()] = {
+    let mut unseen = [const { Atomic::new(false) }; _];
+    unseen[Part::ShadowStacks as usize] = Atomic::new(true);
+    unseen
+};
 
 impl Part {
     const ALL: [Self; 9] = [
@@ -71,26 +75,31 @@ impl Part {
         1 << self as u32
     }
 
+    /// The note on it among `parts`.
+    const fn of(self, parts: &[Atomic<bool>; Self::ALL.len()]) -> &Atomic<bool> {
+        &parts[self as usize]
+    }
+
     /// Notes that it is not as known.
     pub(crate) fn is_not_as_known(self) {
-        NOT_AS_KNOWN.fetch_or(self.bit(), Ordering::Relaxed);
+        // Relaxed, here and below: nothing else is published by it.
+        self.of(&NOT_AS_KNOWN).store(true, Relaxed);
         self.is_seen();
     }
 
     /// Notes that it was looked at.
     pub(crate) fn is_seen(self) {
-        UNSEEN.fetch_and(!self.bit(), Ordering::Relaxed);
+        self.of(&UNSEEN).store(false, Relaxed);
     }
 
     /// Returns whether it is still to be looked at.
     pub(crate) fn is_unseen(self) -> bool {
-        UNSEEN.load(Ordering::Relaxed) & self.bit() != 0
+        self.of(&UNSEEN).load(Relaxed)
     }
 
     /// Returns whether it is as known, as far as was seen.
     pub(crate) fn is_as_known(self) -> bool {
-        let not = NOT_AS_KNOWN.load(Ordering::Relaxed) | faults::not_as_known();
-        not & self.bit() == 0
+        !self.of(&NOT_AS_KNOWN).load(Relaxed) && faults::not_as_known() & self.bit() == 0
     }
 
     /// Takes `address` for that of this part; `None` if the part is not there, or not as known.

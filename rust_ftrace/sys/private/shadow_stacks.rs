@@ -5,8 +5,6 @@
 //! C headers: [`include/linux/ftrace.h`](srctree/include/linux/ftrace.h),
 //! [`include/linux/sched/signal.h`](srctree/include/linux/sched/signal.h)
 
-use core::mem::offset_of;
-
 use kernel::bindings;
 use kernel::prelude::*;
 use kernel::sync::rcu;
@@ -40,15 +38,16 @@ impl<'a> ShadowStack<'a> {
     ///
     /// `task` is valid for `'a`.
     pub(crate) unsafe fn of(task: *const bindings::task_struct) -> Self {
-        let task = task.cast::<u8>();
         // SAFETY: The caller promises that the task is valid.
-        let field = unsafe { task.add(offset_of!(bindings::task_struct, ret_stack)) };
-        // SAFETY: A pointer, which fgraph writes once.
-        let base = unsafe { field.cast::<*const Word>().read_volatile() };
+        let field: *const *mut c_ulong = unsafe { &raw const (*task).ret_stack };
+        // SAFETY: `field` points to a live, aligned pointer, which fgraph writes once: a volatile
+        // load does not tear.
+        let base = unsafe { field.read_volatile() }.cast_const().cast::<Word>();
         // SAFETY: The caller promises that the task is valid.
-        let field = unsafe { task.add(offset_of!(bindings::task_struct, curr_ret_stack)) };
-        // SAFETY: An int.
-        let used = unsafe { field.cast::<c_int>().read_volatile() };
+        let field: *const c_int = unsafe { &raw const (*task).curr_ret_stack };
+        // SAFETY: `field` points to a live, aligned int, which the task may write meanwhile: a
+        // volatile load does not tear.
+        let used = unsafe { field.read_volatile() };
         let used = usize::try_from(used).unwrap_or(0).min(STACK_WORDS);
         if base.is_null() {
             return Self {
@@ -57,7 +56,11 @@ impl<'a> ShadowStack<'a> {
             };
         }
         Self {
-            // SAFETY: The stack has so many words, which stay as long as the task is there.
+            // SAFETY: `base` is not null, and points to the task's shadow stack:
+            // - It has STACK_WORDS words, of which `used` are no more, aligned, and zeroed when it
+            //   was made.
+            // - It stays as long as the task is valid, and so for `'a`.
+            // - The task may write it meanwhile, and a `Word` may change.
             words: unsafe { core::slice::from_raw_parts(base, used) },
             base: base as u64,
         }
@@ -89,7 +92,7 @@ fn for_each(mut look: impl FnMut(&dyn Fn() -> ShadowStack<'static>)) -> bool {
         let stack = || unsafe { ShadowStack::of(task) };
         look(&stack);
     };
-    // SAFETY: RCU is held.
+    // SAFETY: `_alive` is there, so this is a reader of RCU, and `look` keeps no task.
     unsafe { tasks::for_each(&mut look) };
     tasks::for_each_idle(&mut look)
 }

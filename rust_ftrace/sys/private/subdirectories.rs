@@ -10,7 +10,6 @@
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicPtr, Ordering};
 
 use kernel::bindings;
 use kernel::error::from_result;
@@ -19,6 +18,7 @@ use kernel::str::CString;
 use kernel::sync::Arc;
 
 use super::part::Part;
+use crate::platform::fence_release;
 use crate::sys::{rcu, this_module};
 
 /// Makes and removes directories.
@@ -96,9 +96,9 @@ impl Served {
         // SAFETY: The directory is live, and has an inode.
         let inode = unsafe { (*directory.as_ptr()).d_inode };
         let inode = NonNull::new(inode).ok_or(ENOENT)?;
-        // SAFETY: As above.
+        // SAFETY: The directory is live, by caller precondition, and so is its inode.
         let original = unsafe { (*inode.as_ptr()).i_op };
-        // SAFETY: An inode's operations are always valid.
+        // SAFETY: The operations of a live inode are valid, and those of debugfs are constant.
         let mut operations = unsafe { *original };
         if operations.mkdir.is_some() || operations.rmdir.is_some() || operations.lookup.is_none() {
             Part::Directories.is_not_as_known();
@@ -130,13 +130,16 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // SAFETY: By the type's invariants these are the inode's own, which are the kernel's.
+        // SAFETY: By the type's invariants there is a reference to the inode, and `original` is its
+        // own, which is the kernel's and stays.
         unsafe { set_operations(self.inode, self.original) };
         // Whoever has read the pointer without the lock (`stat`, say) has let go of it then.
         rcu::synchronize_tasks();
-        // SAFETY: By the type's invariants; nobody knows of the table any more.
+        // SAFETY: By the type's invariants `table` came from a `KBox<Table<T>>`, and `end` is for
+        // the same `T`; nothing knows of the table any more.
         unsafe { (self.end)(self.table) };
-        // SAFETY: By the type's invariants.
+        // SAFETY: By the type's invariants there is a reference to the inode, which is put back
+        // only here.
         unsafe { bindings::iput(self.inode.as_ptr()) };
     }
 }
@@ -145,7 +148,8 @@ impl Drop for Served {
 ///
 /// `table` came from a `KBox<Table<T>>`, and is not used any more.
 unsafe fn end<T: Subdirectories>(table: NonNull<c_void>) {
-    // SAFETY: The caller promises it.
+    // SAFETY: `table` came from a `KBox<Table<T>>`, and is not used any more, by caller
+    // precondition.
     let table = unsafe { KBox::from_raw(table.as_ptr().cast::<Table<T>>()) };
     table.handler.remove_all();
 }
@@ -161,11 +165,13 @@ unsafe fn set_operations(
 ) {
     // SAFETY: The caller promises that it is live.
     let _lock = unsafe { Lock::new(inode.as_ptr(), Nesting::Parent) };
-    // SAFETY: As above.
-    let field = unsafe { &raw mut (*inode.as_ptr()).i_op };
-    // SAFETY: A valid, aligned pointer, which others read, but nobody writes any more.
-    let field = unsafe { AtomicPtr::from_ptr(field.cast()) };
-    field.store(operations, Ordering::Release);
+    // SAFETY: The caller promises that the inode is live.
+    let field: *mut *const bindings::inode_operations = unsafe { &raw mut (*inode.as_ptr()).i_op };
+    // As `smp_store_release()`: who reads the pointer finds what it points to complete.
+    fence_release();
+    // SAFETY: A live, aligned pointer. Others read it without the lock: a volatile store does not
+    // tear. Nothing else writes it, as the kernel does so only when it makes an inode.
+    unsafe { field.write_volatile(operations) };
 }
 
 /// The classes in which the VFS locks an inode, for lockdep.
@@ -195,7 +201,7 @@ unsafe fn lock(inode: *mut bindings::inode, nesting: Nesting) {
     #[cfg(not(CONFIG_DEBUG_LOCK_ALLOC))]
     {
         let _ = nesting;
-        // SAFETY: As above.
+        // SAFETY: A lock that was initialised; the caller promises that this task does not have it.
         unsafe { bindings::down_write(lock) };
     }
 }
@@ -224,7 +230,7 @@ impl Lock {
     ///
     /// The inode is live until the value is dropped; this task has not locked it.
     unsafe fn new(inode: *mut bindings::inode, nesting: Nesting) -> Self {
-        // SAFETY: The caller promises it.
+        // SAFETY: By caller precondition the inode is live, and its lock is not held by this task.
         unsafe { lock(inode, nesting) };
         // INVARIANT: Just locked.
         Self { inode }
@@ -233,7 +239,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // SAFETY: By the type's invariants.
+        // SAFETY: By the type's invariants `inode` is live, and locked by this task.
         unsafe { unlock(self.inode) };
     }
 }
@@ -253,7 +259,7 @@ impl Unlocked {
     ///
     /// The inode is live until the value is dropped; this task has its lock for writing.
     unsafe fn new(inode: *mut bindings::inode, nesting: Nesting) -> Self {
-        // SAFETY: The caller promises it.
+        // SAFETY: By caller precondition the inode is live, and this task has its lock for writing.
         unsafe { unlock(inode) };
         // INVARIANT: It was locked.
         Self { inode, nesting }
@@ -262,7 +268,8 @@ impl Unlocked {
 
 impl Drop for Unlocked {
     fn drop(&mut self) {
-        // SAFETY: By the type's invariants.
+        // SAFETY: By the type's invariants `inode` is live, and this task let go of its lock in
+        // `new`.
         unsafe { lock(self.inode, self.nesting) };
     }
 }
@@ -279,7 +286,7 @@ impl ModuleInUse {
     ///
     /// `ENODEV` if it is being removed.
     fn new() -> Result<Self> {
-        // SAFETY: It is this module.
+        // SAFETY: `this_module()` is valid, as the module's code runs.
         match unsafe { bindings::try_module_get(this_module()) } {
             // INVARIANT: It succeeded.
             true => Ok(Self),
@@ -290,7 +297,8 @@ impl ModuleInUse {
 
 impl Drop for ModuleInUse {
     fn drop(&mut self) {
-        // SAFETY: By the type's invariants.
+        // SAFETY: By the type's invariants there is a reference to the module, which is put back
+        // only here.
         unsafe { bindings::module_put(this_module()) };
     }
 }
@@ -305,7 +313,7 @@ unsafe fn begin<T: Subdirectories>(
     inode: *mut bindings::inode,
     dentry: *mut bindings::dentry,
 ) -> Result<(Arc<T>, CString)> {
-    // SAFETY: The inode is live.
+    // SAFETY: `inode` is that of a `Served`, by caller precondition, which has a reference to it.
     let table = unsafe { (*inode).i_op }.cast::<Table<T>>();
     // SAFETY: The caller promises whose operations they are; they change with the lock held only.
     let handler = unsafe { &(*table).handler };
@@ -318,8 +326,9 @@ unsafe fn begin<T: Subdirectories>(
 
 /// # Safety
 ///
-/// As the VFS guarantees, `inode` is that of a directory with these operations, and locked; `dentry` is a negative one
-/// in it.
+/// - `inode` is that of a [`Served`] for `T`, live during the call, and locked for writing by this
+///   task.
+/// - `dentry` is a negative one in it, live during the call, and stays there.
 unsafe extern "C" fn mkdir<T: Subdirectories>(
     _idmap: *mut bindings::mnt_idmap,
     inode: *mut bindings::inode,
@@ -328,7 +337,8 @@ unsafe extern "C" fn mkdir<T: Subdirectories>(
 ) -> *mut bindings::dentry {
     let make = || {
         let _module = ModuleInUse::new()?;
-        // SAFETY: The caller promises it.
+        // SAFETY: By caller precondition `inode` is that of a `Served` for `T`, and locked;
+        // `dentry` is one below it.
         let (handler, name) = unsafe { begin::<T>(inode, dentry) }?;
         // SAFETY: The dentry is live, and stays where it is.
         let parent = unsafe { (*dentry).d_parent };
@@ -336,7 +346,8 @@ unsafe extern "C" fn mkdir<T: Subdirectories>(
             dentry: NonNull::new(parent).ok_or(ENOENT)?,
             _lifetime: PhantomData,
         };
-        // SAFETY: The caller promises it, and holds the directory itself.
+        // SAFETY: By caller precondition `inode` is live during the call, and locked for writing by
+        // this task.
         let _unlocked = unsafe { Unlocked::new(inode, Nesting::Parent) };
         handler.make(parent, &name)
     };
@@ -349,23 +360,28 @@ unsafe extern "C" fn mkdir<T: Subdirectories>(
 
 /// # Safety
 ///
-/// As the VFS guarantees, `inode` is that of a directory with these operations, `dentry` a directory in it; both are
-/// locked.
+/// - `inode` is that of a [`Served`] for `T`, live during the call, and locked for writing by this
+///   task.
+/// - `dentry` is a directory in it, live during the call, whose inode is locked for writing by this
+///   task.
 unsafe extern "C" fn rmdir<T: Subdirectories>(
     inode: *mut bindings::inode,
     dentry: *mut bindings::dentry,
 ) -> c_int {
     from_result(|| {
         let _module = ModuleInUse::new()?;
-        // SAFETY: The caller promises it.
+        // SAFETY: By caller precondition `inode` is that of a `Served` for `T`, and locked;
+        // `dentry` is one below it.
         let (handler, name) = unsafe { begin::<T>(inode, dentry) }?;
         // SAFETY: The dentry is live, and positive as long as it is held.
         let victim = unsafe { (*dentry).d_inode };
         // (locked again after the other, as the VFS does)
         //
-        // SAFETY: The caller promises it, and holds the dentry.
+        // SAFETY: By caller precondition `dentry` is live during the call, and so its inode, which
+        // is locked for writing by this task.
         let _victim = unsafe { Unlocked::new(victim, Nesting::Victim) };
-        // SAFETY: The caller promises it, and holds the directory itself.
+        // SAFETY: By caller precondition `inode` is live during the call, and locked for writing by
+        // this task.
         let _parent = unsafe { Unlocked::new(inode, Nesting::Parent) };
         handler.remove(&name)?;
         Ok(0)

@@ -6,15 +6,15 @@
 //! [`include/linux/rculist.h`](srctree/include/linux/rculist.h)
 
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use kernel::bindings;
+use kernel::sync::atomic::{Atomic, Relaxed};
 
 use super::part::Part;
 use crate::sys::cpu;
 
 /// Where `idle_threads` of kernel/smpboot.c lies, a pointer for each CPU; 0 if that is not known.
-static IDLE_THREADS: AtomicU64 = AtomicU64::new(0);
+static IDLE_THREADS: Atomic<u64> = Atomic::new(0);
 
 /// Makes known where idle tasks are found: at `idle_threads` of kernel/smpboot.c, if the kernel says where that is.
 ///
@@ -22,7 +22,7 @@ static IDLE_THREADS: AtomicU64 = AtomicU64::new(0);
 ///
 /// That is its address.
 pub(crate) unsafe fn set_idle_threads(idle_threads: Option<u64>) {
-    IDLE_THREADS.store(idle_threads.unwrap_or(0), Ordering::Relaxed);
+    IDLE_THREADS.store(idle_threads.unwrap_or(0), Relaxed);
 }
 
 /// Calls `user` with every task but idle ones, as `for_each_process_thread()` does.
@@ -35,16 +35,19 @@ pub(in crate::rust_ftrace::sys) unsafe fn for_each(
 ) {
     const TASKS: usize = offset_of!(bindings::task_struct, tasks);
     const NODE: usize = offset_of!(bindings::task_struct, thread_node);
-    const SIGNAL: usize = offset_of!(bindings::task_struct, signal);
-    const THREADS: usize = offset_of!(bindings::signal_struct, thread_head);
     let init = (&raw const bindings::init_task).cast::<u8>();
     let processes = init.wrapping_byte_add(TASKS).cast();
     let mut of_process = |tasks: *const bindings::list_head| {
-        let process = tasks.cast::<u8>().wrapping_byte_sub(TASKS);
-        let signal = process.wrapping_byte_add(SIGNAL).cast::<*const u8>();
-        // SAFETY: The process is there while the caller reads, and the field does not change.
+        let process = tasks
+            .wrapping_byte_sub(TASKS)
+            .cast::<bindings::task_struct>();
+        // SAFETY: The node is that of a process, which is live while the caller reads.
+        let signal: *const *mut bindings::signal_struct = unsafe { &raw const (*process).signal };
+        // SAFETY: A live, aligned pointer, which is not written as long as the process is in the
+        // list.
         let signal = unsafe { signal.read_volatile() };
-        let threads = signal.wrapping_byte_add(THREADS).cast();
+        // SAFETY: A process's signals are freed after it, and so are live.
+        let threads: *const bindings::list_head = unsafe { &raw const (*signal).thread_head };
         let mut of_thread = |node: *const bindings::list_head| {
             user(node.cast::<u8>().wrapping_byte_sub(NODE).cast());
         };
@@ -79,12 +82,14 @@ unsafe fn for_each_in_list(
 ///
 /// `node` is one.
 unsafe fn next_of(node: *const bindings::list_head) -> *const bindings::list_head {
-    let next = node.cast::<u8>();
-    let next = next.wrapping_byte_add(offset_of!(bindings::list_head, next));
-    // SAFETY: The caller promises that it is there; a pointer, aligned.
-    let next = unsafe { AtomicPtr::from_ptr(next.cast::<*mut bindings::list_head>().cast_mut()) };
-    // Acquire: what the node was filled with before it came into the list.
-    next.load(Ordering::Acquire)
+    // SAFETY: The caller promises that `node` is live.
+    let next: *const *mut bindings::list_head = unsafe { &raw const (*node).next };
+    // As `rcu_dereference()`: all that the node was filled with before it came into the list is
+    // seen by who follows the pointer, as the access depends on it.
+    //
+    // SAFETY: A live, aligned pointer, which others may write meanwhile: a volatile load does not
+    // tear.
+    unsafe { next.read_volatile() }
 }
 
 /// Calls `user` with the idle task of every CPU that had one; they stay for good. False if only that of CPU 0 can be
@@ -92,7 +97,7 @@ unsafe fn next_of(node: *const bindings::list_head) -> *const bindings::list_hea
 pub(in crate::rust_ftrace::sys) fn for_each_idle(
     user: &mut dyn FnMut(*const bindings::task_struct),
 ) -> bool {
-    let threads = IDLE_THREADS.load(Ordering::Relaxed) as *mut u8;
+    let threads = IDLE_THREADS.load(Relaxed) as *mut u8;
     if threads.is_null() || !Part::IdleTasks.is_as_known() {
         user(&raw const bindings::init_task);
         return false;
@@ -102,9 +107,11 @@ pub(in crate::rust_ftrace::sys) fn for_each_idle(
         // SAFETY: The array has an offset for each possible CPU, constant after boot.
         let offset = unsafe { (*offsets).get(cpu.as_u32() as usize).copied() };
         let place = threads.wrapping_byte_add(offset.unwrap_or_default());
-        // SAFETY: By the contract of `set_idle_threads`, this CPU's instance of a pointer.
-        let place = unsafe { AtomicPtr::from_ptr(place.cast::<*mut bindings::task_struct>()) };
-        let task = place.load(Ordering::Acquire);
+        let place = place.cast::<*mut bindings::task_struct>();
+        // SAFETY: By the contract of `set_idle_threads`, this CPU's instance of a pointer, which is
+        // aligned. It is written when the CPU is made ready for the first time: a volatile load
+        // does not tear, and what follows depends on it, as after `rcu_dereference()`.
+        let task = unsafe { place.read_volatile() };
         if !task.is_null() {
             user(task);
         }
