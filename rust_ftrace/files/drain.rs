@@ -2,10 +2,9 @@
 
 //! Files that give out events, each once: what they have in common is how they wait, and how they give bytes out.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-
 use kernel::iov::IovIterDest;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, Atomic, Relaxed, Release};
 use kernel::sync::{new_mutex, Arc, Mutex};
 
 use super::context::Context;
@@ -51,7 +50,7 @@ pub(super) struct Drain<C> {
     #[pin]
     waiting: Mutex<Option<Waiting>>,
     /// Number of requests that the reader that waits here should go on.
-    woken: AtomicU32,
+    woken: Atomic<u32>,
 }
 
 struct State<C> {
@@ -63,22 +62,22 @@ struct State<C> {
 /// Facts of the state that are known without its lock; who holds that writes them.
 struct Progress {
     /// There may be bytes of events that were taken out, and that the user does not have yet.
-    has_rest: AtomicBool,
+    has_rest: Atomic<bool>,
     /// The user was given something.
-    has_read: AtomicBool,
+    has_read: Atomic<bool>,
 }
 
 impl Progress {
     fn has_rest(&self) -> bool {
-        self.has_rest.load(Ordering::Acquire)
+        self.has_rest.load(Acquire)
     }
 
     fn set_rest(&self, has_rest: bool) {
-        self.has_rest.store(has_rest, Ordering::Release);
+        self.has_rest.store(has_rest, Release);
     }
 
     fn has_read(&self) -> bool {
-        self.has_read.load(Ordering::Relaxed)
+        self.has_read.load(Relaxed)
     }
 }
 
@@ -108,7 +107,7 @@ impl<C: Contents> State<C> {
             0 => result.map(|()| 0),
             given => {
                 // Whatever failed then, the next read says so, or gives the rest.
-                progress.has_read.store(true, Ordering::Relaxed);
+                progress.has_read.store(true, Relaxed);
                 Ok(given)
             }
         }
@@ -206,11 +205,11 @@ impl<C: Contents> Stream for Drain<C> {
             pin_init!(Self {
                 state <- new_mutex!(state),
                 progress: Progress {
-                    has_rest: AtomicBool::new(false),
-                    has_read: AtomicBool::new(false),
+                    has_rest: Atomic::new(false),
+                    has_read: Atomic::new(false),
                 },
                 waiting <- new_mutex!(None),
-                woken: AtomicU32::new(0),
+                woken: Atomic::new(0),
             }),
             GFP_KERNEL,
         )
@@ -244,7 +243,7 @@ impl<C: Contents> Stream for Drain<C> {
         if !C::SPLICES_AS_POLLS {
             return Ok(true);
         }
-        let woken = self.woken.load(Ordering::Relaxed);
+        let woken = self.woken.load(Relaxed);
         let (has_rest, has_read) = (self.progress.has_rest(), self.progress.has_read());
         let recording = context.instance.recording();
         while !has_rest && !recording.has(context.cpu, awaited(context))? {
@@ -252,7 +251,7 @@ impl<C: Contents> Stream for Drain<C> {
                 // No more will come: what there is will do.
                 break;
             }
-            let is_woken = || self.woken.load(Ordering::Relaxed) != woken;
+            let is_woken = || self.woken.load(Relaxed) != woken;
             if !wait_for_more(context, awaited(context), block, has_read, is_woken)? {
                 if is_woken() {
                     return recording.has(context.cpu, Awaited::Event);
@@ -268,7 +267,7 @@ impl<C: Contents> Stream for Drain<C> {
     }
 
     fn wake(&self, context: &Context) {
-        self.woken.fetch_add(1, Ordering::Relaxed);
+        self.woken.fetch_add(1_u32, Relaxed);
         context.instance.recording().wake_readers();
     }
 }

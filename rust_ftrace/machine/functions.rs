@@ -3,9 +3,8 @@
 //! The list of functions that can be traced, without those of modules that go.
 
 use core::ops::Range;
-use core::sync::atomic::{AtomicU64, Ordering};
-
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_mutex, Mutex};
 
 use super::going::GoingModules;
@@ -19,7 +18,7 @@ pub(super) struct Functions {
     #[pin]
     catalog: Mutex<Option<Catalog>>,
     /// Counts how often it was forgotten.
-    generation: AtomicU64,
+    generation: Atomic<u64>,
 }
 
 impl Functions {
@@ -27,7 +26,7 @@ impl Functions {
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             catalog <- new_mutex!(None),
-            generation: AtomicU64::new(0),
+            generation: Atomic::new(0),
         })
     }
 
@@ -51,13 +50,13 @@ impl Functions {
     /// Forgets it: a module came or went.
     pub(super) fn forget(&self) {
         let old = self.catalog.lock().take();
-        self.generation.fetch_add(1, Ordering::Relaxed);
+        self.generation.fetch_add(1_u64, Relaxed);
         drop(old);
     }
 
     /// The number of the list, another one after it was forgotten.
     pub(super) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Relaxed)
+        self.generation.load(Relaxed)
     }
 
     /// Bytes of memory that it takes now.

@@ -3,9 +3,8 @@
 //! Modules that come and go.
 
 use core::ops::Range;
-use core::sync::atomic::{AtomicU64, Ordering};
-
 use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, Atomic, Release};
 use kernel::sync::{new_mutex, Mutex};
 
 /// Modules that are going, and the number of those that came.
@@ -15,7 +14,7 @@ pub(super) struct GoingModules {
     #[pin]
     leaving: Mutex<KVec<Range<usize>>>,
     /// The number of times that a module was loaded.
-    loaded: AtomicU64,
+    loaded: Atomic<u64>,
 }
 
 impl GoingModules {
@@ -23,7 +22,7 @@ impl GoingModules {
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             leaving <- new_mutex!(KVec::new()),
-            loaded: AtomicU64::new(0),
+            loaded: Atomic::new(0),
         })
     }
 
@@ -48,11 +47,11 @@ impl GoingModules {
         let mut leaving = self.leaving.lock();
         leaving.retain(|old| !text.iter().any(|new| overlaps(old, new)));
         drop(leaving);
-        self.loaded.fetch_add(1, Ordering::Release);
+        self.loaded.fetch_add(1_u64, Release);
     }
 
     /// The number of times that a module was loaded.
     pub(super) fn loaded(&self) -> u64 {
-        self.loaded.load(Ordering::Acquire)
+        self.loaded.load(Acquire)
     }
 }
