@@ -272,7 +272,8 @@ impl Profile {
         };
         let table = KBox::new(Table::new(places, profiler.session())?, GFP_KERNEL)?;
         let table = counts.live.insert(table);
-        // SAFETY: As in `extend`.
+        // SAFETY: The table is this CPU's alone. It is kept until nothing counts in it, and at the
+        // end the instance unhooks the profiler before the tables go.
         unsafe { profiler.set_table(cpu, Some(table)) };
         Ok(())
     }

@@ -298,7 +298,8 @@ pub(crate) struct Tree<C> {
 
 // SAFETY: debugfs's functions may be called from any thread.
 unsafe impl<C: Send + Sync> Send for Tree<C> {}
-// SAFETY: As above; nothing is changed through a shared reference.
+// SAFETY: Nothing is changed through a shared reference, and debugfs's functions may be called from
+// any thread.
 unsafe impl<C: Send + Sync> Sync for Tree<C> {}
 
 impl<C: Owner> Tree<C> {
@@ -372,7 +373,9 @@ impl<C: Owner> Tree<C> {
         let dentry = NonNull::new(from_err_ptr(dentry)?).ok_or(ENODEV)?;
         // SAFETY: The directory is live and has an inode.
         let inode = unsafe { (*dentry.as_ptr()).d_inode };
-        // SAFETY: As above. Nobody but root could come here so far, as debugfs itself is 0700.
+        // Nothing but root could come here so far, as debugfs itself is 0700.
+        //
+        // SAFETY: The inode is live, as the directory is, and nothing else changes its mode.
         unsafe { (*inode).i_mode = bindings::S_IFDIR as u16 | DIRECTORY_MODE };
         let place = Place(self.directories.len());
         // INVARIANT: Just made, and below the first one, unless it is the first one.

@@ -107,7 +107,8 @@ unsafe extern "C" fn notified<T: Watch>(
     ];
     match state as bindings::module_state {
         bindings::module_state_MODULE_STATE_COMING => {
-            // SAFETY: As above; the name is an array of chars with a zero at its end.
+            // SAFETY: The module is there during the notice; the name is an array of chars with a
+            // zero at its end.
             let name = unsafe { CStr::from_char_ptr((&raw const (*module).name).cast()) };
             notifier.watcher.loads(name.to_bytes(), &text);
         }

@@ -73,7 +73,8 @@ impl Recorder {
                 registers,
                 clock: cycles,
             };
-            // SAFETY: As in `record`.
+            // SAFETY: The ring is this CPU's, and preemption is off; whatever interrupts runs to
+            // its end before this goes on.
             let _ = unsafe { ring.write_beside(call, caller, args, stack) };
         } else if let Some(reading) = self.clock().enter(token) {
             let caller = Hooked {
@@ -81,7 +82,8 @@ impl Recorder {
                 registers,
                 clock: || reading.now(),
             };
-            // SAFETY: As in `record`.
+            // SAFETY: The ring is this CPU's, and preemption is off; whatever interrupts runs to
+            // its end before this goes on.
             let _ = unsafe { ring.write_beside(call, caller, args, stack) };
         }
     }

@@ -72,7 +72,7 @@ impl RingMemory {
     }
 }
 
-// SAFETY: By what `SlotMemory::slots` says.
+// SAFETY: `SlotMemory::slots` gives the same slice while it lives, which does not move with it.
 unsafe impl Storage for RingMemory {
     fn slots(&self) -> &[Slot] {
         self.slots.slots()

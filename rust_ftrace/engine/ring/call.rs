@@ -185,7 +185,7 @@ impl<S: Storage> Ring<S> {
             return false;
         };
         let token = ring.token(head);
-        // SAFETY: A token of this ring.
+        // SAFETY: `token` was just made by `token()`, of the head at the slot that was reserved.
         let slot = unsafe { ring.slot_of(token) };
         ring.set_pending(token, slot, head.0.wrapping_add(STEP));
         *open = OpenCall { start, token };
