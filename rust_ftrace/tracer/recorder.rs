@@ -103,11 +103,7 @@ impl Recorder {
 
     /// Entries and returns that were not recorded, nor counted by a ring, ever.
     pub(crate) fn elsewhere(&self) -> Elsewhere {
-        let sum = |words: &PerCpu<Word>| {
-            cpu::possible()
-                .map(|cpu| words.get(cpu).load_relaxed())
-                .fold(0, u64::wrapping_add)
-        };
+        let sum = |words: &PerCpu<Word>| words.sum(Word::load_relaxed);
         let closed = self.closed.storage();
         // (first: never more than those that they are among)
         let returns = sum(&self.missed_returns).wrapping_add(closed.count_missed_returns());
