@@ -8,7 +8,7 @@ pub(crate) enum Error {
     Truncated,
     NoRecord,
     OtherVersion,
-    /// The header says another number of events than the slots hold.
+    /// The header has another number of events than the slots hold.
     WrongCount,
 }
 
@@ -30,10 +30,10 @@ pub(crate) struct RawEvent {
     pub(crate) pid: u32,
     pub(crate) tgid: u32,
     pub(crate) comm: [u8; 16],
-    /// 0 for a function's entry, else the kind.
+    /// Kind of the slot; 0 for a function's entry.
     pub(crate) kind: u32,
     pub(crate) depth: u32,
-    /// In units of the stamp.
+    /// Duration in units of the stamp.
     pub(crate) duration: u64,
     pub(crate) retval: Option<u64>,
     pub(crate) since: Option<u64>,
@@ -104,7 +104,7 @@ fn decode_record(from: &[u8], stacks: &mut Stacks) -> Result<(Record, usize), Er
         *stacks = (word(from, 16)?, Default::default());
     }
     let mut wide = None;
-    // What is said of the next event, and where the stack of the next slots is.
+    // Fields for the next event, and the place of the stack of the next slots.
     let mut next = RawEvent::default();
     let mut place = None;
     let mut high_duration = 0;

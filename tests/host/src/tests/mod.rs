@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of the engine: one file for each of its files, and `cpu`, which they write rings with.
+//! Tests of the engine: one file for each of its files, and `cpu`, by which they write to rings.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -47,7 +47,8 @@ mod shadow;
 mod slot;
 mod style;
 
-/// So many cases of a property; those that fail are shown, not stored in the tree.
+/// Returns the configuration of a property with so many cases; those that fail are shown, not
+/// stored in the tree.
 fn cases(cases: u32) -> Config {
     Config {
         cases,
@@ -56,7 +57,7 @@ fn cases(cases: u32) -> Config {
     }
 }
 
-/// Runs `body` with `interrupt(i)` at the preemption point `points[i]`; whether all came.
+/// Runs `body` with `interrupt(i)` at the preemption point `points[i]`; returns whether all came.
 ///
 /// Points are ascending, and counted from 0 outside of interrupts.
 fn interrupted<const N: usize>(
