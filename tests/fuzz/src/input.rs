@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The fuzzer's bytes as numbers. Behind their end there are none: a run ends there.
+//! The fuzzer's bytes as numbers. A run ends where they end.
 
 /// Bytes that were not used yet.
 pub(crate) struct Input<'a>(pub(crate) &'a [u8]);

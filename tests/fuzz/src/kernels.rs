@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Kernels, and what describes them: files that `rftrace` is told to read.
+//! Targets for kernels and their descriptions: files that `rftrace` is told to read.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,10 +14,10 @@ use crate::engine::beside::ARGS;
 use crate::engine::btf::Btf;
 use crate::input::Input;
 
-/// Where the kernel of [`image`] lies.
+/// Address of the kernel of [`image`].
 const TEXT: u64 = 0xffff_ffff_8100_0000;
 
-/// Types (BTF): all of it, or what follows a header that is right.
+/// Reads types (BTF): a whole description, or what follows a valid header.
 pub fn types(data: &[u8]) {
     let Some((kind, rest)) = data.split_first() else {
         return;
@@ -57,7 +57,7 @@ pub fn types(data: &[u8]) {
     }
 }
 
-/// A header, `types` bytes of types, and strings.
+/// Returns a header, `types` bytes of types, and strings.
 fn btf(rest: &[u8], types: usize) -> Vec<u8> {
     let mut bytes = vec![0x9f, 0xeb, 1, 0];
     for word in [24, 0, types, types, rest.len() - types] {
@@ -66,8 +66,8 @@ fn btf(rest: &[u8], types: usize) -> Vec<u8> {
     [&bytes, rest].concat()
 }
 
-/// A kernel's file: any bytes, a kernel that is right but for some bytes, a compressed one, debug information; and its
-/// symbols as text.
+/// Reads a kernel's file: any bytes, a kernel that is valid but for some bytes, a compressed one,
+/// debug information; and its symbols as text.
 pub fn kernels(data: &[u8]) {
     let Some((kind, data)) = data.split_first() else {
         return;
@@ -107,7 +107,7 @@ pub fn kernels(data: &[u8]) {
     }
 }
 
-/// All that is asked of a file.
+/// Asks all that can be asked of a file.
 fn look(bytes: &[u8]) {
     let Some((_file, path)) = open(bytes) else {
         return;
@@ -143,7 +143,7 @@ fn ask(symbols: &Symbols) {
     }
 }
 
-/// A file without a name, and the way to it.
+/// Returns a file without a name, and the path to it.
 fn open(bytes: &[u8]) -> Option<(File, PathBuf)> {
     let mut file = tempfile::tempfile().ok()?;
     file.write_all(bytes).ok()?;
@@ -151,7 +151,7 @@ fn open(bytes: &[u8]) -> Option<(File, PathBuf)> {
     Some((file, path.into()))
 }
 
-/// An ELF file of one part, and sections: names, contents, and where they lie.
+/// Returns an ELF file of one part, and sections: names, contents, and addresses.
 fn elf(memory: &[u8], sections: &[(&str, &[u8], u64)]) -> Vec<u8> {
     let mut names = vec![0];
     let mut contents = memory.to_vec();
@@ -192,7 +192,7 @@ fn elf(memory: &[u8], sections: &[(&str, &[u8], u64)]) -> Vec<u8> {
     [file, contents, headers].concat()
 }
 
-/// The parts of debug information, each as long as its two bytes say.
+/// Returns a kernel with the parts of debug information, each as long as its two bytes say.
 fn with_debug_information(mut data: &[u8]) -> Vec<u8> {
     let mut part = || {
         let (length, rest) = data.split_first_chunk().unwrap_or((&[0; 2], &[]));
@@ -215,11 +215,11 @@ fn with_debug_information(mut data: &[u8]) -> Vec<u8> {
     )
 }
 
-/// A kernel with two functions, and a table of each kind.
+/// Returns a kernel with two functions, and a table of each kind.
 fn image() -> Vec<u8> {
     let strings = b"\0call\0int\0n\0bpf_kfunc\0";
     let mut types = Vec::new();
-    // int; a function of it, its prototype and its tag
+    // int; a function that returns it, its prototype and its tag.
     for word in [6, 1 << 24, 4, 0x0100_0020] {
         types.extend(u32::to_le_bytes(word));
     }
@@ -247,7 +247,7 @@ fn image() -> Vec<u8> {
     ]
     .concat();
     let mcount = (TEXT + 4).to_le_bytes();
-    // (relative to where they lie: replaced is the first function, by itself)
+    // Each is relative to its own place: the first function is replaced by itself.
     let alternative = [0, 0, 0, 0, 0xfc, 0xff, 0xff, 0xff, 0, 0, 0, 0, 1, 1];
     let parts: [(&str, &str, &[u8]); 7] = [
         ("T_stext", "T_etext", &[0x90; 32]),
@@ -288,7 +288,7 @@ fn table(memory: &mut Vec<u8>, mut symbols: Vec<(&str, usize)>) {
         memory.extend(name.bytes());
     }
     align(memory);
-    // (one marker, where the first names begin, and as much again, as for an alignment to 8 bytes)
+    // One marker, where the first names begin, and as much again, as for an alignment to 8 bytes.
     memory.extend([0; 8]);
     let (mut places, begin) = (Vec::new(), memory.len());
     for token in 0..=255_u8 {
@@ -306,7 +306,8 @@ fn table(memory: &mut Vec<u8>, mut symbols: Vec<(&str, usize)>) {
     }
 }
 
-/// The kernel that others are made of. It is understood as a whole, or this target would show nothing.
+/// The kernel that others are made of. It must be understood as a whole, or this target would show
+/// nothing.
 static IMAGE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let image = image();
     let (_file, path) = open(&image).expect("a file");

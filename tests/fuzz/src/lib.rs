@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The pure parts of the module, fed with hostile input: one function for each target of the fuzzer.
+//! The pure parts of the module, fed with hostile input: one function for each target of the
+//! fuzzer.
 
 #![allow(dead_code)]
 

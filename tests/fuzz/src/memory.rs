@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A ring whose memory somebody else has written to.
+//! Target for a ring whose memory was overwritten from outside.
 
 use crate::engine::consumer::Consumer;
 use crate::engine::reader::Cursor;
@@ -16,7 +16,7 @@ struct Ground {
     consumer: Consumer<Vec<Words>>,
     serial: u64,
     now: u64,
-    /// Somebody else has written to the ring's memory.
+    /// True once the ring's memory was overwritten from outside.
     is_hostile: bool,
 }
 
@@ -46,7 +46,7 @@ impl Ground {
         unsafe { self.ring.write(call, who) };
     }
 
-    /// No reader gives out more than there can be.
+    /// Returns the number of events that no reader exceeds.
     fn most(&self) -> usize {
         self.ring.slots().len()
     }
@@ -75,14 +75,14 @@ impl Ground {
         };
         assert!(chunk.slots.len() <= most);
         let bytes = raw_record(&chunk, 0, &slots[chunk.slots.clone()]);
-        // The numbers that the headers of sub-buffers say need not be those of their events.
+        // The counts in the headers of sub-buffers need not be those of their events.
         match decode(&bytes) {
             Ok(records) => assert_eq!(records.len(), 1),
             Err(error) => assert!(self.is_hostile && error == Error::WrongCount, "{error:?}"),
         }
     }
 
-    /// The next step; `None` if the input is at its end.
+    /// Does the next step; returns `None` at the end of the input.
     fn step(&mut self, input: &mut Input<'_>) -> Option<()> {
         match input.byte()? % 10 {
             0 | 1 => (0..input.byte()?).for_each(|_| self.write(false)),
@@ -96,7 +96,8 @@ impl Ground {
                 slot.1.store_relaxed(input.word()?);
             }
             5 => {
-                // A header, of a number that might be true: it, or what the head can tell of its lap.
+                // A header, of a number that might be true: that number, or the part of its lap
+                // that the head stores.
                 self.is_hostile = true;
                 let size = self.ring.subbuf_slots();
                 let slots = self.ring.slots();
@@ -128,7 +129,7 @@ impl Ground {
     }
 }
 
-/// Readers of a ring whose memory holds anything.
+/// Runs readers of a ring whose memory holds anything.
 pub fn memory(data: &[u8]) {
     let mut input = Input(data);
     let Some(geometry) = input.byte() else {
@@ -143,7 +144,7 @@ pub fn memory(data: &[u8]) {
     ground.consume(usize::MAX);
 }
 
-/// A stream that says that it is of the raw format.
+/// Decodes a stream that claims to be of the raw format.
 pub fn raw(data: &[u8]) {
     if let Ok(records) = decode(data) {
         let events: usize = records.iter().map(|record| record.events.len()).sum();

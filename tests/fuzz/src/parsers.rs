@@ -11,7 +11,7 @@ use crate::engine::glob;
 use crate::engine::parse::{parse_any_base, parse_bool, parse_number, parse_word, ParseError};
 use crate::engine::pid_set::{is_beginning, Failure, PidSet, PID_LIMIT};
 
-/// `filter` and `notrace`: words, and what each means.
+/// Parses words of `filter` and `notrace`, and checks their meanings.
 pub fn words(text: &[u8]) {
     let mut end = 0;
     for (place, word) in split(text) {
@@ -25,7 +25,7 @@ pub fn words(text: &[u8]) {
         };
         assert!(!selector.names.is_empty());
         assert!(selector.module.is_none_or(|module| !module.name.is_empty()));
-        // A name means itself, and so does what compilers make of it.
+        // A name means itself, and the variants that compilers make of it.
         if selector.is_name() && selector.module.is_none() {
             assert!(selector.matches(selector.names, None));
             assert!(selector.matches(&[selector.names, b".isra.0"].concat(), Some(b"loop")));
@@ -47,7 +47,7 @@ const CATALOG: [(&[u8], Option<&[u8]>); 8] = [
     (b"nf_[]", Some(b"nf_tables")),
 ];
 
-/// Edits of a list: what comes of the words is the same as with sets of the standard library.
+/// Edits a list: the result of the words is the same as with sets of the standard library.
 pub fn lists(text: &[u8]) {
     let mut set = FunctionSet::new();
     let mut model = BTreeSet::new();
@@ -80,13 +80,14 @@ pub fn lists(text: &[u8]) {
     assert!(set.as_slice().iter().eq(model.range(..tail.start)));
 }
 
-/// Patterns: the first line is one, the rest is matched, and the kernel's own way of doing so agrees.
+/// Matches patterns: the first line is one, the rest is matched, and the kernel's own matching
+/// agrees.
 pub fn patterns(text: &[u8]) {
     let (pattern, text) = match text.iter().position(|&byte| byte == b'\n') {
         Some(end) => (&text[..end], &text[end + 1..]),
         None => (text, &text[..0]),
     };
-    // (which ends both with a NUL)
+    // A NUL ends both in the kernel.
     if pattern.contains(&0) || text.contains(&0) {
         glob::matches(pattern, text);
         return;
@@ -98,7 +99,7 @@ pub fn patterns(text: &[u8]) {
     }
 }
 
-/// `glob_match()` of the kernel's lib/glob.c, word for word.
+/// Matches as `glob_match()` of the kernel's lib/glob.c does, which it is word for word.
 fn glob_match(pattern: &[u8], text: &[u8]) -> bool {
     let at = |bytes: &[u8], index: usize| bytes.get(index).copied().unwrap_or(0);
     let (mut pat, mut str) = (0, 0);
@@ -179,7 +180,7 @@ fn glob_match(pattern: &[u8], text: &[u8]) -> bool {
             matched
         };
         if !matched {
-            // (a NUL, or nowhere to go back to)
+            // A NUL, or nowhere to go back to.
             match back {
                 Some((to, from)) if c != 0 => {
                     pat = to;
@@ -192,8 +193,8 @@ fn glob_match(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// A number as `kstrtoul(text, 0)` takes it, from what the standard library makes of its digits; `None`
-/// if it does not fit, or is none.
+/// Parses a number as `kstrtoul(text, 0)` does, by the standard library's reading of its digits;
+/// returns `None` if it does not fit, or is none.
 fn kstrtoul(text: &[u8]) -> Option<u64> {
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
     let text = std::str::from_utf8(text).ok()?;
@@ -213,7 +214,7 @@ fn kstrtoul(text: &[u8]) -> Option<u64> {
     }
 }
 
-/// The list of pids: the first line replaces, each other one is added.
+/// Edits the list of pids: the first line replaces, each other one is added.
 pub fn pids(text: &[u8]) {
     let set = PidSet::new().expect("memory");
     let mut model = BTreeSet::new();
@@ -238,7 +239,7 @@ pub fn pids(text: &[u8]) {
                     break;
                 }
             }
-            // What comes in parts is not refused before its end.
+            // Input that comes in parts is not refused before its end.
             assert!(word.len() > 24 || (1..word.len()).all(|end| is_beginning(&word[..end])));
         }
         match (set.edited(line, index == 0), wrong) {
@@ -261,13 +262,13 @@ pub fn pids(text: &[u8]) {
     }
 }
 
-/// Files of one value.
+/// Parses input of files of one value.
 pub fn values(text: &[u8]) {
     let number = parse_number(text);
     let written = text.split(|&byte| byte == 0).next().unwrap_or_default();
     let digits = written.strip_prefix(b"+").unwrap_or(written);
     let digits = digits.strip_suffix(b"\n").unwrap_or(digits);
-    // The standard library has another thought of signs.
+    // The standard library reads signs in another way.
     let parsed = std::str::from_utf8(digits)
         .ok()
         .filter(|digits| !digits.starts_with('+'))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Recordings: what `rftrace` reads of files that come from anywhere.
+//! Targets for recordings: files from anywhere that `rftrace` reads.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -23,14 +23,14 @@ use crate::engine::options::{Options, TraceOption};
 use crate::engine::raw::{fill_header, TimeFormat, HEADER_BYTES};
 use crate::engine::slot::SLOT_BYTES;
 
-/// A file that is gone with its last user.
+/// Returns a file that is gone with its last user.
 fn file(bytes: &[u8]) -> Option<File> {
     let mut file = tempfile::tempfile().ok()?;
     file.write_all(bytes).ok()?;
     Some(file)
 }
 
-/// A recording: a whole file, or the contents of a chunk that is right.
+/// Returns a recording: a whole file, or the contents of a valid chunk.
 fn recording(data: &[u8]) -> Option<Recording> {
     let (kind, data) = data.split_first()?;
     let recording = match kind % 4 {
@@ -50,7 +50,7 @@ fn recording(data: &[u8]) -> Option<Recording> {
     recording?.ok()
 }
 
-/// Reads it, and counts what there is.
+/// Reads a recording, and counts its events.
 pub fn recordings(data: &[u8]) {
     let Some(recording) = recording(data) else {
         return;
@@ -79,7 +79,7 @@ pub fn recordings(data: &[u8]) {
     }
 }
 
-/// A record whose slots are these.
+/// Returns a record with these slots.
 fn record(slots: &[u8]) -> Vec<u8> {
     let count = slots.len() / SLOT_BYTES;
     let chunk = Chunk {
@@ -102,7 +102,7 @@ fn record(slots: &[u8]) -> Vec<u8> {
     [&bytes[..], &slots[..count * SLOT_BYTES]].concat()
 }
 
-/// Counts what there is: no call is counted twice, whatever comes.
+/// Counts calls: none is counted twice, whatever comes.
 fn analyse(mut events: impl Events, symbols: Symbols) {
     let symbolizer = Rc::new(RefCell::new(Symbolizer::new(symbols)));
     let limits = Limits {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Targets for input of control files that do not hold lists of functions, and for values of options.
+//! Targets for input of control files that do not hold lists of functions, and for values of
+//! options.
 
 use rftrace_cli::text::TextBuffer;
 use rftrace_cli::units::{Count, Error, Size, Time};
@@ -17,11 +18,11 @@ use crate::engine::pending::{waits_for, PendingWords};
 use crate::engine::set_event::is_all_off;
 use crate::engine::slot::Words;
 
-/// Words of `filter` that have something done, of `trace_options`, `budget` and `set_event`.
+/// Parses commands of `filter`, and words of `trace_options`, `budget` and `set_event`.
 pub fn settings(text: &[u8]) {
     for (_, word) in words(text) {
         command(word);
-        // (a star alone, or nothing, of each of two parts; the second must be there)
+        // A star alone, or nothing, of each of two parts; the second must be there.
         let all = [&b"!:"[..], b"!*:", b"!:*", b"!*:*"];
         assert_eq!(is_all_off(word), all.contains(&word));
     }
@@ -64,7 +65,7 @@ fn command(word: &[u8]) {
             count: match number {
                 _ if remove => None,
                 Some(number) => number.ok(),
-                // A dump is done once, unless somebody says otherwise.
+                // A dump is done once by default.
                 None => [Action::Dump, Action::Cpudump]
                     .contains(&action)
                     .then_some(1),
@@ -108,7 +109,8 @@ fn limits(text: &[u8]) {
     assert_eq!(edited.ok(), expected);
 }
 
-/// Words for modules that are not loaded, put in and taken out; and names that may be meant by one that there is not.
+/// Adds and removes words for modules that are not loaded; and finds names that may be meant by one
+/// that does not exist.
 pub fn pending(text: &[u8]) {
     let mut pending = PendingWords::new();
     let mut model: Vec<Vec<u8>> = Vec::new();
@@ -170,7 +172,7 @@ fn nearest(wanted: &[u8], names: &[&[u8]]) {
     assert!((1..found.len()).all(|index| !found[..index].contains(&found[index])));
 }
 
-/// The distance of optimal string alignment, by the whole table.
+/// Returns the distance of optimal string alignment, by the whole table.
 fn edits(one: &[u8], other: &[u8]) -> usize {
     let same = |row: usize, column: usize| one[row - 1].eq_ignore_ascii_case(&other[column - 1]);
     let mut table = vec![vec![0; other.len() + 1]; one.len() + 1];
@@ -219,7 +221,7 @@ pub fn marks(text: &[u8]) {
     assert_eq!(line(What::RawMark), raw.into_bytes());
 }
 
-/// Values of the command's options: sizes, times, counts.
+/// Parses values of the command's options: sizes, times, counts.
 pub fn quantities(text: &[u8]) {
     let Ok(text) = std::str::from_utf8(text) else {
         return;
@@ -261,7 +263,7 @@ pub fn quantities(text: &[u8]) {
             Some(1),
         )
     });
-    // What is printed means what it says, and can be typed.
+    // Text that is printed means the same, and can be typed.
     if let (Ok(size), Ok(time), Ok(count)) = (size.or(Err(())), time.or(Err(())), count.or(Err(())))
     {
         for value in [size.0, time.0, count.0] {
@@ -282,7 +284,7 @@ pub fn quantities(text: &[u8]) {
     }
 }
 
-/// A number, or that it is too much (`Some(None)`), or that it is none.
+/// Returns a number, or that it is too large (`Some(None)`), or that it is none.
 fn said(parsed: &Result<u64, &Error>) -> Option<Option<u64>> {
     match parsed {
         Ok(number) => Some(Some(*number)),

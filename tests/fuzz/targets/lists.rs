@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! See [`rust_ftrace_fuzz::lists`].
+//! Fuzzes [`rust_ftrace_fuzz::lists`].
 
 #![no_main]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! See [`rust_ftrace_fuzz::recordings`].
+//! Fuzzes [`rust_ftrace_fuzz::recordings`].
 
 #![no_main]
 

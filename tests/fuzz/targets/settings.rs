@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! See [`rust_ftrace_fuzz::settings`].
+//! Fuzzes [`rust_ftrace_fuzz::settings`].
 
 #![no_main]
 

@@ -27,7 +27,7 @@ static void result(const char *what, ssize_t got, ssize_t wanted)
 	if (got < 0)
 		printf("%s: %s\n", what, strerrorname_np(errno));
 	else if (got != wanted)
-		/* (how much of it is of no interest) */
+		/* The amount is of no interest. */
 		printf("%s: some\n", what);
 	else
 		printf("%s: ok\n", what);
@@ -100,7 +100,7 @@ static void writes(const char *path)
 	close(fd);
 }
 
-/* What it says does not matter here, only that it can be asked for. */
+/* Only that it can be read matters here, not the text. */
 static void reads(const char *path)
 {
 	static const off_t offsets[] = { 1, 7, 4095, 4097, 1L << 31, 1L << 40 };
@@ -129,13 +129,13 @@ static void reads(const char *path)
 	close(fd);
 }
 
-/* Closing these changes what others say, as it should. */
+/* Closing these changes the text of others, as it should. */
 static int left_out(const char *name)
 {
 	return !strcmp(name, "free_buffer");
 }
 
-/* What was recorded, and what is counted: not what was set. */
+/* Recorded events and counts, which are no settings. */
 static int says_much(const char *name)
 {
 	return !strncmp(name, "trace_pipe", 10) || !strcmp(name, "trace") || !strncmp(name, "raw", 3) ||

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Measures, for tests/guest/bench/bench.sh. All times are in hundredths of a ns; where a ns of the guest is
- * an instruction (ACCEL=icount) that is hundredths of an instruction.
+ * Measures, for tests/guest/bench/bench.sh. All times are in hundredths of a ns; where a ns of the
+ * guest is an instruction (ACCEL=icount) that is hundredths of an instruction.
  *
  *	bench calls CALLS RUNS		a getppid system call: the best of some runs of so many
- *	bench cpus CPUS CALLS RUNS	the same on that many CPUs at once, each with a task of its own
- *	bench read PATH SIZE		reads all that is there, SIZE bytes at a time: prints the time that
- *					all read() calls took, the number of bytes, and of lines
- *	bench edit PATH TEXT		appends TEXT in one write, and closes the file: prints the time of both
- *	bench turns TURNS CALLS		two processes on one CPU take turns, with so many getppid calls in each
- *	bench spent FILE COMMAND...	runs it, with SIGINT passed on, and writes the CPU time (user and system) of it and
- *					of all children that it waited for to FILE
+ *	bench cpus CPUS CALLS RUNS	the same on that many CPUs at once, each with its own task
+ *	bench read PATH SIZE		reads all of the file, SIZE bytes at a time: prints the time
+ *					that all read() calls took, the number of bytes, and of lines
+ *	bench edit PATH TEXT		appends TEXT in one write, and closes the file: prints the
+ *					time of both
+ *	bench turns TURNS CALLS		two processes on one CPU take turns, with so many getppid
+ *					calls in each
+ *	bench spent FILE COMMAND...	runs it, with SIGINT passed on, and writes to FILE the CPU time
+ *					(user and system) of it and of all children that it waited for
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -115,7 +117,7 @@ static void read_all(const char *path, size_t size)
 
 	if (fd < 0 || !buffer)
 		fail(path);
-	/* (its pages are there before) */
+	/* Fault its pages in before. */
 	memset(buffer, 1, size);
 	for (;;) {
 		long long start = now();
@@ -142,7 +144,7 @@ static void edit(const char *path, const char *text)
 		fail(path);
 	if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
 		fail(path);
-	/* (tracefs carries it out then) */
+	/* tracefs acts on it then. */
 	if (close(fd))
 		fail(path);
 	printf("%lld\n", (now() - start) * 100);
@@ -195,7 +197,7 @@ static int spent(const char *path, char **argv)
 	FILE *file;
 	int status;
 
-	/* (a shell has it ignored by what runs in the background) */
+	/* A shell ignores it in what runs in the background. */
 	signal(SIGINT, SIG_DFL);
 	command = fork();
 	if (command < 0)

@@ -34,7 +34,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Says so, but does not end the line. */
+/* Prints the error, but does not end the line. */
 static int ends_with(const char *what)
 {
 	const char *name = strerrorname_np(errno);
@@ -93,7 +93,7 @@ static int do_write(int argc, char **argv)
 	return 0;
 }
 
-/* Reads from where fd is to the end, with these sizes in turn; returns what was read. */
+/* Reads from where fd is to the end, with these sizes in turn; returns the bytes. */
 static char *collect(int fd, const size_t *sizes, int count, int use_pread, size_t *length)
 {
 	size_t room = 1 << 20;

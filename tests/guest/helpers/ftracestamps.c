@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Usage: ftracestamps FILE
- * Takes the function entries out of a CPU's trace_pipe_raw of ftrace's, and prints the time of each as it
- * is: nanoseconds, or what the clock counts. (For ours: rawdump --stamps.)
+ * Takes the function entries out of a CPU's trace_pipe_raw of ftrace, and prints the time of each
+ * as it is: nanoseconds, or what the clock counts. rawdump --stamps does this for our own files.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
 		perror(argv[1]);
 		return 1;
 	}
-	/* (a read gives one page) */
+	/* A read returns one page. */
 	while ((got = read(fd, page, sizeof(page))) > 0)
 		print_stamps(page, got);
 	if (got < 0 && errno != EAGAIN) {

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * kpages [--size BYTES] [--symbols PATH] FILE: reads trace_pipe_raw until there is no more, and prints what its pages have, as
- * include/linux/ring_buffer.h says:
+ * Usage: kpages [--size BYTES] [--symbols PATH] FILE
+ * Reads trace_pipe_raw until there is no more, and prints the contents of its pages, by
+ * include/linux/ring_buffer.h:
+ *
  *	page BYTES [lost N]
  *	NANOSECONDS TYPE PID FLAGS PREEMPT FIELD...
- * (functions by name, if there are symbols) with the fields of types 1, 4, 5, 10, 11 and 19; and at the end the error of the last read, or "end".
+ *
+ * The fields are those of types 1, 4, 5, 10, 11 and 19, with functions by name if there are
+ * symbols. The last line is the error of the last read, or "end".
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Writes marks until SIGTERM.
- *
- *	marks PATH	writes to PATH, a trace_marker, again and again; at the end it prints how many marks that were, and how
- *			long the slowest took, in us
+ * Usage: marks PATH
+ * Writes marks to PATH, a trace_marker, until SIGTERM. At the end it prints the number of marks,
+ * and the time of the slowest, in us.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -29,7 +28,7 @@ static long long now_us(void)
 
 int main(int argc, char **argv)
 {
-	/* (no SA_RESTART: a write that waits may be interrupted, if it can be) */
+	/* No SA_RESTART: a write that waits may be interrupted, if it can be. */
 	struct sigaction action = { .sa_handler = on_term };
 	long long slowest = 0, count = 0;
 	int fd;

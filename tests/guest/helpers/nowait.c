@@ -2,12 +2,14 @@
 /*
  * Readers that may not wait, beside others of the same open file.
  *
- *	nowait splice PATH		splices it with SPLICE_F_NONBLOCK; prints "ok" or what failed
- *	nowait race PATH		two processes splice it so until stdin is written to or ends; "ok" if they did, too
- *	nowait fault PATH		reads it into memory that is not there; another process polls it, reads it with
- *					O_NONBLOCK and splices it meanwhile. What each ends with.
+ *	nowait splice PATH	splices it with SPLICE_F_NONBLOCK; prints "ok" or what failed
+ *	nowait race PATH	two processes splice it so until stdin is written to or ends; prints
+ *				"ok" if they ended, too
+ *	nowait fault PATH	reads it into memory that is not there; another process polls it,
+ *				reads it with O_NONBLOCK and splices it meanwhile. Prints the result
+ *				of each
  *
- * What does wait is killed, and has printed nothing.
+ * A process that does wait is killed, and has printed nothing.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -98,7 +100,7 @@ static int do_fault(int fd)
 		return says("userfaultfd", -1);
 	solver = fork();
 	if (!solver) {
-		/* (this one has the fault's end in its hands: the page is its parent's) */
+		/* This process must end the fault: the page is its parent's. */
 		if (read(fault, &message, sizeof(message)) != sizeof(message))
 			_exit(says("fault", -1));
 		other = fork();
@@ -111,7 +113,7 @@ static int do_fault(int fd)
 			says("read", read(fd, &byte, 1));
 			_exit(do_splice(fd));
 		}
-		/* (it may wait so that no signal ends it) */
+		/* It may wait so that no signal ends it. */
 		for (left = (LIMIT + 5) * 100; left && !waitpid(other, &status, WNOHANG); left--)
 			usleep(10000);
 		fcntl(fd, F_SETFL, 0);

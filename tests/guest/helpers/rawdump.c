@@ -17,8 +17,8 @@
  * Prints a line for each event:
  *	CPU NS PID TGID COMM IP PARENT_IP on|off
  * and for calls: " entry|call|return DEPTH DURATION" (in units of the stamp) behind that,
- * and "lost N" where events were lost. The last line of all is "end", "EAGAIN" or what failed; the exit
- * code is 0 at an end or EAGAIN behind a whole record.
+ * and "lost N" where events were lost. The last line of all is "end", "EAGAIN" or what failed; the
+ * exit code is 0 at an end or EAGAIN behind a whole record.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -80,7 +80,7 @@ static void event(const uint8_t *header, uint64_t w0, uint64_t w1, uint64_t epoc
 		putchar('\n');
 }
 
-/* What is wrong with the record, or NULL. */
+/* Returns the fault of the record, or NULL. */
 static const char *record(const uint8_t *header, const uint8_t *slots)
 {
 	uint64_t count = number(header + 12, 4), epoch = number(header + 48, 4), i, wide = 0, longer = 0;
@@ -149,7 +149,7 @@ static const char *record(const uint8_t *header, const uint8_t *slots)
 	return events == number(header + 40, 4) ? NULL : "the record has another number of events";
 }
 
-/* Decodes what there is whole, and returns how many bytes that was. */
+/* Decodes what is whole, and returns the number of its bytes. */
 static size_t decode(const uint8_t *from, size_t length)
 {
 	size_t done = 0;
@@ -177,7 +177,7 @@ static size_t decode(const uint8_t *from, size_t length)
 	return done;
 }
 
-/* So many bytes right before some that nobody can write. */
+/* Returns so many bytes right before some that cannot be written. */
 static uint8_t *torn_memory(size_t bytes)
 {
 	size_t page = sysconf(_SC_PAGESIZE);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * recording PROGRAM COMMAND...
- *	runs COMMAND as soon as PROGRAM has as many processes that wait for something to read as there are CPUs.
- *	(trace-cmd's recorders read nothing if they are told to stop before they began.)
+ * Usage: recording PROGRAM COMMAND...
+ * Runs COMMAND as soon as PROGRAM has as many processes that wait for something to read as there
+ * are CPUs. The recorders of trace-cmd read nothing if they are told to stop before they began.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -37,7 +37,7 @@ static int waits(const char *pid, const char *program)
 	text[strcspn(text, "\n")] = 0;
 	if (strcmp(text, program))
 		return 0;
-	/* (or "running") */
+	/* Or "running". */
 	if (!first_line(pid, "syscall", text, sizeof(text)) || !isdigit(text[0]))
 		return 0;
 	switch (atoi(text)) {

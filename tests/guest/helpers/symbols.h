@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Names of functions, for helpers that print addresses: from a file of lines "ADDRESS NAME", in ascending order. */
+/*
+ * Names of functions, for helpers that print addresses: from a file of lines "ADDRESS NAME", in
+ * ascending order.
+ */
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-// syscalls: makes every system call, of 64 and of 32 bits, with arguments that are odd: each in a process of its own,
-// which has a tenth of a second.
+/*
+ * Makes every system call, of 64 and of 32 bits, with odd arguments: each in a process of its own,
+ * which has a tenth of a second.
+ */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +12,7 @@
 
 enum { CALLS64 = 600, CALLS32 = 500 };
 
-/* Those after which the machine would not go on; the numbers of x86-64, and of i386. */
+/* The calls after which the machine would not go on; the numbers of x86-64, and of i386. */
 static const int never64[] = { SYS_reboot, SYS_kexec_load, SYS_kexec_file_load, SYS_kill, SYS_tkill, SYS_tgkill,
 	SYS_vhangup, SYS_pivot_root, SYS_chroot, SYS_umount2, SYS_pidfd_send_signal, SYS_rt_sigqueueinfo,
 	SYS_rt_tgsigqueueinfo, SYS_sethostname, SYS_settimeofday, SYS_clock_settime, SYS_syslog, SYS_process_mrelease,

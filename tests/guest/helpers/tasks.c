@@ -2,18 +2,22 @@
 /*
  * Tasks that change while they make getppid system calls.
  *
- *	tasks exec COUNT PROGRAM...	a thread that is not the leader makes so many calls and then executes the program;
- *					prints its ID and the leader's, which it has from then on
+ *	tasks exec COUNT PROGRAM...	a thread that is not the leader makes so many calls and then
+ *					executes the program; prints its ID and the leader's, which it
+ *					has from then on
  *	tasks names COUNT		calls, each under another name: n0, n1, ...
- *	tasks short COUNT		so many tasks, one after the other, each with a name of its own (s0, s1, ...), which
- *					makes a call and ends; prints their IDs in that order
- *	tasks turns COUNT [same]	two tasks on CPU 0 take turns by pipes, with a call in each turn, once a line was
- *					read from stdin; prints the ID of both before. "same": the second is a thread
- *	tasks listed COUNT FILE		puts its own ID into a list of tasks, takes it out, and so on, with three calls after
- *					each; and with three of another task, on CPU 1, which is in the list when it is not.
- *					Prints both IDs
- *	tasks again COUNT FILE		two tasks make a child each, in turn, both of the same ID, which makes a call. The
- *					second one is in the list FILE, which follows its forks. Prints that ID
+ *	tasks short COUNT		so many tasks, one after the other, each with a name of its
+ *					own (s0, s1, ...), which makes a call and ends; prints their
+ *					IDs in that order
+ *	tasks turns COUNT [same]	two tasks on CPU 0 take turns by pipes, with a call in each
+ *					turn, once a line was read from stdin; prints the ID of both
+ *					before. "same": the second is a thread
+ *	tasks listed COUNT FILE		puts its own ID into a list of tasks, takes it out, and so on,
+ *					with three calls after each; and with three of another task,
+ *					on CPU 1, which is in the list when it is not. Prints both IDs
+ *	tasks again COUNT FILE		two tasks make a child each, in turn, both of the same ID,
+ *					which makes a call. The second one is in the list FILE, which
+ *					follows its forks. Prints that ID
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -61,7 +65,7 @@ static void rename_to(char letter, long number)
 {
 	char name[32];
 
-	/* (the kernel takes 15 bytes of it) */
+	/* The kernel takes 15 bytes of it. */
 	snprintf(name, sizeof(name), "%c%ld", letter, number);
 	if (prctl(PR_SET_NAME, name))
 		fail("prctl");
@@ -179,7 +183,7 @@ static void turns(int is_thread)
 		waitpid(pid, NULL, 0);
 }
 
-/* Words that two tasks look at, each waiting for the other. */
+/* Returns words that two tasks share, each waiting for the other. */
 static volatile unsigned *shared(void)
 {
 	void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -213,7 +217,7 @@ static void listed(const char *file)
 		length = snprintf(words, sizeof(words), "%d !%d\n", turn % 2 ? self : other, turn % 2 ? other : self);
 		if (write(fd, words, length) != length)
 			fail("write");
-		/* (one after the other: on both CPUs there is nothing but this) */
+		/* One after the other: on both CPUs there is nothing but this. */
 		*asked = turn;
 		call(3);
 		while (*done < turn)
@@ -277,7 +281,7 @@ static void again(const char *file)
 	for (long i = 0; i < count; i++) {
 		/* This child is not in the list ... */
 		child_of_id(id);
-		/* (lists are told of its end by RCU: not when there is another one of that ID) */
+		/* RCU tells lists of its end: wait, so that no other task has that ID by then. */
 		for (int grace = 0; grace < 2; grace++)
 			if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0))
 				fail("membarrier");

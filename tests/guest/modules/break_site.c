@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Spoils the ftrace location of a module's function, so that ftrace shuts itself down when that is to be hooked:
+ * Spoils the ftrace location of a module's function, so that ftrace shuts itself down when that is
+ * to be hooked:
  *
  *	insmod break_site.ko site=ADDRESS
  *
- * Nobody may call the function any more. There is no way back but another boot.
+ * The function must not be called any more. There is no way back but another boot.
  */
 #include <linux/kprobes.h>
 #include <linux/module.h>
@@ -12,7 +13,7 @@
 static unsigned long site;
 module_param(site, ulong, 0);
 
-/* (not exported: a kprobe finds it, whether or not it may be put there) */
+/* Not exported: a kprobe finds it, whether or not it may be put there. */
 static void *find(const char *name)
 {
 	struct kprobe probe = { .symbol_name = name, .flags = KPROBE_FLAG_DISABLED };
@@ -24,7 +25,7 @@ static void *find(const char *name)
 
 static int __init break_site_init(void)
 {
-	/* (ud2: were it called after all, it would be seen) */
+	/* ud2: a call after all would be seen. */
 	static const char spoilt[] = { 0x0f, 0x0b };
 	void *(*copy)(void *to, const void *from, size_t length) = find("text_poke_copy");
 

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Functions that are called as often, and as deep, as is written to files:
+ * Functions that are called as often, and as deep, as is written to files in
+ * /sys/kernel/debug/known_calls. Writing 150 to
  *
- *	echo 150 >/sys/kernel/debug/known_calls/deep	known_deep() calls itself until it is 150 deep
- *	echo 150 >/sys/kernel/debug/known_calls/flat	known_flat() is called 150 times
- *	echo 150 >/sys/kernel/debug/known_calls/pairs	known_outer() is called 150 times, and calls known_inner()
+ *	deep		makes known_deep() call itself until it is 150 deep
+ *	flat		calls known_flat() 150 times
+ *	pairs		calls known_outer() 150 times, which calls known_inner()
+ *	deep_irq	does the same as deep, in an interrupt of each other CPU
+ *	contexts	calls, on each CPU, known_in_task(), known_in_softirq() (a timer) and
+ *			known_in_hardirq() (another's interrupt) 150 times each
+ *	nmis		makes each NMI that has no other handler call known_in_nmi(), until 0 is
+ *			written; reading tells how often it was called
  *
- *	echo 150 >/sys/kernel/debug/known_calls/deep_irq	the same as deep, in an interrupt of each other CPU
- *	echo 150 >/sys/kernel/debug/known_calls/contexts	on each CPU known_in_task(), known_in_softirq() (a timer) and
- *								known_in_hardirq() (another's interrupt) are called 150 times
- *	echo 1 >/sys/kernel/debug/known_calls/nmis		known_in_nmi() is called by each NMI that nobody else knows of,
- *								until 0 is written; reading says how often it was
- *
- * By the task that writes, if nothing else is said; it gets EINVAL for less than 1, and for too deep. Nobody else
- * calls them.
+ * The task that writes makes the calls, unless stated otherwise; it gets EINVAL for less than 1,
+ * and for too deep. Nothing else calls them.
  */
 #include <linux/completion.h>
 #include <linux/cpu.h>
@@ -26,12 +26,12 @@
 #include <linux/workqueue.h>
 #include <asm/nmi.h>
 
-/* (the stack has room for these) */
+/* The stack has room for these. */
 #define DEEPEST 200
 
 static struct dentry *dir;
 
-/* What compilers cannot do without a call. */
+/* Attributes without which compilers may leave the call out. */
 #define KNOWN noinline __noclone __used
 
 KNOWN int known_flat(int value)
@@ -49,7 +49,7 @@ KNOWN int known_inner(int value)
 KNOWN int known_outer(int value)
 {
 	value = known_inner(value);
-	/* (so that it is no jump) */
+	/* Keep it from becoming a jump. */
 	barrier();
 	return value;
 }
@@ -120,7 +120,7 @@ KNOWN void known_in_nmi(void)
 	barrier();
 }
 
-/* A timer on each CPU, and how often it is still to run there. */
+/* A timer on each CPU, and the number of its calls that are left there. */
 struct ticker {
 	struct timer_list timer;
 	u64 left;
@@ -133,7 +133,7 @@ static void tick(struct timer_list *timer)
 	struct ticker *ticker = container_of(timer, struct ticker, timer);
 	int calls;
 
-	/* (a few at a time: it has to wait for the next jiffy) */
+	/* A few at a time: it has to wait for the next jiffy. */
 	for (calls = 0; calls < 50 && ticker->left; calls++, ticker->left--)
 		known_in_softirq();
 	if (ticker->left)

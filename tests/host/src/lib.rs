@@ -2,7 +2,7 @@
 
 //! Tests and models of the pure parts of the module, which are the library `rftrace-engine` here.
 
-// (what nobody uses is for the module to say)
+// Unused code is reported by the build of the module.
 #![allow(dead_code)]
 
 #[cfg(test)]

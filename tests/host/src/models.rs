@@ -21,7 +21,7 @@ use crate::support::{call, copy_space, ring, task, Heap, Who};
 /// Plain events that fill a sub-buffer of 8 slots: without header, time and task (2).
 const IN_SUBBUF: u64 = 4;
 
-/// Event number `index`.
+/// Returns event number `index`.
 fn event(index: u64) -> Event {
     let (call, context) = call(index, false);
     Event {
@@ -60,8 +60,8 @@ fn read(ring: &Ring<Heap>, cursor: &mut Cursor<Vec<Words>>) {
     }
 }
 
-/// The depth to which all orders are tried: threads are stopped so often at most where they need not wait.
-/// (`LOOM_MAX_PREEMPTIONS=3` tries more, for hours.)
+/// Returns a builder that tries all orders in which threads are stopped at most so often where they
+/// need not wait. `LOOM_MAX_PREEMPTIONS=3` tries more, for hours.
 fn builder(preemptions: usize) -> Builder {
     let mut builder = Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
@@ -69,8 +69,8 @@ fn builder(preemptions: usize) -> Builder {
     builder
 }
 
-/// Tries all orders of a thread that writes the events `later`, and of one that does `reader` with
-/// what `before` made of a ring with the events `earlier`.
+/// Tries all orders of a thread that writes the events `later`, and of one that runs `reader` with
+/// the result of `before` on a ring with the events `earlier`.
 fn model<T: 'static>(
     earlier: Range<u64>,
     later: Range<u64>,
@@ -132,7 +132,7 @@ models! {
         super::model(0..1, 1..3, |_| (), |ring, ()| read(ring, &mut cursor(ring)));
     }
 
-    // The same from the first event ever.
+    // A slot that looks complete is complete, from the first event ever.
     beginning {
         needs_store_release: StoreRelease => "torn event",
         needs_load_acquire: LoadAcquire => "torn event",

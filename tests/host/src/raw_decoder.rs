@@ -11,7 +11,7 @@ pub enum Error {
     NoRecord,
     /// The record is of another version of the format.
     OtherVersion,
-    /// The header says another number of events than the slots hold.
+    /// The header has another number of events than the slots hold.
     WrongCount,
 }
 
@@ -126,7 +126,7 @@ fn decode_record(from: &[u8], stacks: &mut Stacks) -> Result<(Record, usize), Er
         *stacks = (word(from, 16)?, Default::default());
     }
     let mut wide = None;
-    // What is said of the next event, and where the stack of the next slots is.
+    // Fields for the next event, and the place of the stack of the next slots.
     let mut next = RawEvent::default();
     let mut place = None;
     let mut high_duration = 0;

@@ -34,12 +34,12 @@ pub fn ring(subbufs: usize, subbuf_slots: usize) -> Ring<Heap> {
     Ring::new(Heap::zeroed(subbufs * subbuf_slots), subbuf_slots).expect("a good geometry")
 }
 
-/// Room for a cursor to copy a sub-buffer to.
+/// Returns room for a cursor to copy a sub-buffer to.
 pub fn copy_space(ring: &Ring<Heap>) -> Vec<Words> {
     vec![Words::default(); ring.subbuf_slots() - 1]
 }
 
-/// The record of the raw format that has `slots` of `chunk`, stamped with nanoseconds.
+/// Returns the record of the raw format that has `slots` of `chunk`, stamped with nanoseconds.
 pub fn raw_record(chunk: &Chunk, cpu: u32, slots: &[Words]) -> Vec<u8> {
     let time = TimeFormat {
         clock: 0,
@@ -69,7 +69,7 @@ pub fn task(pid: u32, tgid: u32, comm: &str) -> Task {
     }
 }
 
-/// The call number `serial` and its context, all of which follow from it.
+/// Returns the call number `serial` and its context, all of which follow from it.
 pub fn call(serial: u64, wide: bool) -> (Call, u32) {
     let text = |offset: u64| 0xffff_ffff_8000_0000 + (offset & 0x7fff_ffff);
     let parent = serial.wrapping_mul(0x9e37_79b9);

@@ -63,7 +63,8 @@ mod sort;
 mod style;
 mod timeline;
 
-/// So many cases of a property; those that fail are shown, not stored in the tree.
+/// Returns the configuration of a property with so many cases; those that fail are shown, not
+/// stored in the tree.
 fn cases(cases: u32) -> Config {
     Config {
         cases,
@@ -72,7 +73,7 @@ fn cases(cases: u32) -> Config {
     }
 }
 
-/// Runs `body` with `interrupt(i)` at the preemption point `points[i]`; whether all came.
+/// Runs `body` with `interrupt(i)` at the preemption point `points[i]`; returns whether all came.
 ///
 /// Points are ascending, and counted from 0 outside of interrupts.
 fn interrupted<const N: usize>(

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Programs of BPF on functions that ours may trace: by fprobe (kprobe.multi), and by a direct call (fentry, fexit).
+//! BPF programs on functions that ours may trace: by fprobe (kprobe.multi), and by a direct call
+//! (fentry, fexit).
 //!
-//! See include/uapi/linux/bpf.h. The program says 0, and has an end: it is who calls it that matters here.
+//! See include/uapi/linux/bpf.h. The program returns 0, and has an end: only the caller matters
+//! here.
 
 #![allow(unsafe_code)]
 
@@ -30,7 +32,7 @@ const FENTRY: u32 = 24;
 const FEXIT: u32 = 25;
 const KPROBE_MULTI: u32 = 42;
 
-/// Tells kprobe.multi of returns, not of entries.
+/// Flag that makes kprobe.multi report returns, not entries.
 const ON_RETURN: u32 = 1;
 
 /// `r0 = 0; exit`.
@@ -64,7 +66,7 @@ struct Load {
     core_relo_cnt: u32,
 }
 
-/// That for `BPF_LINK_CREATE`, as kprobe.multi has it.
+/// `union bpf_attr` for `BPF_LINK_CREATE`, as kprobe.multi has it.
 #[repr(C)]
 #[derive(Default)]
 struct Link {
@@ -79,7 +81,7 @@ struct Link {
     cookies: u64,
 }
 
-/// That for `BPF_RAW_TRACEPOINT_OPEN`.
+/// `union bpf_attr` for `BPF_RAW_TRACEPOINT_OPEN`.
 #[repr(C)]
 #[derive(Default)]
 struct RawTracepoint {
@@ -88,14 +90,15 @@ struct RawTracepoint {
     _pad: u32,
 }
 
-/// Makes a system call whose attributes begin with `attributes`; what they do not have is 0.
+/// Makes a system call whose attributes begin with `attributes`; the rest is 0.
 fn bpf<T>(command: libc::c_long, attributes: &T) -> io::Result<OwnedFd> {
-    // SAFETY: The attributes are `size_of` bytes that can be read, and what they point to outlives the call.
+    // SAFETY: The attributes are `size_of` bytes that can be read, and what they point to outlives
+    // the call.
     let fd = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<T>()) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: The commands used here return a descriptor that is nobody else's.
+    // SAFETY: The commands used here return a descriptor that has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
@@ -142,7 +145,7 @@ fn multi(hand: &mut Hand) -> io::Result<OwnedFd> {
     let count = hand.random.usize(1..30);
     let names = (0..count).filter_map(|_| {
         let name = hand.world.function(&mut hand.random);
-        // (names, not patterns)
+        // Names, not patterns.
         (!name.contains('*')).then(|| CString::new(name).ok())?
     });
     let mut names: Vec<CString> = names.collect();
@@ -178,7 +181,7 @@ fn trampoline(hand: &mut Hand) -> io::Result<OwnedFd> {
     bpf(RAW_TRACEPOINT_OPEN, &attributes)
 }
 
-/// A reason why there are none.
+/// Returns a reason why there are none.
 pub fn none(_: &World) -> Option<String> {
     if let Err(error) = load(TYPE_KPROBE, KPROBE_MULTI, 0) {
         return Some(format!("a program of BPF cannot be loaded: {error}"));

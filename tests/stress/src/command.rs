@@ -19,7 +19,7 @@ pub fn rftrace(hand: &mut Hand) -> io::Result<()> {
     match hand.random.u8(0..5) {
         0 => command.args(["trace", "-a", "-l", &function]),
         1 => command.args(["record", "-o", &recording, "-a", "-l", &function]),
-        // (-g alone hooks all functions)
+        // -g alone hooks all functions.
         2 => command.args([
             "record", "-o", &recording, "-l", &function, "-g", &function, "--", "ls", "/proc",
         ]),
@@ -29,7 +29,7 @@ pub fn rftrace(hand: &mut Hand) -> io::Result<()> {
     hand.end_soon(&mut command, 4000)
 }
 
-/// A reason why it cannot be run.
+/// Returns a reason why the command cannot be run.
 pub fn no_rftrace(_: &World) -> Option<String> {
     (!Path::new(RFTRACE).exists()).then(|| format!("no {RFTRACE}"))
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Faults: each system call that the module's files take fails at each place where it can, one after the other.
+//! Faults: makes each system call on the module's files fail at each place where it can, one after
+//! the other.
 //!
-//! An operation is done once as it should be, and what then is different is noted. Then it is done again and again, and
-//! the kernel has the first, the second, ... thing fail that the module asks for, until there is no such thing. Each time
-//! it either fails, and all is as before, or it does what it should.
+//! An operation is done once as it should be, and the differences that it makes are noted. Then it
+//! is done again and again, and the kernel fails the first, the second, ... request of the module,
+//! until there is no such request. Each time it either fails, and all is as before, or it does what
+//! it should.
 
 mod expected;
 mod inject;
@@ -27,15 +29,15 @@ use self::operation::Operation;
 use self::scene::Stage;
 use self::state::State;
 
-/// Most things that are failed of an operation.
+/// Maximum number of requests of an operation that are failed.
 const MOST: u32 = 20_000;
-/// Number of things up to which each is failed when not all are.
+/// Number of requests up to which each is failed when not all are.
 const EACH: u32 = 12;
 
 /// Faults at each place of each operation, or some.
 #[derive(Args, Debug)]
 pub struct Faults {
-    /// Where faults come from: the kernel's `task` or `any`, or `own`, the module's.
+    /// Source of faults: the kernel's `task` or `any`, or `own`, the module's.
     #[arg(long, default_value = "task")]
     by: inject::By,
     /// Settings in which operations are done, with commas; all, if none.
@@ -47,28 +49,28 @@ pub struct Faults {
     /// Not all values, and not all things fail: some, the same each time.
     #[arg(long)]
     some: bool,
-    /// One operation in so many, always the same.
+    /// Fraction of operations that are done: one in so many, always the same.
     #[arg(long, default_value_t = 1)]
     one_in: u32,
     /// A file of deviations that are expected.
     #[arg(long)]
     expected: Option<PathBuf>,
-    /// Says each fault.
+    /// Print each fault.
     #[arg(long)]
     verbose: bool,
 }
 
-/// Results of an operation's faults.
+/// The results of an operation's faults.
 #[derive(Default)]
 struct Outcome {
     faults: u32,
     refused: u32,
-    /// Deviations, and at which places.
+    /// Deviations, with the places where they came.
     wrong: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Faults {
-    /// Does it, and says what was not as it should be.
+    /// Runs the operations, and reports what was not as it should be.
     pub fn run(&self) -> Result<()> {
         let start = Instant::now();
         let mut expected = Expected::read(self.expected.as_deref())?;
@@ -92,14 +94,14 @@ impl Faults {
             );
             let (was_operations, was_faults) = (operations, faults);
             let all = operation::all(&mut stage, scene, self.some)?;
-            // (to look for input is to open files, of which one frees buffers when it is closed)
+            // To look for input is to open files, and closing one of them frees buffers.
             stage.restore()?;
             for operation in all {
                 let name = format!("{} {} {}", self.by, scene.name, operation.name());
                 if !self.only.is_empty() && !self.only.iter().any(|part| name.contains(part)) {
                     continue;
                 }
-                // (to load the module is each time another)
+                // Loading the module is another operation each time.
                 if scene.is_loaded && number_of(&name) % self.one_in.max(1) != 0 {
                     continue;
                 }
@@ -161,8 +163,8 @@ impl Faults {
         Ok(())
     }
 
-    /// Says whether things are as they are when a file was only opened to be written anew: who empties a file first has
-    /// it empty, as in tracefs, whatever becomes of what is to come.
+    /// Returns whether things are as they are when a file was only opened with O_TRUNC: opening
+    /// empties it, as in tracefs, whether or not the write that follows succeeds.
     fn is_emptied(&self, stage: &mut Stage, operation: &Operation, now: &State) -> Result<bool> {
         stage.restore()?;
         if !operation.empty()? {
@@ -173,7 +175,7 @@ impl Faults {
         Ok(emptied.differs(now).is_empty())
     }
 
-    /// Has all of an operation fail; `None` if it cannot be done in this scene.
+    /// Makes all of an operation fail; returns `None` if it cannot be done in this scene.
     fn sweep(
         &self,
         stage: &mut Stage,
@@ -181,7 +183,7 @@ impl Faults {
         operation: &Operation,
     ) -> Result<Option<Outcome>> {
         stage.prepare(operation)?;
-        // As it should be; twice, as what it says may differ each time.
+        // As it should be; twice, as its output may differ each time.
         let Ok(right) = operation.run(&[]) else {
             stage.restore()?;
             return Ok(None);
@@ -232,7 +234,7 @@ impl Faults {
                     }
                 }
                 Ok(text) => {
-                    // (it may say something else by now anyhow)
+                    // The text may differ by now anyhow.
                     if is_same_text
                         && *text != right
                         && operation.is_reading()
@@ -243,7 +245,8 @@ impl Faults {
                     if !operation.is_reading() {
                         is_clean = false;
                         let mut differ = after.differs(&State::take());
-                        // (a module is there all the same when there is no memory to hook it, and `status` says so)
+                        // A module is loaded all the same when there is no memory to hook it, and
+                        // `status` says so.
                         if !differ.is_empty() && state::is_behind() {
                             state::catch_up()?;
                             differ = after.differs(&State::take());
@@ -254,7 +257,8 @@ impl Faults {
                     }
                 }
             }
-            // (who reads changes nothing but what is given out once; but it is not looked at each time)
+            // Reading changes nothing but what is given out once; but that is not checked each
+            // time.
             if operation.is_reading() && place.is_none() {
                 let differ = after.differs(&State::take());
                 if !differ.is_empty() {
@@ -270,7 +274,7 @@ impl Faults {
                 let was = stage.before().clone();
                 stage.restore()?;
                 if stage.before().says_another(scene::RECORDED, &was) {
-                    // (recorded anew, at other times)
+                    // Recorded anew, at other times.
                     after.forget(scene::RECORDED);
                 }
             }
@@ -290,13 +294,13 @@ impl Faults {
     }
 }
 
-/// A number that follows from a name (FNV-1a).
+/// Returns a number that follows from a name (FNV-1a).
 fn number_of(name: &str) -> u32 {
     let step = |sum: u32, byte: u8| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     name.bytes().fold(0x811c_9dc5, step) >> 8
 }
 
-/// An error by the name of its number.
+/// Returns an error by the name of its number.
 fn errno(error: &io::Error) -> String {
     let Some(number) = error.raw_os_error() else {
         return error.to_string();
@@ -304,14 +308,15 @@ fn errno(error: &io::Error) -> String {
     format!("{:?}", rustix::io::Errno::from_raw_os_error(number))
 }
 
-/// Says whether an error tells what is wrong: there is no memory, or what was to be read or written cannot be.
+/// Returns whether an error names the fault: there is no memory, or a copy from or to user space
+/// failed.
 fn is_clean_errno(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let number = error.raw_os_error();
     number == Some(Errno::NOMEM.raw_os_error()) || number == Some(Errno::FAULT.raw_os_error())
 }
 
-/// The text of a file, if it can be read.
+/// Returns the text of a file, if it can be read.
 fn text_of(path: &str) -> Option<String> {
     fs::read(path)
         .ok()

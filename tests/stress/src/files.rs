@@ -19,18 +19,18 @@ use crate::input;
 use crate::run::Hand;
 use crate::world::{self, DIRECTORY, INSTANCES};
 
-/// Most time to wait for something to read.
+/// Maximum time to wait for something to read.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 20_000_000,
 };
 
-/// Names of files by which functions begin to be hooked, and what they take for an end of that.
+/// Names of files that start the hooking of functions; [`OFF`] has the values that end it.
 const STARTERS: [&str; 2] = ["current_tracer", "function_profile_enabled"];
 const OFF: [&[u8]; 2] = [b"nop", b"0"];
 
 impl Hand {
-    /// The directory of an instance, or the module's own.
+    /// Returns the directory of an instance, or the module's own.
     fn instance(&mut self) -> PathBuf {
         let directory = PathBuf::from(DIRECTORY);
         match self.random.u8(0..2) {
@@ -43,7 +43,7 @@ impl Hand {
         INSTANCES[self.random.usize(0..INSTANCES.len())]
     }
 
-    /// One of the files of an instance that have these names.
+    /// Returns one of the files of an instance that have these names.
     fn one_of(&mut self, names: &[&'static str]) -> (&'static str, PathBuf) {
         let name = names[self.random.usize(0..names.len())];
         (name, self.instance().join(name))
@@ -54,7 +54,7 @@ impl Hand {
             .custom_flags(OFlags::NONBLOCK.bits() as i32)
             .open(path);
         if file.is_err() {
-            // (an instance went, or the module)
+            // An instance is gone, or the module.
             self.forget_files();
         }
         file
@@ -74,33 +74,33 @@ impl Hand {
     }
 }
 
-/// Puts a function into a list that is empty, and so means all of them, mostly.
+/// Writes a function to a list that is empty, which mostly stands for all functions.
 pub fn narrow(list: &Path, hand: &mut Hand) -> io::Result<()> {
     let is_empty = fs::read_to_string(list)?
         .lines()
         .all(|line| line.starts_with('#'));
     if is_empty && hand.random.u32(0..world::ALL_IN) != 0 {
-        // (a pattern need not match on every machine)
+        // A pattern need not match on every machine.
         let _ = fs::write(list, hand.world.function(&mut hand.random));
     }
     Ok(())
 }
 
-/// Writes what means something.
+/// Writes valid input.
 pub fn write(hand: &mut Hand) -> io::Result<()> {
     let path = hand.file()?;
     let data = input::valid(&path, &hand.world, &mut hand.random);
     hand.put(&path, &data)
 }
 
-/// Writes what means nothing.
+/// Writes invalid input.
 pub fn garble(hand: &mut Hand) -> io::Result<()> {
     let path = hand.file()?;
     let data = input::invalid(&hand.world, &mut hand.random);
     hand.put(&path, &data)
 }
 
-/// Sets what there is to set most: the tracer and its functions.
+/// Sets the tracer and its functions, the most common settings.
 pub fn trace(hand: &mut Hand) -> io::Result<()> {
     const NAMES: [&str; 6] = [
         "current_tracer",
@@ -160,7 +160,7 @@ pub fn read(hand: &mut Hand) -> io::Result<()> {
     Ok(())
 }
 
-/// Has events moved to a pipe, once there are some.
+/// Moves events to a pipe, once there are some.
 pub fn move_events(hand: &mut Hand) -> io::Result<()> {
     const NAMES: [&str; 3] = ["raw", "trace_pipe_raw", "trace_pipe"];
     let name = NAMES[hand.random.usize(0..NAMES.len())];
@@ -173,13 +173,13 @@ pub fn move_events(hand: &mut Hand) -> io::Result<()> {
     let flags = SpliceFlags::NONBLOCK;
     let length = hand.random.usize(1..60_000);
     let moved = splice(file.as_fd(), None, to.as_fd(), None, length, flags)?;
-    // (part of it only)
+    // Only a part of it.
     let mut bytes = vec![0; moved.min(hand.random.usize(1..60_000))];
     rustix::io::read(&from, &mut bytes)?;
     Ok(())
 }
 
-/// Has a process wait for events, and kills it.
+/// Starts a process that waits for events, and kills it.
 pub fn wait(hand: &mut Hand) -> io::Result<()> {
     const NAMES: [&str; 5] = [
         "trace_pipe",
@@ -222,7 +222,7 @@ impl Hand {
         let signal = SIGNALS[self.random.usize(0..SIGNALS.len())];
         if child.try_wait()?.is_none() {
             if let Some(pid) = Pid::from_raw(child.id() as i32) {
-                // (it may have ended meanwhile)
+                // The process may have ended meanwhile.
                 let _ = kill_process(pid, signal);
             }
         }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A gate for those who have files of the module open, so that it can be unloaded now and then.
+//! A gate for tasks that have files of the module open, so that it can be unloaded now and then.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 
 use rustix::fs::{flock, FlockOperation};
 
-/// The gate: whoever goes in goes through a door first, so that who closes it has not to wait for those who come after.
+/// A gate. A task that enters goes through a door first, so that the one that closes the gate need
+/// not wait for tasks that come later.
 ///
 /// Lock order: door, gate.
 pub struct Gate {
@@ -15,11 +16,11 @@ pub struct Gate {
     gate: File,
 }
 
-/// Somebody is in, or nobody else.
+/// Proof that a task is inside, or that no other task is.
 pub struct Inside<'a>(&'a File);
 
 impl Gate {
-    /// The gate of all tasks of the machine.
+    /// Returns the gate of all tasks of the machine.
     pub fn new() -> io::Result<Self> {
         let open = |path| {
             let mut options = OpenOptions::new();
@@ -31,12 +32,12 @@ impl Gate {
         })
     }
 
-    /// Waits until it is open, and goes in.
+    /// Waits until the gate is open, and enters.
     pub fn enter(&self) -> io::Result<Inside<'_>> {
         self.lock(FlockOperation::LockShared)
     }
 
-    /// Waits until all are out, and lets nobody in.
+    /// Waits until all tasks have left, and lets none enter.
     pub fn close(&self) -> io::Result<Inside<'_>> {
         self.lock(FlockOperation::LockExclusive)
     }
@@ -52,7 +53,7 @@ impl Gate {
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        // (it ends with the task at the latest)
+        // The lock ends with the task at the latest.
         let _ = flock(self.0, FlockOperation::Unlock);
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Input for files: of one that nobody has named here, what it says, and what often means something.
+//! Input for files: the present content of a file that is not known here, and words that often mean
+//! something.
 
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -12,14 +13,14 @@ use rustix::fs::OFlags;
 
 use crate::world::World;
 
-/// Most bytes of a file that are looked at.
+/// Maximum number of bytes of a file that are read.
 const MOST: u64 = 4096;
 /// Names of files that take functions.
 const LISTS: [&str; 4] = ["filter", "notrace", "graph_function", "graph_notrace"];
 /// Names of files that take tasks.
 const TASKS: [&str; 3] = ["pid", "notrace_pid", "set_event_pid"];
 
-/// Input that means something to a file.
+/// Returns input that means something to a file.
 pub fn valid(path: &Path, world: &World, random: &mut Rng) -> Vec<u8> {
     let name = path.file_name().and_then(|name| name.to_str());
     let name = name.unwrap_or_default();
@@ -33,7 +34,7 @@ pub fn valid(path: &Path, world: &World, random: &mut Rng) -> Vec<u8> {
         "current_tracer" => a_word(&path.with_file_name("available_tracers"), random),
         "trace_clock" | "trace_options" => a_word(path, random),
         "tracing_cpumask" => format!("{:x}", random.u8(1..4)),
-        // (the guest has little memory, and many buffers)
+        // The guest has little memory, and many buffers.
         "buffer_size_kb" | "buffer_total_size_kb" => random.u32(1..3000).to_string(),
         "buffer_subbuf_size_kb" => (1_u32 << random.u32(2..7)).to_string(),
         "buffer_percent" => random.u8(0..101).to_string(),
@@ -54,7 +55,7 @@ pub fn valid(path: &Path, world: &World, random: &mut Rng) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Input that seldom means anything.
+/// Returns input that seldom means anything.
 pub fn invalid(world: &World, random: &mut Rng) -> Vec<u8> {
     let many = random.usize(1..5000);
     match random.u8(0..8) {
@@ -76,7 +77,7 @@ pub fn invalid(world: &World, random: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// Words of a filter: some functions, a command, none, or those of a module.
+/// Returns words of a filter: some functions, a command, none, or those of a module.
 fn functions(world: &World, random: &mut Rng) -> String {
     const COMMANDS: [&str; 6] = [
         "traceon",
@@ -117,7 +118,7 @@ fn tasks(random: &mut Rng) -> String {
     }
 }
 
-/// One of the words that a file says.
+/// Returns one of the words of a file.
 fn a_word(path: &Path, random: &mut Rng) -> String {
     let text = said(path);
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -126,12 +127,12 @@ fn a_word(path: &Path, random: &mut Rng) -> String {
     word.trim_matches(['[', ']']).to_owned()
 }
 
-/// The first words of a file; none if it has nothing to say now.
+/// Returns the first words of a file; none if it is empty now.
 pub fn said(path: &Path) -> String {
     let mut bytes = Vec::new();
     let flags = OFlags::NONBLOCK.bits() as i32;
     if let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(path) {
-        // (what was read before an error is there)
+        // The bytes read before an error are used.
         let _ = file.take(MOST).read_to_end(&mut bytes);
     }
     String::from_utf8_lossy(&bytes).into_owned()

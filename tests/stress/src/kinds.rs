@@ -10,17 +10,17 @@ use crate::{bpf, command, files, machine, memory, others, tasks};
 
 /// A kind of operations.
 pub struct Kind {
-    /// Its name.
+    /// The name of the kind.
     pub name: &'static str,
-    /// Number of tasks that do them.
+    /// Number of tasks that do operations of the kind.
     pub tasks: u32,
-    /// Most ms between two of a task.
+    /// Maximum ms between two operations of a task.
     pub pause: u64,
-    /// They have files of the module open.
+    /// True if the operations have files of the module open.
     pub opens: bool,
-    /// A reason why this machine cannot do them.
+    /// Returns a reason why this machine cannot do the operations.
     pub lacks: fn(&World) -> Option<String>,
-    /// Does one.
+    /// Does one operation.
     pub step: fn(&mut Hand) -> io::Result<()>,
 }
 
@@ -55,7 +55,7 @@ fn nothing(_: &World) -> Option<String> {
     None
 }
 
-/// All of them.
+/// All kinds of operations.
 pub const ALL: &[Kind] = &[
     on_files(kind("write", 2, 5, files::write)),
     on_files(kind("garble", 1, 10, files::garble)),
@@ -92,7 +92,7 @@ pub const ALL: &[Kind] = &[
     ),
 ];
 
-/// The kind of a name.
+/// Returns the kind of a name.
 pub fn of_name(name: &str) -> Option<&'static Kind> {
     ALL.iter().find(|kind| kind.name == name)
 }

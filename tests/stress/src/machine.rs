@@ -17,7 +17,7 @@ pub fn cpus(hand: &mut Hand) -> io::Result<()> {
     fs::write(online(cpu), [b"01"[hand.random.usize(0..2)]])
 }
 
-/// A reason why no CPU can be taken away.
+/// Returns a reason why no CPU can be taken away.
 pub fn no_cpus(world: &World) -> Option<String> {
     world
         .cpus
@@ -31,7 +31,7 @@ const PM_STATE: &str = "/sys/power/state";
 /// Goes to sleep up to some point, and wakes up.
 pub fn suspend(hand: &mut Hand) -> io::Result<()> {
     const POINTS: [&str; 4] = ["freezer", "freezer", "devices", "processors"];
-    // (s)
+    // In s.
     fs::write("/sys/module/suspend/parameters/pm_test_delay", "1")?;
     fs::write(PM_TEST, POINTS[hand.random.usize(0..POINTS.len())])?;
     let state = fs::read_to_string(PM_STATE)?;
@@ -43,7 +43,7 @@ pub fn suspend(hand: &mut Hand) -> io::Result<()> {
     fs::write(PM_STATE, state)
 }
 
-/// A reason why the machine cannot go to sleep.
+/// Returns a reason why the machine cannot go to sleep.
 pub fn no_suspend(_: &World) -> Option<String> {
     let is_there = Path::new(PM_TEST).exists();
     (!is_there).then(|| format!("no {PM_TEST} (CONFIG_PM_DEBUG)"))
@@ -55,19 +55,19 @@ fn run(words: &[&str]) -> io::Result<()> {
     let output = command.output()?;
     match output.status.success() {
         true => Ok(()),
-        // (busybox says the reason in words)
+        // busybox prints the reason in words.
         false => Err(io::Error::other(reason(&output.stderr))),
     }
 }
 
-/// The end of what a program says when it fails.
+/// Returns the end of the output of a program that failed.
 fn reason(said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);
     let last = said.trim().rsplit(": ").next().unwrap_or_default();
     last.to_owned()
 }
 
-/// Loads a module of the kernel's, or unloads it.
+/// Loads a module of the kernel, or unloads it.
 pub fn modules(hand: &mut Hand) -> io::Result<()> {
     const NAMES: [&str; 4] = ["cpuid", "msr", "dummy", "known_calls"];
     let name = NAMES[hand.random.usize(0..NAMES.len())];
@@ -86,7 +86,8 @@ pub fn modules(hand: &mut Hand) -> io::Result<()> {
     }
 }
 
-/// Unloads ours, and loads it, with parameters or without; mostly while nobody has a file of it open.
+/// Unloads our module, and loads it, with parameters or without; mostly while no task has a file of
+/// it open.
 pub fn reload(hand: &mut Hand) -> io::Result<()> {
     let gate = hand.gate.clone();
     let _alone = match hand.random.u8(0..4) {
@@ -102,7 +103,7 @@ pub fn reload(hand: &mut Hand) -> io::Result<()> {
         _ => &[],
     };
     let start = run(&[&["insmod", MODULE], parameters].concat());
-    // (it is in use mostly, and then it is there)
+    // Mostly the module is in use, and stays loaded.
     match (end, start) {
         (Ok(()), start) => start,
         (end, _) => end,
@@ -120,7 +121,7 @@ pub fn live_patch(hand: &mut Hand) -> io::Result<()> {
 
 const PATCH: &str = "/lib/modules/livepatch-sample.ko";
 
-/// A reason why there is no live patch.
+/// Returns a reason why there is no live patch.
 pub fn no_live_patch(_: &World) -> Option<String> {
     let is_there = Path::new("/sys/kernel/livepatch").exists() && Path::new(PATCH).exists();
     (!is_there).then(|| "the kernel has no live patches, or its sample was not built".into())

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Does everything to rust_ftrace at once: `stress --seed 7 --seconds 60`, in a guest that may die of it.
+//! Does everything to rust_ftrace at once: `stress --seed 7 --seconds 60`, in a guest that may die
+//! of it.
 //!
-//! Each kind of operation has tasks of its own, which know of nothing that the others do. The operations of a task follow
-//! from the seed, the kind and the task's number alone, so that a run can be repeated, and with fewer kinds. (The order in
-//! which the tasks come to run cannot.)
+//! Each kind of operation has tasks of its own, which know nothing of the others. The operations of
+//! a task follow from the seed, the kind and the task's number alone, so that a run can be
+//! repeated, and with fewer kinds. The order in which the tasks come to run cannot be repeated.
 
 mod bpf;
 mod command;
@@ -42,7 +43,7 @@ enum Role {
     /// Takes memory until there is none, or so many MiB.
     #[command(hide = true)]
     Eater { most: usize },
-    /// Has each system call of the module's files fail at each place, one after the other.
+    /// Makes each system call on the module's files fail at each place, one after the other.
     Faults(faults::Faults),
     /// Lists the kinds of operations.
     Kinds,

@@ -10,10 +10,10 @@ use anyhow::Result;
 
 use crate::run::Hand;
 
-/// Bytes that are taken at once.
+/// Size of a piece that is allocated at once.
 const PIECE: usize = 4 << 20;
 
-/// Has a process take much memory, or all that there is, for which it is killed.
+/// Starts a process that takes much memory, or all that there is, for which it is killed.
 pub fn pressure(hand: &mut Hand) -> io::Result<()> {
     let most = match hand.random.u8(0..6) {
         0 => usize::MAX,
@@ -25,17 +25,17 @@ pub fn pressure(hand: &mut Hand) -> io::Result<()> {
         .stdin(Stdio::null());
     let silent = eater.stdout(Stdio::null()).stderr(Stdio::null());
     match silent.status()?.code() {
-        // (or it was killed)
+        // It may have been killed.
         Some(0) | None => Ok(()),
         Some(code) => Err(io::Error::other(format!("exit code {code}"))),
     }
 }
 
-/// Takes so many MiB, or until it is killed.
+/// Takes so many MiB, or as many as it can until it is killed.
 pub fn eat(most: usize) -> Result<()> {
-    // (qemu/asked-for.awk knows it by that)
+    // qemu/asked-for.awk knows the process by its name.
     fs::write("/proc/self/comm", "stress-eater")?;
-    // (nobody else is to be killed for it)
+    // No other process is to be killed for it.
     fs::write("/proc/self/oom_score_adj", "1000")?;
     let mut all = Vec::new();
     while all.len() * (PIECE >> 20) < most {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Probes of others, on functions that ours may trace.
+//! Probes of other users, on functions that ours may trace.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -19,7 +19,8 @@ fn append(path: &Path, text: &str) -> io::Result<()> {
         .write_all(text.as_bytes())
 }
 
-/// Makes, removes, switches on or off one of some probes; `kinds` are letters of them, as `file` takes them.
+/// Makes, removes, or switches on or off one of some probes; `kinds` are their letters, as `file`
+/// takes them.
 fn probe(hand: &mut Hand, file: &str, group: &str, kinds: [&str; 2]) -> io::Result<()> {
     let file = Path::new(TRACEFS).join(file);
     let name = format!("{group}/p{}", hand.random.u8(0..PROBES));
@@ -42,7 +43,7 @@ pub fn kprobes(hand: &mut Hand) -> io::Result<()> {
     probe(hand, "kprobe_events", "stress_k", [letter, ""])
 }
 
-/// A reason why there are none.
+/// Returns a reason why there are none.
 pub fn no_kprobes(_: &World) -> Option<String> {
     no_file("kprobe_events")
 }
@@ -53,7 +54,7 @@ pub fn fprobes(hand: &mut Hand) -> io::Result<()> {
     probe(hand, "dynamic_events", "stress_f", ["f", end])
 }
 
-/// A reason why there are none.
+/// Returns a reason why there are none.
 pub fn no_fprobes(_: &World) -> Option<String> {
     no_file("dynamic_events")
 }

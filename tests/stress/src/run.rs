@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A run: its tasks are started, counted, and seen to their end.
+//! A run: starts tasks, counts them, and waits for their end.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,15 +19,15 @@ use crate::gate::Gate;
 use crate::kinds::{self, Kind};
 use crate::world::{self, World};
 
-/// Operations after which files are looked for anew.
+/// Number of operations after which files are looked up anew.
 const STALE: u32 = 200;
-/// Time between two words about tasks that are late, in s.
+/// Time between two reports on tasks that are late, in s.
 const TELL: u64 = 30;
 
 /// A run of all kinds, or some.
 #[derive(Args, Debug)]
 pub struct Run {
-    /// A number that all operations follow from.
+    /// The number that all operations follow from.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Time that the run takes, in s.
@@ -53,21 +53,21 @@ pub struct Task {
     seconds: u64,
 }
 
-/// All that operations have at hand.
+/// All that operations need.
 pub struct Hand {
     /// The machine.
     pub world: World,
-    /// Numbers of the task.
+    /// Random numbers of the task.
     pub random: Rng,
-    /// A gate to those who have files of the module open.
+    /// The gate for tasks that have files of the module open.
     pub gate: Rc<Gate>,
     files: Vec<PathBuf>,
-    /// Operations until files are looked for anew.
+    /// Number of operations until files are looked up anew.
     fresh: u32,
 }
 
 impl Hand {
-    /// One of the module's files.
+    /// Returns one of the module's files.
     pub fn file(&mut self) -> io::Result<PathBuf> {
         if self.fresh == 0 {
             self.files = world::files();
@@ -80,14 +80,14 @@ impl Hand {
         }
     }
 
-    /// Has files looked for anew.
+    /// Makes the next operation look files up anew.
     pub fn forget_files(&mut self) {
         self.fresh = 0;
     }
 }
 
 impl Task {
-    /// Does operations for the time of the run, and says how many had which result.
+    /// Does operations for the time of the run, and reports how many had which result.
     pub fn work(&self) -> Result<()> {
         let kind = kinds::of_name(&self.kind).context("no such kind")?;
         let end = Instant::now() + Duration::from_secs(self.seconds);
@@ -121,7 +121,7 @@ impl Task {
     }
 }
 
-/// An error in words, without its number.
+/// Returns an error in words, without its number.
 fn name_of(error: &io::Error) -> String {
     let words = error.to_string();
     let (words, _) = words.split_once(" (os error").unwrap_or((&words, ""));
@@ -129,7 +129,7 @@ fn name_of(error: &io::Error) -> String {
 }
 
 impl Run {
-    /// Runs it, and says what was done.
+    /// Runs the tasks, and reports their operations.
     pub fn start(&self) -> Result<()> {
         for name in self.only.iter().chain(&self.without) {
             ensure!(
@@ -210,8 +210,8 @@ impl Run {
     }
 }
 
-/// Waits until all tasks have ended, `patience` s after their `seconds` at most, and says from time to time who has not.
-/// Returns how many never do; the others are what is left of `tasks`.
+/// Waits until all tasks have ended, `patience` s after their `seconds` at most, and reports from
+/// time to time those that have not. Returns how many never do; they are what is left of `tasks`.
 fn wait_for(tasks: &mut Vec<(&Kind, Child)>, seconds: u64, patience: u64) -> Result<usize> {
     let start = Instant::now();
     let mut told = 0;
@@ -246,7 +246,7 @@ fn wait_for(tasks: &mut Vec<(&Kind, Child)>, seconds: u64, patience: u64) -> Res
     }
 }
 
-/// The innermost calls that a process is in, or its child, if it has one.
+/// Returns the innermost calls that a process is in, or its child, if it has one.
 fn place(mut pid: u32) -> String {
     let child = |pid: u32| {
         let file = format!("/proc/{pid}/task/{pid}/children");
@@ -267,7 +267,7 @@ fn place(mut pid: u32) -> String {
     }
 }
 
-/// Says where a process and its children are in the kernel.
+/// Prints the kernel stacks of a process and its children.
 fn say_stacks(pid: u32) {
     let mut pids = vec![pid.to_string()];
     while let Some(pid) = pids.pop() {

@@ -15,7 +15,8 @@ pub const MODULE: &str = "/rust_ftrace.ko";
 /// Names of instances.
 pub const INSTANCES: [&str; 4] = ["one", "two", "three", "four"];
 
-/// Functions that are worth more than others: they run while the machine dies a little, or while somebody reads.
+/// Functions that are worth more than others: they run while the machine fails a little, or while a
+/// reader reads.
 const FAVOURITES: &[&str] = &[
     "vfs_read",
     "vfs_write",
@@ -39,7 +40,8 @@ const FAVOURITES: &[&str] = &[
     "synchronize_*",
     "path_mount",
 ];
-/// One of so many words is all functions: to arm them takes seconds, in which little else is done.
+/// One of so many words stands for all functions: to arm them takes seconds, in which little else
+/// is done.
 pub const ALL_IN: u32 = 500;
 
 /// The machine.
@@ -53,13 +55,13 @@ pub struct World {
 }
 
 impl World {
-    /// The machine that this runs on.
+    /// Returns the machine that this runs on.
     pub fn new() -> io::Result<Self> {
         let list = Path::new(TRACEFS).join("available_filter_functions");
-        // (one that the tests have read is there)
+        // The list that the tests have read, if there is one.
         let list = fs::read_to_string("/tmp/available").or_else(|_| fs::read_to_string(list))?;
         let functions = list.lines().filter_map(|line| line.split(' ').next());
-        // (docs/upstream/fprobe-table-endless.md: others' probes there hang the kernel)
+        // Probes of others on it hang the kernel: docs/upstream/fprobe-table-endless.md.
         let functions = functions.filter(|name| *name != "preempt_count_sub");
         let is_there = |cpu: &u32| Path::new(&online(*cpu)).exists();
         Ok(Self {
@@ -69,7 +71,8 @@ impl World {
         })
     }
 
-    /// The machine as far as nobody else calls anything of it: the functions whose names `is_quiet` says, and patterns.
+    /// Returns the machine with only functions that nothing else calls: those whose names
+    /// `is_quiet` accepts, and patterns.
     pub fn quiet(
         is_quiet: impl Fn(&str) -> bool,
         patterns: &'static [&'static str],
@@ -80,12 +83,12 @@ impl World {
         Ok(world)
     }
 
-    /// All functions that can be traced.
+    /// Returns all functions that can be traced.
     pub fn functions(&self) -> &[String] {
         &self.functions
     }
 
-    /// A function, or a pattern.
+    /// Returns a function, or a pattern.
     pub fn function(&self, random: &mut fastrand::Rng) -> &str {
         if random.u32(0..ALL_IN) == 0 {
             return "*";
@@ -97,17 +100,17 @@ impl World {
     }
 }
 
-/// The file by which a CPU is taken away.
+/// Returns the file by which a CPU is taken away.
 pub fn online(cpu: u32) -> String {
     format!("/sys/devices/system/cpu/cpu{cpu}/online")
 }
 
-/// All files of the module, of its instances too.
+/// Returns all files of the module, those of its instances included.
 pub fn files() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut directories = vec![PathBuf::from(DIRECTORY)];
     while let Some(directory) = directories.pop() {
-        // (it may be gone by now)
+        // The directory may be gone by now.
         let Ok(entries) = fs::read_dir(&directory) else {
             continue;
         };
@@ -119,7 +122,7 @@ pub fn files() -> Vec<PathBuf> {
             }
         }
     }
-    // (the order of a directory is nothing that a seed says)
+    // The order of a directory does not follow from the seed.
     found.sort();
     found
 }

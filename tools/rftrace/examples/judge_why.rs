@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Judges what `rftrace why` says of functions that are never entered by debug information: of the functions that it
-//! says they are part of, how many are right.
+//! Judges by debug information what `rftrace why` says of functions that are never entered: how
+//! many of the functions that it says they are part of are right.
 //!
-//! `judge_why VMLINUX`, the vmlinux of Debian's `linux-image-RELEASE-dbg`; with `-v` it names what is wrong.
+//! `judge_why VMLINUX`, the vmlinux of Debian's `linux-image-RELEASE-dbg`; with `-v` it names what
+//! is wrong.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -12,7 +13,7 @@ use rftrace_cli::functions::Functions;
 use rftrace_cli::kernel::{DebugInformation, Kernel};
 use rftrace_cli::why::Answer;
 
-/// A name as the source has it.
+/// Returns a name as the source has it.
 fn stem(name: &str) -> &str {
     name.split('.').next().unwrap_or(name)
 }
@@ -34,7 +35,7 @@ fn main() -> anyhow::Result<()> {
         .iter()
         .map(|function| stem(&symbols.name(*function)).to_owned())
         .collect();
-    // By where a function is, functions that it is part of.
+    // By address of a function, the functions that it is part of.
     let mut truth: HashMap<u64, BTreeSet<u64>> = HashMap::new();
     for inlined in information.inlined(&|name| names.contains(name))? {
         for own in inlined.own {

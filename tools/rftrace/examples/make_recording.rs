@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Writes a recording of a machine that never was, to measure with: `make_recording FILE EVENTS [CPUS]`.
+//! Writes a recording of a made-up machine, for measurements: `make_recording FILE EVENTS [CPUS]`.
 //!
-//! Tasks on each CPU make calls that look like those of a kernel: of some 2,000 functions, mostly leaves, up to 30 deep,
-//! with an interrupt now and then. The same numbers give the same file.
+//! Tasks on each CPU make calls that look like those of a kernel: of some 2,000 functions, mostly
+//! leaves, up to 30 deep, with an interrupt now and then. The same numbers give the same file.
 
 use std::fmt::Write;
 use std::fs::File;
@@ -15,11 +15,11 @@ use rftrace_cli::sample::{self, CpuSample, Edge};
 use rftrace_engine::engine::context::{HARDIRQ, IRQS_ON};
 use rftrace_engine::engine::slot::Task;
 
-/// Bytes of a chunk before it is compressed.
+/// Size of a chunk before it is compressed.
 const CHUNK: usize = 1 << 20;
 /// Number of functions.
 const FUNCTIONS: u64 = 2000;
-/// Most calls in each other.
+/// Maximum depth of nested calls.
 const MAX_DEPTH: usize = 30;
 
 /// A generator of numbers (xorshift64*).
@@ -69,7 +69,7 @@ impl Cpu {
         }
     }
 
-    /// One more call begins or ends.
+    /// Begins or ends one more call.
     fn step(&mut self) {
         self.now += 20 + self.random.below(200);
         let open = self.tasks[self.current].1.len();
@@ -98,7 +98,7 @@ impl Cpu {
     }
 
     fn begin(&mut self, context: u32) {
-        // A function calls few others, and of these one above all.
+        // A function calls few others, and one of these above all.
         let kind = match self.random.below(100) {
             0..80 => 0,
             80..95 => 1,
@@ -134,7 +134,7 @@ impl Cpu {
         }
     }
 
-    /// Writes chunks of so many events or more; how many there were.
+    /// Writes chunks of at least so many events, and returns how many there were.
     fn chunk(&mut self, writer: &Writer) -> std::io::Result<u64> {
         while self.sample.len() < CHUNK {
             for _ in 0..3000 {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Writes a recording of made-up calls, for tests of what reads one: `sample-recording FILE [graph|function] [EVENTS]`.
+//! Writes a recording of made-up calls, for tests of its readers: `sample-recording FILE
+//! [graph|function] [EVENTS]`.
 //!
-//! It has two CPUs, tasks with threads, one that migrates, interrupts, softirqs in them, errors that are returned, arguments,
-//! marks and losses. All that was put in is printed, a line for each event:
-//! `CPU TIME COMM PID TGID KIND DEPTH LEVEL NAME DURATION LOST`.
+//! It has two CPUs, tasks with threads, one that migrates, interrupts, softirqs in them, errors
+//! that are returned, arguments, marks and losses. All that was put in is printed, a line for each
+//! event: `CPU TIME COMM PID TGID KIND DEPTH LEVEL NAME DURATION LOST`.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -19,7 +20,7 @@ use rftrace_engine::engine::slot::{Kind, Task, Words};
 
 const START: u64 = 10_000_000_000;
 const CPUS: usize = 2;
-/// Functions, with the addresses that follow from their places.
+/// Functions; their addresses follow from their places.
 const FUNCTIONS: [&str; 14] = [
     "path_mount",
     "security_sb_mount",
@@ -80,11 +81,11 @@ struct Cpu {
     epoch: u64,
     task: Option<Task>,
     seq: u64,
-    /// Lost before the slots.
+    /// Number of events lost before the slots.
     lost: u64,
-    /// Number of events, with those that are lost.
+    /// Number of events, lost ones included.
     seen: u64,
-    /// Events are being lost.
+    /// True while events are being lost.
     is_losing: bool,
     all_lost: u64,
 }
@@ -112,7 +113,7 @@ struct Sample {
 }
 
 impl Sample {
-    /// Ends the record that is begun, and writes all there are if they are many.
+    /// Ends the open record, and writes all records if they are many.
     fn end_record(&mut self, cpu: usize) -> io::Result<()> {
         let at = &mut self.cpus[cpu];
         if at.events == 0 {
@@ -163,7 +164,7 @@ impl Sample {
     fn put(&mut self, cpu: usize, put: Put, text: &[u8]) -> io::Result<()> {
         self.count += 1;
         self.cpus[cpu].seen += 1;
-        // In the middle of calls, too.
+        // Even in the middle of calls.
         if self.cpus[cpu].is_losing || (cpu == 1 && self.cpus[cpu].seen % 1500 > 1450) {
             self.end_record(cpu)?;
             let at = &mut self.cpus[cpu];
@@ -247,7 +248,7 @@ impl Sample {
         }
     }
 
-    /// A call, with calls and perhaps interrupts in it.
+    /// Makes a call, with calls and perhaps interrupts in it.
     fn call(
         &mut self,
         cpu: usize,
@@ -329,7 +330,7 @@ impl Sample {
         self.put(cpu, put, text.as_bytes())
     }
 
-    /// A call that begins on one CPU and ends on the other, with another task meanwhile.
+    /// Makes a call that begins on one CPU and ends on the other, with another task meanwhile.
     fn migrate(&mut self, task: Task, other: Task) -> io::Result<()> {
         let begin = self.cpus[0].now + 100;
         self.cpus[0].now = begin;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Advice for whom nothing came that was asked for: one line for each name.
+//! Advice for functions that were named and never came: one line for each name.
 
 use rftrace_engine::engine::glob;
 
@@ -8,8 +8,8 @@ use crate::functions::Functions;
 use crate::selection;
 use crate::why::Answer;
 
-/// Lines on why nothing came of `words`, as they were given for `filter`; none for those that say no more than that
-/// nobody called them.
+/// Returns lines that say why nothing came of `words`, as they were given for `filter`; none for
+/// words of which no more is known than that they were not called.
 pub fn advice(functions: &Functions, words: &[&str]) -> Vec<String> {
     words
         .iter()
@@ -27,7 +27,7 @@ fn reason(functions: &Functions, word: &str) -> Option<String> {
         };
     }
     let answers = functions.why(name);
-    // (where several functions have the name, one that can be entered is the one that did not come)
+    // Where several functions have the name, one that can be entered is the one that did not come.
     if answers
         .iter()
         .any(|why| matches!(why.answer, Answer::Entered { .. }))

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The file of the kernel that runs: it has the code that ran at boot, which is gone from memory.
+//! The file of the running kernel: it has the code that ran at boot, which is gone from memory.
 
 use crate::functions::Functions;
 use crate::kernel::Kernel;
 
-/// Where distributions put it.
+/// The places where distributions put the file.
 const PLACES: [&str; 4] = [
     "/boot/vmlinuz-RELEASE",
     "/lib/modules/RELEASE/vmlinuz",
@@ -13,7 +13,8 @@ const PLACES: [&str; 4] = [
     "/usr/lib/debug/lib/modules/RELEASE/vmlinux",
 ];
 
-/// All that is known of the kernel that runs by its file; none if that is not there, or is of another build.
+/// Returns all that is known of the running kernel by its file; `None` if that is not there, or is
+/// of another build.
 pub fn functions(running: &Kernel) -> Option<Functions> {
     let kernel = running.find_file(&PLACES, |place| {
         let kernel = Kernel::of_file(place).ok()?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The static call graph: which function calls or jumps to which, by the kernel's text.
+//! The static call graph: the functions that each function calls or jumps to, by the kernel's text.
 //!
-//! Calls through pointers are not in it; how many a function has is.
+//! Calls through pointers are not in it; only their number is.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -13,24 +13,24 @@ use crate::kernel::{Alternative, Symbols, Text};
 /// An instruction that calls a function, or jumps to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Site {
-    /// Where it is.
+    /// Address of the instruction.
     pub ip: u64,
-    /// The function that it is in.
+    /// Function that it is in.
     pub function: u64,
-    /// A jump, rather than a call.
+    /// True for a jump, false for a call.
     pub is_jump: bool,
-    /// In code that runs at boot only.
+    /// True in code that runs at boot only.
     pub is_init: bool,
 }
 
 /// A function's side of the graph.
 #[derive(Debug, Default)]
 pub struct Node {
-    /// Instructions elsewhere that enter it.
+    /// Instructions elsewhere that enter the function.
     pub callers: Vec<Site>,
-    /// Functions that it enters.
+    /// Functions that the function enters.
     pub callees: BTreeSet<u64>,
-    /// Instructions of it that call or jump through pointers.
+    /// Number of its instructions that call or jump through pointers.
     pub indirect: usize,
 }
 
@@ -38,13 +38,13 @@ pub struct Node {
 #[derive(Debug, Default)]
 pub struct CallGraph {
     nodes: HashMap<u64, Node>,
-    /// Parts that the compiler put elsewhere, and the functions that they are of.
+    /// Parts that the compiler put elsewhere, with the functions that they belong to.
     cold: BTreeMap<u64, u64>,
     thunks: HashSet<u64>,
     returns: HashSet<u64>,
-    /// Instructions that were looked at, and those that are none.
+    /// Number of instructions that were decoded, invalid ones included.
     pub instructions: u64,
-    /// Bytes that are no instructions.
+    /// Number of bytes that are no instructions.
     pub invalid: u64,
 }
 
@@ -56,26 +56,26 @@ struct Code<'a> {
     is_init: bool,
 }
 
-/// Where a call at an address leads through a pointer at another, where that is certain.
+/// Returns where a call at an address leads through a pointer at another, where that is certain.
 type Fixed<'a> = dyn Fn(u64, u64) -> Option<u64> + 'a;
 
-/// `endbr64`, behind which a direct call may go in.
+/// Length of `endbr64`, behind which a direct call may enter.
 pub(crate) const ENDBR: u64 = 4;
 
-/// Beginning of the names of retpolines: a call of one is a call through a pointer.
+/// Start of the names of retpolines: a call of one is a call through a pointer.
 const THUNKS: &str = "__x86_indirect_";
 
-/// End of the names of what functions may have to return by.
+/// End of the names of the thunks that functions may return by.
 const RETURNS: &str = "_return_thunk";
 
-/// Beginning of the names of what static calls go through (include/linux/static_call.h).
+/// Start of the names of the trampolines of static calls (include/linux/static_call.h).
 const STATIC_CALLS: &str = "__SCT__";
 
 impl CallGraph {
-    /// The graph of `texts`, and of code that may replace parts of them.
+    /// Builds the graph of `texts`, and of code that may replace parts of them.
     ///
-    /// `pointer` reads one from memory: boot makes a call of the function that it leads to out of a call through it
-    /// that may be replaced (`pv_ops`).
+    /// `pointer` reads one from memory: boot makes a call of the function that it leads to out of a
+    /// call through it that may be replaced (`pv_ops`).
     pub fn new(
         symbols: &Symbols,
         texts: &[Text],
@@ -105,7 +105,7 @@ impl CallGraph {
                 };
                 let indirect = graph.node(function).map_or(0, |node| node.indirect);
                 graph.add_code(symbols, &code, &|_, _| None);
-                // (another way to make a call that has been counted)
+                // Another way to make a call that has been counted.
                 if let Some(node) = graph.nodes.get_mut(&function).filter(|_| indirect > 0) {
                     node.indirect = indirect;
                 }
@@ -115,7 +115,7 @@ impl CallGraph {
         graph
     }
 
-    /// Makes calls through pointers of static calls that lead nowhere yet.
+    /// Counts static calls that lead nowhere yet as calls through pointers.
     fn end_static_calls(&mut self, symbols: &Symbols) {
         for call in named(symbols, |name| name.starts_with(STATIC_CALLS)) {
             let Some(node) = self.nodes.get_mut(&call) else {
@@ -132,23 +132,23 @@ impl CallGraph {
         }
     }
 
-    /// The function that the code at `ip` is of.
+    /// Returns the function that the code at `ip` belongs to.
     pub fn function_at(&self, symbols: &Symbols, ip: u64) -> Option<u64> {
         let begin = symbols.function_at(ip)?;
         Some(self.cold.get(&begin).copied().unwrap_or(begin))
     }
 
-    /// The function's callers and callees, if it has any.
+    /// Returns the function's callers and callees, if it has any.
     pub fn node(&self, function: u64) -> Option<&Node> {
         self.nodes.get(&function)
     }
 
-    /// Functions return by it.
+    /// Returns whether functions return by this one.
     pub fn is_return(&self, function: u64) -> bool {
         self.returns.contains(&function)
     }
 
-    /// Functions that have callers or callees.
+    /// Returns the functions that have callers or callees.
     pub fn functions(&self) -> impl Iterator<Item = u64> + '_ {
         self.nodes.keys().copied()
     }
@@ -233,13 +233,13 @@ impl CallGraph {
         if self.returns.contains(&callee) {
             return;
         }
-        // (a call of itself is one; a jump within is not)
+        // A call of itself is an edge; a jump within is not.
         if is_jump && callee == function {
             return;
         }
         let begin = symbols.function_at(target).unwrap_or(target);
         if !is_jump && target != begin && target != begin + ENDBR {
-            // Calls of the next instruction, of retpolines.
+            // A call of the next instruction, as in retpolines.
             return;
         }
         let site = Site {
@@ -257,13 +257,13 @@ impl CallGraph {
     }
 }
 
-/// Functions with such a name.
+/// Returns the functions with such a name.
 fn named(symbols: &Symbols, is_wanted: impl Fn(&str) -> bool) -> HashSet<u64> {
     let is_named = |begin: &u64| (symbols.at(*begin).iter()).any(|symbol| is_wanted(&symbol.name));
     symbols.functions().filter(is_named).collect()
 }
 
-/// Parts named `NAME.cold`, and where `NAME` is.
+/// Returns parts named `NAME.cold`, with the address of `NAME`.
 fn cold_parts(symbols: &Symbols) -> BTreeMap<u64, u64> {
     let mut parts = BTreeMap::new();
     for begin in symbols.functions() {
@@ -271,7 +271,7 @@ fn cold_parts(symbols: &Symbols) -> BTreeMap<u64, u64> {
         let Some(at) = name.find(".cold") else {
             continue;
         };
-        // (of several functions of a name, who its part is of is not known)
+        // Where several functions have one name, the owner of its part is not known.
         if let Some(whole) = symbols.place(&name[..at]) {
             parts.insert(begin, whole);
         }
@@ -284,7 +284,8 @@ mod tests {
     use super::*;
     use crate::kernel::Symbol;
 
-    /// Calls and jumps between four functions, one with a part elsewhere, at the addresses 0x1000, ...
+    /// Checks calls and jumps between four functions, one with a part elsewhere, at the addresses
+    /// 0x1000, ...
     #[test]
     fn calls_and_jumps_are_edges() {
         let symbol = |address, name| Symbol::new(address, b't', name, None);

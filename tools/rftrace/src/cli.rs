@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Verbs of the command and their arguments, as they are typed.
+//! Verbs of the command and their arguments, as clap parses them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -43,13 +43,13 @@ pub struct Cli {
     pub color: ColorChoice,
 }
 
-/// The command, as clap knows it: manuals and completions are made of it, too.
+/// Returns the command, as clap knows it: manuals and completions are made of it, too.
 pub fn command() -> Command {
     help::with_groups(Cli::command())
 }
 
 impl Cli {
-    /// Reads what was typed; where that is help, or wrong, that is said, and the command ends.
+    /// Reads the command line; prints help, or an error, and ends the command if it asks for that.
     pub fn read() -> Self {
         let matches = command().get_matches();
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
@@ -144,12 +144,12 @@ pub enum Verb {
         #[arg(trailing_var_arg = true)]
         command: Vec<OsString>,
     },
-    /// Show who calls a function, and what it calls
+    /// Show the callers of a function, and what it calls
     #[command(after_help = graph::EXAMPLES)]
     Graph(Graph),
 }
 
-/// Which kernel is looked at.
+/// The choice of the kernel that is examined.
 #[derive(Args, Debug)]
 pub struct Source {
     /// Look at this vmlinux or vmlinuz instead of the kernel that runs
@@ -229,7 +229,7 @@ mod tests {
         command().debug_assert();
     }
 
-    /// Lines of the help of a verb that are examples.
+    /// Returns the lines of a verb's help that are examples.
     fn examples(verb: &Command) -> Vec<String> {
         let help = verb.get_after_help().map(ToString::to_string);
         let help = help.unwrap_or_default();

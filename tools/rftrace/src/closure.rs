@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! All functions that some lead to by calls and jumps that the kernel's text shows: what `--closure` has hooked
-//! instead of every function.
+//! The functions that others lead to by calls and jumps that the kernel's text shows: `--closure`
+//! hooks these instead of every function.
 //!
-//! Calls through pointers are not followed; functions that make such calls are named. Interrupts and exceptions are
-//! no calls, and what a kernel does once it has panicked is left out.
+//! Calls through pointers are not followed; functions that make such calls are named. Interrupts
+//! and exceptions are no calls, and what a kernel does once it has panicked is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +12,9 @@ use crate::functions::Functions;
 use crate::selection;
 use crate::static_graph::is_plumbing;
 
-/// Functions that are in it, but not what they call: nothing returns from a panic, and what handles exceptions is
-/// called by these as if one had happened (which leads to signals, and from there to the whole kernel).
+/// Functions that are in the closure without the functions that they call: nothing returns from a
+/// panic, and handlers of exceptions are called by these as if one had happened (which leads to
+/// signals, and from there to the whole kernel).
 const ENDS: [&str; 6] = [
     "panic",
     "vpanic",
@@ -23,17 +24,19 @@ const ENDS: [&str; 6] = [
     "irqentry_exit",
 ];
 
-/// Functions that some lead to.
+/// The functions that others lead to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closure {
-    /// Functions that ftrace can trace, the roots among them, as words for `filter` (and for `set_ftrace_filter`):
-    /// `NAME`, and `NAME:mod:MODULE` for those of modules. Sorted, each once.
+    /// Functions that ftrace can trace, the roots among them, as words for `filter` (and for
+    /// `set_ftrace_filter`): `NAME`, and `NAME:mod:MODULE` for those of modules. Sorted, each once.
     pub functions: Vec<String>,
-    /// Functions among these words that ftrace can trace; more than words where several have one name.
+    /// Number of functions among these words that ftrace can trace; more than words where several
+    /// have one name.
     pub traceable: usize,
-    /// Functions that are hooked with them, as they have the same names.
+    /// Number of functions that are hooked with them, as they have the same names.
     pub beside: usize,
-    /// Functions that call through pointers, which is not followed, and how often they do; most first.
+    /// Functions that call through pointers, which is not followed, with the number of such calls;
+    /// most first.
     pub indirect: Vec<(String, usize)>,
     /// Roots that mean no function.
     pub missing: Vec<String>,
@@ -41,7 +44,7 @@ pub struct Closure {
     pub not_traceable: Vec<String>,
 }
 
-/// All that the functions lead to that `roots` mean: words, as in `filter`.
+/// Returns all functions that those meant by `roots` lead to; `roots` are words, as in `filter`.
 pub fn closure(functions: &Functions, roots: &[&str]) -> Closure {
     let symbols = &functions.kernel.symbols;
     let mut closure = Closure::default();
@@ -76,7 +79,8 @@ pub fn closure(functions: &Functions, roots: &[&str]) -> Closure {
     closure
         .indirect
         .sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
-    // How many functions that can be traced a word means, and how many of them are in here.
+    // By word, the number of functions that can be traced that it means, and the number of those
+    // that are in here.
     let mut words: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for function in &functions.traceable {
         let (all, wanted) = words.entry(word(functions, *function)).or_default();
@@ -91,7 +95,7 @@ pub fn closure(functions: &Functions, roots: &[&str]) -> Closure {
     closure
 }
 
-/// The word that means the function at `address`.
+/// Returns the word that means the function at `address`.
 fn word(functions: &Functions, address: u64) -> String {
     let symbols = &functions.kernel.symbols;
     let name = symbols.name(address);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The verbs: each asks the library, and prints what it says.
+//! The verbs: each calls the library, and prints the results.
 
 use anyhow::Result;
 
@@ -30,7 +30,7 @@ mod trace;
 mod tracing;
 mod why;
 
-/// Does what is asked for, and has the code to end with.
+/// Runs the verb, and returns the code to end with.
 pub fn run(cli: &Cli) -> Result<Exit> {
     let mut out = Output::new(cli.color, is_paged(&cli.verb));
     let exit = match &cli.verb {
@@ -53,7 +53,7 @@ pub fn run(cli: &Cli) -> Result<Exit> {
     Ok(exit)
 }
 
-/// Its text may be long, and is for people.
+/// Returns whether the output may be long, and is for people.
 fn is_paged(verb: &Verb) -> bool {
     match verb {
         Verb::Why(why) => !why.json,
@@ -73,7 +73,7 @@ fn is_paged(verb: &Verb) -> bool {
     }
 }
 
-/// The kernel that is asked about.
+/// Returns the kernel that is asked about.
 fn kernel(source: &Source) -> Result<Kernel, kernel::Error> {
     match &source.vmlinux {
         Some(path) => Kernel::of_file(path),
@@ -81,7 +81,7 @@ fn kernel(source: &Source) -> Result<Kernel, kernel::Error> {
     }
 }
 
-/// The module's directory, for verbs that trace: they load the module, and say so.
+/// Returns the module's directory, for verbs that trace: they load the module, and say so.
 fn directory(module: &Module) -> Result<Directory, live::Error> {
     Directory::open(module.module.as_deref(), &mut |what| {
         eprintln!("rftrace: {what}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A look at all that tracing needs of a machine.
+//! Examines all that tracing needs of a machine.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::live::{self, Mounts};
 /// Oldest kernel that the module works on.
 const OLDEST: (u32, u32) = (7, 2);
 
-/// Where a machine says what it is; a test has another root.
+/// The files in which a machine describes itself; a test has another root.
 #[derive(Debug)]
 pub struct Machine {
     root: PathBuf,
@@ -21,7 +21,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The one that this runs on.
+    /// Returns the machine that this runs on.
     pub fn this() -> Self {
         let uname = rustix::system::uname();
         Self {
@@ -41,18 +41,18 @@ impl Machine {
     }
 }
 
-/// A verdict.
+/// A verdict on something that tracing needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// As it should be.
+    /// The thing is as it should be.
     Good,
-    /// Missing, or wrong.
+    /// The thing is missing, or wrong.
     Bad,
 }
 
 impl Verdict {
-    /// The word for it.
+    /// Returns the word for the verdict.
     pub fn word(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -64,13 +64,13 @@ impl Verdict {
 /// Something that was looked at.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// Its name.
+    /// The name of the thing.
     pub subject: &'static str,
     /// The verdict on it.
     pub verdict: Verdict,
-    /// Details.
+    /// Details of the finding.
     pub text: String,
-    /// A command that mends it.
+    /// A command that mends the fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
@@ -93,7 +93,7 @@ fn bad(subject: &'static str, text: impl Into<String>, next: Option<&str>) -> Fi
     }
 }
 
-/// Looks at all that tracing needs.
+/// Examines all that tracing needs, and returns what was found.
 pub fn examine(machine: &Machine) -> Vec<Finding> {
     vec![
         user(machine),
@@ -180,7 +180,7 @@ fn module(machine: &Machine) -> Finding {
     }
 }
 
-/// `modules.dep` names it.
+/// Returns whether `modules.dep` names the module.
 fn has_module(modules: &Path) -> bool {
     let list = std::fs::read_to_string(modules.join("modules.dep")).unwrap_or_default();
     list.lines().any(|line| {

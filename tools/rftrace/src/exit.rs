@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Exit codes of the command, and what it says of an error.
+//! Exit codes of the command, and the report of an error.
 //!
-//! 0: all is well. 1: an error, or a check that found something. 2: wrong use, which clap says. 125: a program was not
-//! run, 126: it cannot be executed, 127: it was not found, as in env(1). Verbs that run a program end as it does;
-//! 128 and the signal's number if one ended it.
+//! 0: success. 1: an error, or a check that found something. 2: wrong use, which clap reports. 125:
+//! a program was not run, 126: it cannot be executed, 127: it was not found, as in env(1). Verbs
+//! that run a program end as it does; with 128 and the signal's number if a signal ended it.
 
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -30,7 +30,7 @@ impl Exit {
     /// There is no such program.
     pub const NOT_FOUND: Self = Self(127);
 
-    /// That of a program which ended so.
+    /// Returns the code of a program that ended with `status`.
     pub fn of_program(status: ExitStatus) -> Self {
         let signal = status.signal().map(|signal| 128 + signal);
         let code = status.code().or(signal);
@@ -38,7 +38,7 @@ impl Exit {
         code.map_or(Self::FAILURE, Self)
     }
 
-    /// That of a program which could not be executed for that reason.
+    /// Returns the code of a program that could not be executed because of `error`.
     pub fn of_exec(error: &io::Error) -> Self {
         match error.kind() {
             ErrorKind::NotFound => Self::NOT_FOUND,
@@ -46,7 +46,7 @@ impl Exit {
         }
     }
 
-    /// Its number.
+    /// Returns the code as a number.
     pub fn code(self) -> u8 {
         self.0
     }
@@ -68,7 +68,7 @@ struct Coded {
 
 /// Gives errors an exit code other than 1.
 pub trait OrExit<T> {
-    /// Has an error of this result end the command with `exit`.
+    /// Makes an error of this result end the command with `exit`.
     fn or_exit(self, exit: Exit) -> anyhow::Result<T>;
 }
 
@@ -81,14 +81,14 @@ impl<T, E: Into<anyhow::Error>> OrExit<T> for Result<T, E> {
     }
 }
 
-/// Says what went wrong, and what to type next, and has the code to end with.
+/// Prints the error, and what to type next, and returns the code to end with.
 pub fn report(error: &anyhow::Error, to: &mut dyn Write) -> Exit {
     if let Some(Coded { exit, error }) = error.downcast_ref() {
         let inner = report(error, to);
-        // (nobody is left to read it: that is no error)
+        // With no reader left, a broken pipe is no error.
         return if inner == Exit::SUCCESS { inner } else { *exit };
     }
-    // (`rftrace list | head` has all that it wants)
+    // `rftrace list | head` has all that it wants.
     if is_broken_pipe(error) {
         return Exit::SUCCESS;
     }
@@ -96,7 +96,7 @@ pub fn report(error: &anyhow::Error, to: &mut dyn Write) -> Exit {
         let _ = write!(to, "{}", wrong_use.render());
         return Exit::USAGE;
     }
-    // (where nothing can be said, the code still says that it failed)
+    // Where nothing can be written, the code still tells of the failure.
     let _ = writeln!(to, "rftrace: {error:#}");
     let live = error.chain().find_map(|error| error.downcast_ref());
     if let Some(next) = live.and_then(live::Error::next) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Settings of the module that hide a function which it traces.
+//! Settings of the module that hide a function that it traces.
 
 use std::path::Path;
 
 /// Settings of one instance of the module, as its files have them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Its name; empty for the one that is always there.
+    /// The name of the instance; empty for the one that always exists.
     pub instance: String,
     /// `current_tracer`
     pub tracer: String,
@@ -17,7 +17,7 @@ pub struct Settings {
     pub notrace: Vec<String>,
     /// `tracing_on`
     pub is_on: bool,
-    /// The reason for which the module has stopped recording itself, by `status`.
+    /// The reason for which the module has stopped recording by itself, from `status`.
     pub stopped: Option<String>,
     /// Tasks in `pid`; all, if there are none.
     pub pids: Vec<String>,
@@ -36,7 +36,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Settings of all instances that can be read; `directory` is the module's.
+    /// Reads the settings of all instances that can be read; `directory` is the module's.
     pub fn of_all(directory: &Path) -> Vec<Self> {
         let mut all = vec![Self::read(directory, "")];
         let instances = std::fs::read_dir(directory.join("instances"));
@@ -53,7 +53,8 @@ impl Settings {
         all
     }
 
-    /// Settings of the instance whose files are in `path`. What cannot be read hides nothing.
+    /// Reads the settings of the instance whose files are in `path`. A file that cannot be read
+    /// hides nothing.
     fn read(path: &Path, instance: &str) -> Self {
         let text = |name: &str| std::fs::read_to_string(path.join(name)).unwrap_or_default();
         let lines = |name: &str| lines(&text(name));
@@ -80,7 +81,7 @@ impl Settings {
         }
     }
 
-    /// The instance is to trace `function`, or something of it.
+    /// Returns whether the instance is to trace `function`, or something of it.
     fn wants(&self, function: &str) -> bool {
         match self.filter.is_empty() {
             true => self.tracer != "nop" && !self.tracer.is_empty(),
@@ -89,7 +90,8 @@ impl Settings {
     }
 }
 
-/// Names of a file, one a line. Lines that only say that there are none begin with a `#`, or are `no pid`.
+/// Returns the names in a file, one a line. Lines that only say that there are none begin with a
+/// `#`, or are `no pid`.
 fn lines(text: &str) -> Vec<String> {
     let is_name = |line: &&str| !line.is_empty() && !line.starts_with('#') && *line != "no pid";
     text.lines()
@@ -99,13 +101,15 @@ fn lines(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// A line names `function`, perhaps with its module in brackets, or with a command behind a colon.
+/// Returns whether a line names `function`, perhaps with its module in brackets, or with a command
+/// behind a colon.
 fn has(lines: &[String], function: &str) -> bool {
     let name = |line: &str| line.split([' ', '\t', ':']).next() == Some(function);
     lines.iter().any(|line| name(line))
 }
 
-/// CPUs of `online` (as `0-3,5`) that are not in `mask` (hex, in groups of 32 bits). None if the mask is unreadable.
+/// Returns the CPUs of `online` (as `0-3,5`) that are not in `mask` (hex, in groups of 32 bits).
+/// Empty if the mask is unreadable.
 fn left_out(mask: &str, online: &str) -> Vec<u32> {
     let digits: Vec<u32> = (mask.trim().chars().rev())
         .filter(|digit| *digit != ',')
@@ -126,8 +130,8 @@ fn left_out(mask: &str, online: &str) -> Vec<u32> {
     cpus.filter(|cpu| !is_in(*cpu)).collect()
 }
 
-/// Sentences on what hides `function` in an instance that is to trace it; none of them if nothing does. None if the
-/// instance is not to trace it at all.
+/// Returns sentences on what hides `function` in an instance that is to trace it; none of them if
+/// nothing does. `None` if the instance is not to trace it at all.
 ///
 /// `leads_to` tells whether the functions that it is given call the function, be it over others.
 pub fn reasons(
@@ -206,7 +210,7 @@ pub fn reasons(
     Some(said)
 }
 
-/// The first words, and how many there are else.
+/// Returns the first words, and the number of the others.
 fn some(words: &[String]) -> String {
     const SHOWN: usize = 5;
     let shown = words[..words.len().min(SHOWN)].join(", ");

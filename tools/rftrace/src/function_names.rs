@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Names of the running kernel's functions, found fast: for a shell that completes them, and for errors.
+//! Names of the running kernel's functions, found fast: for a shell that completes them, and for
+//! errors.
 
 use std::ffi::OsStr;
 use std::io;
@@ -10,7 +11,7 @@ use rftrace_engine::engine::nearest::Nearest;
 
 use crate::kernel::TRACING_DIRECTORIES;
 
-/// Symbols of what lies before functions, and of parts that are elsewhere, begin or end so.
+/// Start of the symbols of bytes before functions; [`COLD`] ends those of parts that are elsewhere.
 const PADDING: &str = "__pfx_";
 const COLD: &str = ".cold";
 
@@ -22,7 +23,8 @@ pub struct FunctionNames {
 }
 
 impl FunctionNames {
-    /// Those that can be traced; where that list cannot be read, all that are in code; `root` is `/`, but for tests.
+    /// Reads the functions that can be traced; where that list cannot be read, all that are in
+    /// code. `root` is `/`, but for tests.
     pub fn read(root: &Path) -> io::Result<Self> {
         let lists = TRACING_DIRECTORIES
             .iter()
@@ -41,9 +43,10 @@ impl FunctionNames {
         })
     }
 
-    /// The names, as they are listed: one that several functions have is there several times.
+    /// Returns the names as they are listed: one that several functions have is there several
+    /// times.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
-        // "NAME [MODULE]", and "ADDRESS TYPE NAME [MODULE]"
+        // "NAME [MODULE]", and "ADDRESS TYPE NAME [MODULE]".
         let is_kallsyms = self.is_kallsyms;
         self.text.lines().filter_map(move |line| {
             let mut words = line.split_ascii_whitespace();
@@ -53,7 +56,7 @@ impl FunctionNames {
         })
     }
 
-    /// Names that begin so, each once, in order.
+    /// Returns the names with this prefix, each once, in order.
     pub fn with_prefix(&self, prefix: &str) -> Vec<&str> {
         let mut names: Vec<&str> = self
             .iter()
@@ -65,7 +68,8 @@ impl FunctionNames {
     }
 }
 
-/// Names of the running kernel's functions that may have been meant by `name`; none if they cannot be read.
+/// Returns names of the running kernel's functions that may have been meant by `name`; none if they
+/// cannot be read.
 pub fn nearest_functions(name: impl AsRef<OsStr>) -> Vec<String> {
     match FunctionNames::read(Path::new("/")) {
         Ok(names) => nearest(&name.as_ref().to_string_lossy(), names.iter()),
@@ -73,7 +77,7 @@ pub fn nearest_functions(name: impl AsRef<OsStr>) -> Vec<String> {
     }
 }
 
-/// Those of `names` that may have been meant by `name`.
+/// Returns those of `names` that may have been meant by `name`.
 pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut nearest = Nearest::to(name.as_bytes());
     names.for_each(|name| nearest.offer(name.as_bytes()));

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Functions that have another one's code in them, where there is no debug information to tell: a guess.
+//! Functions that have another one's code in them, where there is no debug information to tell: a
+//! guess.
 //!
-//! A function that the compiler has made part of another one has left its instructions there, mostly in their order:
-//! the same calls, data, offsets in structures, and numbers; registers and places on the stack differ. So the two are
-//! aligned (as Smith and Waterman align proteins), instructions that few functions around have count more, and gaps
-//! cost. Only functions that lie near come into question, as the compiler sees one source file at a time.
+//! A function that the compiler has made part of another one has left its instructions there,
+//! mostly in their order: the same calls, data, offsets in structures, and numbers; registers and
+//! places on the stack differ. So the two are aligned (as Smith and Waterman align proteins),
+//! instructions that few functions around have count more, and gaps cost. Only functions that lie
+//! near come into question, as the compiler sees one source file at a time.
 //!
-//! A function that nothing uses often has a twin, which does nearly the same: about as long, or never entered, too.
-//! docs/why.md has how often this is right.
+//! A function that nothing uses often has a twin, which does nearly the same: about as long, or
+//! never entered, too. docs/why.md has how often this is right.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, HashSet};
@@ -21,57 +23,58 @@ use crate::functions::Functions;
 use crate::reach::Reach;
 use crate::static_graph::is_plumbing;
 
-/// Functions before and behind that are looked at.
+/// Number of functions before and behind that are looked at.
 const AROUND: usize = 300;
 
-/// Furthest that one can be, in bytes: source files have less code.
+/// Maximum distance of a container, in bytes: source files have less code.
 const FURTHEST: u64 = 64 << 10;
 
-/// Least that has to be found of a function in another one.
+/// The minimum that has to be found of a function in another one.
 struct Least {
-    /// Share of its code.
+    /// Share of the function's code.
     share: f64,
-    /// Weight of its code: what every other function has, too, says nothing.
+    /// Weight of the function's code: what every other function has, too, says nothing.
     weight: f64,
 }
 
-/// In a function like any other.
+/// The minimum in an ordinary function.
 const LEAST: Least = Least {
     share: 0.9,
     weight: 15.0,
 };
 
-/// In a system call's entry that calls all that the function calls: it is no twin.
+/// The minimum in a system call's entry that calls all that the function calls: it is no twin.
 const LEAST_IN_SYSCALL: Least = Least {
     share: 0.5,
     weight: 10.0,
 };
 
-/// Least length of the other, in lengths of the function, at which it is no twin.
+/// Minimum length of the other function, in lengths of the function, at which it is no twin.
 const LEAST_RATIO: usize = 2;
 
-/// Cost of an instruction that the other has not.
+/// Cost of an instruction that the other function lacks.
 const GAP: f64 = 0.2;
 
 /// Weight of an instruction that all functions have.
 const COMMON: f64 = 0.1;
 
-/// Beginnings of the names of what enters system calls.
+/// Starts of the names of entries of system calls.
 const SYSCALLS: [&str; 3] = ["__x64_", "__ia32_", "__se_"];
 
 /// A function that has another one's code in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Container {
-    /// Its address.
+    /// Address of the container.
     pub function: u64,
-    /// Share of the other's code that was found, 0 to 1.
+    /// Share of the function's code that was found, 0 to 1.
     pub share: f64,
 }
 
-/// Functions that the one at `address` is certainly enough a part of, most likely first; often none.
+/// Returns the functions that the one at `address` is certainly enough a part of, most likely
+/// first; often none.
 pub fn containers(functions: &Functions, address: u64) -> Vec<Container> {
     let symbols = &functions.kernel.symbols;
-    // (each entry of a system call is one of several twins, and no part of another)
+    // Each entry of a system call is one of several twins, and no part of another.
     if is_syscall(functions, address) {
         return Vec::new();
     }
@@ -108,7 +111,7 @@ pub fn containers(functions: &Functions, address: u64) -> Vec<Container> {
     let others: Vec<(u64, usize, f64)> = others
         .map(|(function, tokens)| (*function, tokens.len(), aligned(&own, tokens) / all))
         .collect();
-    // (where a twin has more of it, the rest is no proof)
+    // Where a twin has more of it, the rest is no proof.
     let best = others
         .iter()
         .map(|(_, _, share)| *share)
@@ -133,7 +136,8 @@ fn is_syscall(functions: &Functions, function: u64) -> bool {
     SYSCALLS.iter().any(|begin| name.starts_with(begin))
 }
 
-/// The one at `container` calls all that the one at `address` calls, and that calls something.
+/// Returns whether the one at `container` calls all that the one at `address` calls, and that calls
+/// something.
 fn calls_as_much(functions: &Functions, container: u64, address: u64) -> bool {
     let callees = |function| functions.graph.node(function).map(|node| &node.callees);
     let (Some(theirs), Some(own)) = (callees(container), callees(address)) else {
@@ -147,7 +151,7 @@ fn calls_as_much(functions: &Functions, container: u64, address: u64) -> bool {
             .all(|callee| theirs.contains(callee))
 }
 
-/// The functions around the one at `address`, that one too, each as tokens.
+/// Returns the functions around the one at `address`, and that one, each as tokens.
 fn around(functions: &Functions, address: u64) -> HashMap<u64, Vec<u64>> {
     let begins: Vec<u64> = functions.kernel.symbols.functions().collect();
     let Ok(own) = begins.binary_search(&address) else {
@@ -158,7 +162,7 @@ fn around(functions: &Functions, address: u64) -> HashMap<u64, Vec<u64>> {
     let mut around: HashMap<u64, Vec<u64>> = HashMap::new();
     for index in from..until {
         let begin = begins[index];
-        // (parts that lie elsewhere are of the function that they are of)
+        // Parts that lie elsewhere belong to the function that they were split from.
         if functions
             .graph
             .function_at(&functions.kernel.symbols, begin)
@@ -170,10 +174,10 @@ fn around(functions: &Functions, address: u64) -> HashMap<u64, Vec<u64>> {
     around
 }
 
-/// Weight of what `own` and `tokens` have in common, in order, less the cost of gaps.
+/// Returns the weight of what `own` and `tokens` have in common, in order, less the cost of gaps.
 fn aligned(own: &[(u64, f64)], tokens: &[u64]) -> f64 {
     let mut best = 0.0f64;
-    // For each length of what `own` begins with, the best that ends there.
+    // For each length of a prefix of `own`, the best that ends there.
     let mut row = vec![0.0f64; own.len() + 1];
     for token in tokens {
         let mut before = 0.0;
@@ -191,7 +195,7 @@ fn aligned(own: &[(u64, f64)], tokens: &[u64]) -> f64 {
     best
 }
 
-/// The instructions of a function that stay what they are wherever it is put, as numbers.
+/// Returns, as numbers, the instructions of a function that stay the same wherever it is put.
 fn tokens(functions: &Functions, begin: u64, end: u64) -> Vec<u64> {
     let Ok(code) = functions.kernel.code(begin..end) else {
         return Vec::new();
@@ -219,19 +223,19 @@ fn hash(of: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// A function begins there, or its `endbr64` ends there.
+/// Returns whether a function begins there, or its `endbr64` ends there.
 fn is_begin(functions: &Functions, target: u64) -> bool {
     let begin = functions.kernel.symbols.function_at(target);
     begin.is_some_and(|begin| [0, ENDBR].contains(&(target - begin)))
 }
 
-/// A call, or a jump: the function, or only that it is one within.
+/// Returns the token of a call or a jump: its target function, or only that it stays within.
 fn branch(functions: &Functions, begin: u64, instruction: &Instruction) -> Option<u64> {
     let symbols = &functions.kernel.symbols;
     let target = instruction.near_branch_target();
     let is_call = instruction.flow_control() == FlowControl::Call;
     if is_call && !is_begin(functions, target) {
-        // (a function that is traced begins with a call of ftrace's trampoline)
+        // A function that is traced begins with a call of ftrace's trampoline.
         return None;
     }
     match functions.graph.function_at(symbols, target) {
@@ -247,7 +251,7 @@ fn branch(functions: &Functions, begin: u64, instruction: &Instruction) -> Optio
     }
 }
 
-/// Any other instruction, but for those that save registers or only move them.
+/// Returns the token of any other instruction, but for those that save registers or only move them.
 fn plain(instruction: &Instruction) -> Option<u64> {
     let mnemonic = instruction.mnemonic();
     let is_frame = matches!(

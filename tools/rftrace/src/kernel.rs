@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A kernel to look at: the running one, or a file.
+//! A kernel to examine: the running one, or a file.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -28,7 +28,7 @@ pub use symbols::{Symbol, Symbols};
 pub use traceable::traceable;
 pub(crate) use traceable::TRACING_DIRECTORIES;
 
-/// A reason why a kernel cannot be looked at.
+/// A reason why a kernel cannot be examined.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file cannot be read.
@@ -37,7 +37,7 @@ pub enum Error {
     /// Data is not as it must be.
     #[error("{0}")]
     Malformed(String),
-    /// The kernel hides addresses from who asks.
+    /// The kernel hides addresses from the caller.
     #[error("/proc/kallsyms shows no addresses: only root may see them")]
     Hidden,
     /// A symbol is missing that every kernel has.
@@ -57,16 +57,16 @@ pub enum Error {
 /// Code of the kernel, as it lies in memory.
 #[derive(Debug)]
 pub struct Text {
-    /// Where it begins.
+    /// Address at which it begins.
     pub address: u64,
     /// The code.
     pub code: Vec<u8>,
-    /// Runs at boot only, and is thrown away then.
+    /// True if it runs at boot only, and is thrown away then.
     pub is_init: bool,
 }
 
 impl Text {
-    /// Its addresses.
+    /// Returns the addresses of the code.
     pub fn addresses(&self) -> Range<u64> {
         self.address..self.address + self.code.len() as u64
     }
@@ -75,9 +75,9 @@ impl Text {
 /// Code that boot may put in the place of other code.
 #[derive(Debug)]
 pub struct Alternative {
-    /// Where it goes.
+    /// Address of the code that it replaces.
     pub place: u64,
-    /// Where it lies.
+    /// Address at which it lies.
     pub address: u64,
     /// The code, as if it ran where it lies.
     pub code: Vec<u8>,
@@ -86,15 +86,15 @@ pub struct Alternative {
 /// A kernel's symbols and memory.
 #[derive(Debug)]
 pub struct Kernel {
-    /// Its symbols.
+    /// The kernel's symbols.
     pub symbols: Symbols,
-    /// That of a running kernel is opened when it is asked for: it may not show it.
+    /// The kernel's memory. That of a running kernel is opened on first use: it may not show it.
     memory: OnceLock<Memory>,
     is_running: bool,
 }
 
 impl Kernel {
-    /// The kernel that runs here.
+    /// Returns the running kernel.
     pub fn running() -> Result<Self, Error> {
         let kallsyms = Path::new("/proc/kallsyms");
         let text = std::fs::read_to_string(kallsyms)
@@ -106,12 +106,12 @@ impl Kernel {
         })
     }
 
-    /// The kernel of a file: a vmlinux, or a vmlinuz.
+    /// Returns the kernel of a file: a vmlinux, or a vmlinuz.
     pub fn of_file(path: &Path) -> Result<Self, Error> {
         let failed = |error| Error::Read(path.to_owned(), error);
         let file = File::open(path).map_err(failed)?;
         let mut bytes = Vec::new();
-        // (behind what is loaded a vmlinux may have hundreds of megabytes for debuggers)
+        // Behind what is loaded a vmlinux may have hundreds of megabytes for debuggers.
         let limit = memory::loaded_bytes(path).unwrap_or(u64::MAX);
         file.take(limit).read_to_end(&mut bytes).map_err(failed)?;
         let vmlinux = unpack::vmlinuz(&bytes)?.unwrap_or(bytes);
@@ -128,7 +128,7 @@ impl Kernel {
         })
     }
 
-    /// It is the running one, rather than a file.
+    /// Returns whether it is the running kernel, rather than a file.
     pub fn is_running(&self) -> bool {
         self.is_running
     }
@@ -149,13 +149,13 @@ impl Kernel {
         self.symbols.place(name).ok_or(Error::NoSymbol(name))
     }
 
-    /// Memory between two symbols.
+    /// Returns the memory between two symbols.
     fn between(&self, from: &'static str, until: &'static str) -> Result<(u64, Vec<u8>), Error> {
         let from = self.place(from)?;
         Ok((from, self.memory()?.read(from..self.place(until)?)?))
     }
 
-    /// The pointer in memory at `address`.
+    /// Returns the pointer in memory at `address`.
     pub fn pointer(&self, address: u64) -> Option<u64> {
         let bytes = self
             .memory()
@@ -165,7 +165,7 @@ impl Kernel {
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
     }
 
-    /// Its build ID, if it has one.
+    /// Returns the build ID of the kernel, if it has one.
     pub fn build_id(&self) -> Option<Vec<u8>> {
         let notes = match self.is_running {
             true => std::fs::read("/sys/kernel/notes").ok()?,
@@ -174,8 +174,9 @@ impl Kernel {
         build_id::of_notes(&notes)
     }
 
-    /// The first of `places` that `open` takes and that is of the same build; `RELEASE` in them is that of the kernel
-    /// that runs, and `ID` the build ID in hex, as in `.build-id/12/34.debug`.
+    /// Returns the first of `places` that `open` accepts and that is of the same build; `RELEASE`
+    /// in them is that of the kernel that runs, and `ID` the build ID in hex, as in
+    /// `.build-id/12/34.debug`.
     pub(crate) fn find_file<T>(
         &self,
         places: &[&str],
@@ -193,17 +194,17 @@ impl Kernel {
         })
     }
 
-    /// Where its text begins.
+    /// Returns the address at which the text begins.
     pub fn text_begin(&self) -> Option<u64> {
         self.symbols.place("_text")
     }
 
-    /// Code at `addresses`.
+    /// Returns the code at `addresses`.
     pub fn code(&self, addresses: Range<u64>) -> Result<Vec<u8>, Error> {
         self.memory()?.read(addresses)
     }
 
-    /// All of its code that is there: its own, and its modules'.
+    /// Returns all code of the kernel that is there: its own, and its modules'.
     pub fn texts(&self) -> Result<Vec<Text>, Error> {
         let (address, code) = self.between("_stext", "_etext")?;
         let mut texts = vec![Text {
@@ -220,7 +221,7 @@ impl Kernel {
             });
         }
         for addresses in self.module_texts() {
-            // (it may have gone since its symbols were read)
+            // The module may have gone since its symbols were read.
             if let Ok(code) = self.memory()?.read(addresses.clone()) {
                 texts.push(Text {
                     address: addresses.start,
@@ -232,7 +233,8 @@ impl Kernel {
         Ok(texts)
     }
 
-    /// Where modules have code: from the first symbol of each to the end of the page that has its last one.
+    /// Returns the ranges in which modules have code: from the first symbol of each to the end of
+    /// the page that has its last one.
     fn module_texts(&self) -> Vec<Range<u64>> {
         const PAGE: u64 = 4096;
         let mut ranges: Vec<(&str, Range<u64>)> = Vec::new();
@@ -252,10 +254,12 @@ impl Kernel {
         ranges.into_iter().map(|(_, range)| range).collect()
     }
 
-    /// Code that may replace other code at boot; of a running kernel, where that has been done, none.
+    /// Returns code that may replace other code at boot; of a running kernel, where that has been
+    /// done, none.
     ///
-    /// `struct alt_instr` of arch/x86/include/asm/alternative.h: where it goes and where it lies (i32 each, relative
-    /// to themselves), flags (u32), the length of what is replaced and of what replaces it (u8 each).
+    /// `struct alt_instr` of arch/x86/include/asm/alternative.h: where it goes and where it lies
+    /// (i32 each, relative to themselves), flags (u32), the length of what is replaced and of what
+    /// replaces it (u8 each).
     pub fn alternatives(&self) -> Result<Vec<Alternative>, Error> {
         const BYTES: usize = 14;
         if self.is_running {
@@ -290,7 +294,7 @@ impl Kernel {
             .collect()
     }
 
-    /// Its own types; none if it says nothing.
+    /// Returns the kernel's own types; `None` if it has no BTF.
     pub fn btf(&self) -> Result<Option<Arc<Btf>>, Error> {
         let bytes = if self.is_running {
             sysfs_btf("vmlinux")?
@@ -301,7 +305,7 @@ impl Kernel {
         Ok(bytes.and_then(|bytes| Btf::new(bytes, None)).map(Arc::new))
     }
 
-    /// The types of a module, which go on from `base`; none if it says nothing.
+    /// Returns the types of a module, which go on from `base`; `None` if it has no BTF.
     pub fn module_btf(&self, module: &str, base: &Arc<Btf>) -> Result<Option<Btf>, Error> {
         let bytes = if self.is_running {
             sysfs_btf(module)?
@@ -311,7 +315,7 @@ impl Kernel {
         Ok(bytes.and_then(|bytes| Btf::new(bytes, Some(base.clone()))))
     }
 
-    /// Names of functions that BPF programs call, its own and its modules'.
+    /// Returns the names of functions that BPF programs call, the kernel's own and its modules'.
     pub fn kfuncs(&self) -> Result<Vec<String>, Error> {
         let Some(base) = self.btf()? else {
             return Ok(Vec::new());
@@ -330,15 +334,16 @@ impl Kernel {
         Ok(names)
     }
 
-    /// Addresses at which functions have a call of ftrace, in a file; where that table is gone (in a running
-    /// kernel) none.
+    /// Returns the addresses at which functions have a call of ftrace, in a file; where that table
+    /// is gone (in a running kernel) none.
     pub fn mcount_sites(&self) -> Result<BTreeSet<u64>, Error> {
         let (_, table) = self.between("__start_mcount_loc", "__stop_mcount_loc")?;
         let site = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
         Ok(table.chunks_exact(8).map(site).collect())
     }
 
-    /// Addresses of the `endbr64` that boot replaces, as nothing ever jumps there by a pointer.
+    /// Returns the addresses of the `endbr64` that boot replaces, as nothing ever jumps there by a
+    /// pointer.
     pub fn seals(&self) -> Result<BTreeSet<u64>, Error> {
         let (start, table) = self.between("__ibt_endbr_seal", "__ibt_endbr_seal_end")?;
         let seal = |(number, bytes): (usize, &[u8])| {
@@ -350,7 +355,7 @@ impl Kernel {
     }
 }
 
-/// The types of `name`, `vmlinux` or a module, in the running kernel.
+/// Returns the types of `name`, `vmlinux` or a module, in the running kernel.
 fn sysfs_btf(name: &str) -> Result<Option<Vec<u8>>, Error> {
     let path = Path::new("/sys/kernel/btf").join(name);
     match std::fs::read(&path) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Running a program that knows tracefs on the module's directory.
+//! Runs a program that knows tracefs on the module's directory.
 //!
-//! In a mount namespace of its own our directory lies over `/sys/kernel/tracing` and `/sys/kernel/debug/tracing`. The
-//! rest of the machine keeps the kernel's own tracer, and nothing is left behind.
+//! In a mount namespace of its own our directory lies over `/sys/kernel/tracing` and
+//! `/sys/kernel/debug/tracing`. The rest of the machine keeps the kernel's own tracer, and nothing
+//! is left behind.
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
@@ -17,10 +18,10 @@ use rustix::mount::{MountFlags, MountPropagationFlags};
 
 use crate::live::{self, Directory, Mounts};
 
-/// Where tracefs is.
+/// The directory at which tracefs is mounted.
 const TRACEFS: &str = "/sys/kernel/tracing";
 
-/// Variable that says where it is; perf looks there first.
+/// Variable with the path of tracefs; perf looks there first.
 const VARIABLE: &str = "TRACEFS_PATH";
 
 /// A reason why a program does not run.
@@ -29,7 +30,7 @@ pub enum Error {
     /// There is no mount namespace for it.
     #[error("cannot make a mount namespace")]
     Namespace(#[source] io::Error),
-    /// The one who asks may not have one.
+    /// The caller may not have a mount namespace.
     #[error("cannot make a mount namespace")]
     NotAllowed(#[source] live::Error),
     /// Mounts are not listed.
@@ -38,7 +39,7 @@ pub enum Error {
     /// There is no tracefs to lie over.
     #[error("cannot mount a tracefs on {TRACEFS}")]
     Tracefs(#[source] io::Error),
-    /// Our directory cannot lie there.
+    /// Our directory cannot be mounted there.
     #[error("cannot put {ours} over {there}", ours = .0.display(), there = .1.display())]
     Cover(PathBuf, PathBuf, #[source] io::Error),
     /// The program cannot be executed.
@@ -46,7 +47,7 @@ pub enum Error {
     Exec(PathBuf, #[source] io::Error),
 }
 
-/// Runs a program in the place of this one, on `directory`.
+/// Replaces this process by a program that runs on `directory`.
 pub fn exec(
     directory: &Directory,
     program: &OsStr,
@@ -58,7 +59,7 @@ pub fn exec(
     })?;
     let ours = directory.path();
     cover(ours, Path::new(TRACEFS))?;
-    // debugfs mounts one of its own there when it is looked at.
+    // debugfs mounts one of its own there on first access.
     let below = ours.with_file_name("tracing");
     if below.join(".").read_dir().is_ok() {
         cover(ours, &below)?;
@@ -70,16 +71,16 @@ pub fn exec(
     Err(Error::Exec(program.into(), error))
 }
 
-/// Nothing that is mounted from here on is seen outside.
+/// Enters a mount namespace of its own: no later mount is seen outside.
 fn enter_namespace() -> io::Result<()> {
     nix::sched::unshare(CloneFlags::CLONE_NEWNS)?;
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     Ok(rustix::mount::mount_change("/", private)?)
 }
 
-/// Puts our directory over a tracefs.
+/// Mounts our directory over a tracefs.
 fn cover(ours: &Path, there: &Path) -> Result<(), Error> {
-    // Programs look for one in /proc/mounts, and would mount one over ours.
+    // Programs look for tracefs in /proc/mounts, and would mount one over ours.
     let mounts = Mounts::read(Path::new("/")).map_err(Error::Mounts)?;
     if mounts.first("tracefs").is_none() {
         rustix::mount::mount("tracefs", TRACEFS, "tracefs", MountFlags::empty(), None)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The command `rftrace`: traces kernel functions with the module rust_ftrace, and tells what was seen.
+//! The command `rftrace`: traces kernel functions with the module rust_ftrace, and tells what was
+//! seen.
 //!
-//! [`kernel`] is the kernel that is looked at: its symbols and its text, of the running machine or of a file.
-//! [`live`] is the machine that this runs on, with the module's directory and the module.
-//! [`call_graph`] has who calls whom by that text, and [`why`] what follows from it for one function.
+//! [`kernel`] is the kernel that is examined: its symbols and its text, of the running machine or
+//! of a file. [`live`] is the machine that this runs on, with the module's directory and the
+//! module. [`call_graph`] has the callers of each function by that text, and [`why`] draws the
+//! conclusions for one function.
 
 pub mod advice;
 pub mod boot;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The machine that this runs on, where the module is at work: its directory, and loading it.
+//! The running machine, on which the module is at work: its directory, and loading it.
 
 use std::io;
 use std::path::PathBuf;
@@ -27,19 +27,19 @@ pub use mounts::{Mount, Mounts};
 pub use recorder::Recorder;
 pub use session::{Plan, Session};
 
-/// Name of the module, as the kernel has it.
+/// The name of the module in the kernel.
 pub const MODULE: &str = "rust_ftrace";
 
 /// A reason why nothing can be traced on this machine.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel's debugfs is nowhere.
+    /// The kernel's debugfs is not mounted.
     #[error("debugfs is not mounted")]
     NoDebugfs,
-    /// The kernel lets nobody at its debugfs, nor load a module that is not signed; its mode.
+    /// The kernel denies access to its debugfs, and loading a module that is not signed; its mode.
     #[error("the kernel is locked down ({0}), so debugfs cannot be used; Secure Boot may have switched it on")]
     LockedDown(String),
-    /// Only root can.
+    /// The user is not root.
     #[error("only root can do that")]
     NotRoot,
     /// The module is not loaded.
@@ -51,17 +51,17 @@ pub enum Error {
     /// The module was not found by its name; a reason.
     #[error("the module {MODULE} is not loaded, and cannot be loaded by its name: {0}")]
     NotInstalled(String),
-    /// That file cannot be loaded as a module.
+    /// The file cannot be loaded as a module.
     #[error("cannot load {path}{reason}", path = .0.display(), reason = module::reason(.1))]
     Load(PathBuf, #[source] io::Error),
     /// The module does not take what was written to one of its files.
     #[error("{file} does not take {text}{said}", text = .text.trim_end())]
     Write {
-        /// Its name.
+        /// The name of the file.
         file: String,
-        /// The text.
+        /// The text that was written.
         text: String,
-        /// Words of `error_log`, behind a colon.
+        /// The words of `error_log`, behind a colon.
         said: String,
         /// The reason.
         #[source]
@@ -79,7 +79,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A command that mends it, or tells more.
+    /// Returns a command that mends the fault, or tells more of it.
     pub fn next(&self) -> Option<String> {
         let next = match self {
             Self::NoDebugfs => "mount -t debugfs debugfs /sys/kernel/debug".into(),
@@ -96,7 +96,7 @@ impl Error {
     }
 }
 
-/// This command, as root.
+/// Returns this command, to be run as root.
 fn as_root(words: impl Iterator<Item = String>) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,+@%".contains(letter);
     let quoted = |word: String| match !word.is_empty() && word.chars().all(is_plain) {

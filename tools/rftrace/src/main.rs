@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The command: reads what is typed, and says what went wrong.
+//! The program `rftrace`: reads the command line, and reports errors.
 
 use std::process::ExitCode;
 

@@ -2,10 +2,11 @@
 
 //! Functions that can be entered at all, by the kernel's text.
 //!
-//! A kernel with indirect branch tracking (CONFIG_X86_KERNEL_IBT) can be entered through a pointer only where an
-//! `endbr64` is. objtool lists those of functions that no pointer leads to (`.ibt_endbr_seal`, validate_ibt() in
-//! tools/objtool/check.c), and boot replaces these. So a function without one runs only if another one calls it,
-//! or jumps to it, by an instruction that can be seen.
+//! A kernel with indirect branch tracking (CONFIG_X86_KERNEL_IBT) can be entered through a pointer
+//! only where an `endbr64` is. objtool lists those of functions that no pointer leads to
+//! (`.ibt_endbr_seal`, validate_ibt() in tools/objtool/check.c), and boot replaces these. So a
+//! function without one runs only if another one calls it, or jumps to it, by an instruction that
+//! can be seen.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -15,8 +16,8 @@ use crate::kernel::{Kernel, Text};
 /// An `endbr64`.
 const ENDBR: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
-/// A no-op that boot puts in the place of an `endbr64`: `gen_endbr_poison()` in arch/x86/include/asm/ibt.h, before
-/// Linux 6.15 and since.
+/// A no-op that boot puts in the place of an `endbr64`: `gen_endbr_poison()` in
+/// arch/x86/include/asm/ibt.h, before Linux 6.15 and since.
 const POISONS: [[u8; 4]; 2] = [[0x66, 0x0f, 0x1f, 0x00], [0x0f, 0x1f, 0x40, 0xd6]];
 
 /// The way in which a function begins.
@@ -26,7 +27,8 @@ pub enum Entry {
     Open,
     /// With what replaces it: no pointer leads there.
     Sealed,
-    /// With neither: the compiler saw that all its callers call it by name, or it is written in assembler.
+    /// With neither: the compiler saw that all its callers call it by name, or it is written in
+    /// assembler.
     Bare,
 }
 
@@ -37,11 +39,11 @@ pub enum Reach {
     Always,
     /// While the machine boots: only code that is thrown away then calls it.
     AtBoot,
-    /// Never: nothing calls it that can run, and no pointer leads there.
+    /// Never: nothing that can run calls it, and no pointer leads there.
     Never,
 }
 
-/// Functions of a kernel, how they begin, and whether they can run.
+/// Functions of a kernel, with the way in which they begin, and the time at which they can run.
 #[derive(Debug)]
 pub struct Reachable {
     entries: HashMap<u64, Entry>,
@@ -51,11 +53,11 @@ pub struct Reachable {
 }
 
 impl Reachable {
-    /// Looks for functions that can run, in a kernel whose `texts` make `graph`.
+    /// Finds the functions that can run, in a kernel whose `texts` make `graph`.
     ///
-    /// `traceable` are addresses of functions that ftrace can trace: of others that begin with no `endbr64`
-    /// (assembler) it is not known who enters them. `called_by_name` are functions that are called by code that
-    /// is made later (kfuncs, by BPF programs).
+    /// `traceable` are addresses of functions that ftrace can trace: of others that begin with no
+    /// `endbr64` (assembler) the callers are not known. `called_by_name` are functions that are
+    /// called by code that is made later (kfuncs, by BPF programs).
     pub fn new(
         kernel: &Kernel,
         graph: &CallGraph,
@@ -99,17 +101,19 @@ impl Reachable {
         }
     }
 
-    /// The kernel marks where pointers may lead, so that it can be told what never runs.
+    /// Returns whether the kernel marks where pointers may lead, so that it can be told what never
+    /// runs.
     pub fn is_certain(&self) -> bool {
         self.is_certain
     }
 
-    /// The way in which the function at `address` begins, if there is one.
+    /// Returns the way in which the function at `address` begins, if there is one.
     pub fn entry(&self, address: u64) -> Option<Entry> {
         self.entries.get(&address).copied()
     }
 
-    /// The time at which the function at `address` can run; none if that cannot be told of this kernel.
+    /// Returns the time at which the function at `address` can run; `None` if that cannot be told
+    /// of this kernel.
     pub fn reach(&self, address: u64) -> Option<Reach> {
         let reach = match (
             self.always.contains(&address),
@@ -137,7 +141,7 @@ fn entry(text: &Text, begin: u64, seals: &BTreeSet<u64>) -> Entry {
     }
 }
 
-/// All that `roots` lead to, themselves too.
+/// Returns all functions that `roots` lead to, and the roots.
 fn closure(graph: &CallGraph, roots: Vec<u64>) -> HashSet<u64> {
     let mut reached: HashSet<u64> = roots.iter().copied().collect();
     let mut left = roots;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The file that `rftrace record` writes: docs/file-format.md describes it.
+//! Recording: the file that `rftrace record` writes. docs/file-format.md describes it.
 //!
-//! [`Writer`] appends chunks, so what was written is valid up to the last one whatever happens; [`Recording`] reads
-//! them, on any machine.
+//! [`Writer`] appends chunks, so that what was written is valid up to the last one whatever
+//! happens; [`Recording`] reads them, on any machine.
 
 mod columns;
 mod format;
@@ -26,16 +26,16 @@ pub enum Error {
     /// The file cannot be read.
     #[error("cannot read at byte {offset}")]
     Read {
-        /// Where in the file.
+        /// Offset in the file.
         offset: u64,
         /// The reason.
         #[source]
         source: std::io::Error,
     },
-    /// It is none of ours.
+    /// The file is not a recording.
     #[error("it is not a recording of rftrace")]
     NotOurs,
-    /// It is of a version that came later.
+    /// The file is of a version that came later.
     #[error(
         "it has version {0} of the format, and only version 1 is known: a newer rftrace reads it"
     )]
@@ -43,9 +43,9 @@ pub enum Error {
     /// Bytes are not as they must be.
     #[error("{what} in the chunk at byte {offset}")]
     Malformed {
-        /// Where the chunk begins.
+        /// Offset of the chunk.
         offset: u64,
-        /// A fault.
+        /// A description of the fault.
         what: String,
     },
     /// A chunk is missing without which nothing can be said of the events.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Tables of what an analysis has counted: as text for people, and as lines of JSON.
+//! Report, the tables: the counts of an analysis, as text for people, and as lines of JSON.
 
 #[cfg(test)]
 mod golden;
@@ -22,40 +22,40 @@ use crate::units::{Count, Time};
 /// A line of a table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The function; `[other]` for all that there was no room for.
+    /// The function; `[other]` for calls that there was no room for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
-    /// Its caller: a function, `[unknown]`, or nothing that was recorded.
+    /// The caller: a function, `[unknown]`, or `None` where it was not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
     /// The name of the tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comm: Option<String>,
-    /// Calls that have returned.
+    /// Number of calls that have returned.
     pub calls: u64,
-    /// Their time from entry to return.
+    /// Time of the calls from entry to return.
     pub total_ns: u64,
-    /// The part of it in the functions themselves.
+    /// The part of that time in the functions themselves.
     pub self_ns: u64,
-    /// Calls that are not in `self_ns`, as nothing is known.
+    /// Number of calls that are not in `self_ns`, as nothing is known.
     pub self_unknown: u64,
-    /// Mean.
+    /// The mean duration.
     pub avg_ns: u64,
-    /// The shortest.
+    /// The shortest duration.
     pub min_ns: u64,
-    /// Percentile.
+    /// The median of the durations.
     pub p50_ns: u64,
-    /// Percentile.
+    /// The 90th percentile of the durations.
     pub p90_ns: u64,
-    /// Percentile.
+    /// The 99th percentile of the durations.
     pub p99_ns: u64,
-    /// The longest.
+    /// The longest duration.
     pub max_ns: u64,
-    /// Calls that are still open at the end.
+    /// Number of calls that are still open at the end.
     pub open: u64,
-    /// The time so far of the one of them that took longest.
+    /// Time so far of the open call that took longest.
     pub open_longest_ns: u64,
-    /// Calls whose return was not seen.
+    /// Number of calls whose return was not seen.
     pub missed: u64,
 }
 
@@ -82,7 +82,7 @@ impl Row {
         }
     }
 
-    /// The number that a table is sorted by.
+    /// Returns the number that a table is sorted by.
     fn key(&self, sort: Sort) -> u64 {
         match sort {
             Sort::SelfTime => self.self_ns,
@@ -95,7 +95,7 @@ impl Row {
         }
     }
 
-    /// The last column.
+    /// Returns the text of the last column.
     fn name(&self) -> String {
         let name = self.function.as_ref().or(self.comm.as_ref());
         let name = name.map_or("[other]", |name| name);
@@ -106,7 +106,7 @@ impl Row {
     }
 }
 
-/// The name of what a node of a tree stands for.
+/// Returns the name of what a node of a tree stands for.
 pub fn label_name(label: Label, analysis: &Analysis, symbolizer: &Symbolizer) -> String {
     match label {
         Label::Function(function) => symbolizer.name(function).into(),
@@ -117,7 +117,7 @@ pub fn label_name(label: Label, analysis: &Analysis, symbolizer: &Symbolizer) ->
     }
 }
 
-/// The lines of a table, and how many were left out.
+/// The lines of a table, and the number of those that were left out.
 #[derive(Clone, Debug)]
 pub struct Rows {
     by: By,
@@ -127,7 +127,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Of what was counted so far.
+    /// Makes the table of the counts so far.
     pub fn new(analysis: &Analysis, symbolizer: &Symbolizer, table: &Table) -> Self {
         let groups = analysis.groups().iter().map(|(name, statistics)| {
             let mut row = Row::new(statistics);
@@ -151,7 +151,8 @@ impl Rows {
             (None, true) => Sort::SelfTime,
             (None, false) => Sort::Calls,
         };
-        // (where that says nothing, by what does, and then by name: the same input gives the same lines)
+        // Ties are broken by time, calls and open calls, and then by name: the same input gives the
+        // same lines.
         rows.sort_by_cached_key(|row| {
             let keys = [row.key(sort), row.total_ns, row.calls, row.open_longest_ns];
             (keys.map(std::cmp::Reverse), row.name())
@@ -167,7 +168,7 @@ impl Rows {
         }
     }
 
-    /// The lines.
+    /// Returns the lines.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
@@ -220,7 +221,7 @@ impl Rows {
 
 impl Row {
     fn write_times(&self, out: &mut dyn Write) -> io::Result<()> {
-        // (nothing is known where no call has returned, or not of a single one)
+        // Nothing is known where no call has returned, or not of a single one.
         let known = |ns, is_known| match is_known {
             true => Time(ns).to_string(),
             false => "-".to_owned(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Records as the module would write them, for tests and benchmarks: of calls that never were.
+//! Samples: records of made-up calls as the module would write them, for tests and benchmarks.
 
 pub mod machine;
 
@@ -13,10 +13,10 @@ use rftrace_engine::engine::slot::{
 
 use crate::stream::{Blocks, Error};
 
-/// The start of the text in which functions of samples are.
+/// The start of the text that has the functions of samples.
 pub const TEXT: u64 = 0xffff_ffff_8100_0000;
 
-/// A task of a sample.
+/// Returns a task of a sample.
 pub fn task(pid: i32, tgid: i32, comm: &str) -> Task {
     let mut bytes = [0; 16];
     let length = comm.len().min(15);
@@ -35,15 +35,15 @@ pub fn task(pid: i32, tgid: i32, comm: &str) -> Task {
 /// A call at one of its ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Edge {
-    /// When, in ns.
+    /// The time, in ns.
     pub time: u64,
     /// The task.
     pub task: Task,
     /// The function.
     pub ip: u64,
-    /// Where it was called from.
+    /// Address that it was called from.
     pub parent_ip: u64,
-    /// Calls of the task that are recorded and open around it.
+    /// Number of recorded calls of the task that are open around it.
     pub depth: u32,
     /// The state of interrupts and preemption.
     pub context: u32,
@@ -74,7 +74,7 @@ pub struct CpuSample {
 }
 
 impl CpuSample {
-    /// Of a CPU on which nothing has happened yet.
+    /// Returns the records of a CPU on which nothing has happened yet.
     pub fn new(cpu: u32) -> Self {
         Self {
             cpu,
@@ -90,13 +90,14 @@ impl CpuSample {
         }
     }
 
-    /// A call begins; `call` is a number for it that no other has.
+    /// Begins a call; `call` is a number for it that no other has.
     pub fn entry(&mut self, edge: Edge, call: u64) {
         self.complete();
         self.pending = Some(Pending { edge, call });
     }
 
-    /// A call ends that took `duration` ns. If nothing was recorded here since its entry, the two are one event.
+    /// Ends a call that took `duration` ns. If nothing was recorded here since its entry, the two
+    /// are one event.
     pub fn end(&mut self, edge: Edge, call: u64, duration: u64) {
         match self.pending.take() {
             Some(Pending { edge, call: whole }) if whole == call => {
@@ -110,7 +111,7 @@ impl CpuSample {
         }
     }
 
-    /// A function is entered, by the tracer that does not see returns.
+    /// Enters a function, for the tracer that does not see returns.
     pub fn function(&mut self, edge: Edge) {
         self.complete();
         self.announce(&edge, 0);
@@ -119,7 +120,7 @@ impl CpuSample {
         self.push_event(words);
     }
 
-    /// So many events are lost.
+    /// Loses so many events.
     pub fn lose(&mut self, events: u64) {
         self.complete();
         self.cut();
@@ -157,7 +158,8 @@ impl CpuSample {
         self.last = None;
     }
 
-    /// Ends the record within the sub-buffer: the next one's header says what this one has announced.
+    /// Ends the record within the sub-buffer: the next one's header has what this one has
+    /// announced.
     pub fn cut_within(&mut self) {
         let (last, seq) = (self.last, self.seq);
         self.cut();
@@ -168,30 +170,30 @@ impl CpuSample {
         }
     }
 
-    /// Bytes of whole records so far, which are taken out, and the number of their events.
+    /// Takes the bytes of whole records so far, and returns them with the number of their events.
     pub fn take(&mut self) -> (Vec<u8>, u32) {
         let events = std::mem::take(&mut self.all_events);
         (std::mem::take(&mut self.records), events as u32)
     }
 
-    /// Bytes that wait to be taken, about.
+    /// Returns roughly the number of bytes that wait to be taken.
     pub fn len(&self) -> usize {
         self.records.len() + Words::as_bytes(&self.slots).len()
     }
 
-    /// None do.
+    /// Returns whether no bytes wait.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All records, to their end.
+    /// Returns all records, to their end.
     pub fn finish(mut self) -> (Vec<u8>, u32) {
         self.complete();
         self.cut();
         self.take()
     }
 
-    /// An entry that is pending is one event by itself.
+    /// Completes a pending entry, which becomes an event by itself.
     pub fn complete(&mut self) {
         if let Some(Pending { edge, .. }) = self.pending.take() {
             self.event(Kind::CallEntry, &edge, 0);
@@ -243,12 +245,12 @@ impl CpuSample {
     }
 }
 
-/// Blocks that are there already.
+/// Blocks that are in memory.
 #[derive(Clone, Debug, Default)]
 pub struct Memory(pub std::collections::VecDeque<Vec<u8>>);
 
 impl Memory {
-    /// One block.
+    /// Returns one block.
     pub fn of(block: Vec<u8>) -> Self {
         Self([block].into())
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Functions that a word means, as `filter` of rust_ftrace understands it.
+//! Selection of functions by a word, as `filter` of rust_ftrace understands it.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use rftrace_engine::engine::filter::Selector;
 use crate::function_names;
 use crate::kernel::{Symbol, Symbols};
 
-/// Addresses of the functions that `word` means: a name (and the variants that compilers make of it), a pattern,
-/// and perhaps `:mod:MODULE`. None if it means none.
+/// Returns the addresses of the functions that `word` means: a name (and the variants that
+/// compilers make of it), a pattern, and perhaps `:mod:MODULE`. Empty if it means none.
 pub fn functions(symbols: &Symbols, word: &str) -> BTreeSet<u64> {
     let Ok(selector) = Selector::parse(word.as_bytes()) else {
         return BTreeSet::new();
@@ -26,7 +26,7 @@ pub fn functions(symbols: &Symbols, word: &str) -> BTreeSet<u64> {
     begins.map(|symbol| symbol.address).collect()
 }
 
-/// Names of functions that may have been meant by `name`.
+/// Returns the names of functions that may have been meant by `name`.
 pub fn nearest(symbols: &Symbols, name: &str) -> Vec<String> {
     let is_function = |symbol: &&Symbol| symbol.is_code && !symbol.is_mark();
     let functions = symbols.all().iter().filter(is_function);

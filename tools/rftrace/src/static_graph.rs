@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Trees of callers that a function could have, and of what it could call, by the kernel's text.
+//! Static call trees: the possible callers and callees of a function, by the kernel's text.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::functions::Functions;
 use crate::kernel::Symbols;
 
-/// Functions that compilers have every other one call: they say nothing.
+/// Functions that compilers make every other one call, so that calls of them say nothing.
 const PLUMBING: [&str; 3] = ["__fentry__", "__stack_chk_fail", "__sanitizer_cov_"];
 
-/// A way to go through the graph.
+/// A direction through the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From a function to those that call it.
@@ -33,27 +33,29 @@ pub enum Below {
 /// A function in a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Its address.
+    /// Address of the function.
     pub function: u64,
-    /// Calls between it and the root.
+    /// Number of calls between it and the root.
     pub depth: usize,
-    /// Instructions by which it enters the function above it or is entered from there; 0 for the root.
+    /// Number of instructions by which it enters the function above it or is entered from there; 0
+    /// for the root.
     pub sites: usize,
-    /// Its calls and jumps through pointers.
+    /// Number of its calls and jumps through pointers.
     pub indirect: usize,
-    /// The last one below the function above it.
+    /// True for the last one below the function above it.
     pub is_last: bool,
-    /// The part below it.
+    /// The part of the tree below it.
     pub below: Below,
 }
 
-/// Returns true for functions that trees leave out.
+/// Returns whether trees leave out the function.
 pub(crate) fn is_plumbing(symbols: &Symbols, function: u64) -> bool {
     let name = symbols.name(function);
     PLUMBING.iter().any(|plumbing| name.starts_with(plumbing))
 }
 
-/// The tree of what `root` leads to, down to `depth` calls, each function before those below it.
+/// Returns the tree of functions that `root` leads to, down to `depth` calls, each function before
+/// those below it.
 pub fn tree(functions: &Functions, root: u64, direction: Direction, depth: usize) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut shown = HashSet::new();
@@ -76,7 +78,7 @@ pub fn tree(functions: &Functions, root: u64, direction: Direction, depth: usize
         }
         if step.below == Below::All {
             shown.insert(step.function);
-            // (the last one goes in first, as the first one is to come out first)
+            // The last one goes in first, as the first one is to come out first.
             for (number, (function, sites)) in next.into_iter().rev().enumerate() {
                 left.push(Step {
                     function,
@@ -98,7 +100,8 @@ fn indirect(functions: &Functions, function: u64) -> usize {
     node.map_or(0, |node| node.indirect)
 }
 
-/// Functions next to the one at `function`, in the order of the instructions, and how many instructions there are.
+/// Returns functions next to the one at `function`, in the order of the instructions, each with the
+/// number of instructions.
 fn neighbours(functions: &Functions, function: u64, direction: Direction) -> Vec<(u64, usize)> {
     let graph = &functions.graph;
     let Some(node) = graph.node(function) else {
@@ -139,7 +142,7 @@ mod tests {
     use crate::kernel::synthetic::{functions, Code, Function};
     use Code::{Call, Jump, Pointer};
 
-    /// The tree as text: a function with its sites, deeper ones further in.
+    /// Returns the tree as text: a function with its sites, deeper ones further in.
     fn text(direction: Direction, depth: usize) -> Vec<String> {
         let functions = functions(&[
             Function::open("outer", &[Call("middle"), Call("leaf")]),

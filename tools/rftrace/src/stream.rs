@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Streams of events: from what `per_cpu/cpuN/raw` gives (docs/raw-format.md) to events of all CPUs in the order of
-//! time, their times in ns.
+//! Streams of events: from the records of `per_cpu/cpuN/raw` (docs/raw-format.md) to events of all
+//! CPUs in the order of time, their times in ns.
 //!
-//! [`CpuEvents`] decodes the records of one CPU, which come in [`Blocks`]; [`Merged`] has the events of all, and
-//! [`Selected`] those of them that a [`Selection`] asks for.
+//! [`CpuEvents`] decodes the records of one CPU, which come in [`Blocks`]; [`Merged`] has the
+//! events of all, and [`Selected`] those of them that a [`Selection`] asks for.
 
 mod cpu;
 mod merged;
@@ -20,7 +20,7 @@ pub use merged::Merged;
 pub use record::Record;
 pub use select::{task_key, Globs, LongCalls, Selected, Selection, NOISE};
 
-/// A reason why events cannot be had.
+/// A reason why events cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Bytes that are no record as they must be; the offset counts from the start of their block.
@@ -28,9 +28,9 @@ pub enum Error {
     Malformed {
         /// The CPU whose events they should be.
         cpu: u32,
-        /// Where in the block.
+        /// Offset in the block.
         offset: usize,
-        /// A fault.
+        /// A description of the fault.
         what: &'static str,
     },
     /// The source of blocks has failed.
@@ -41,7 +41,7 @@ pub enum Error {
     NoMemory,
 }
 
-/// An event, and where it was recorded.
+/// An event, and the CPU that recorded it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Item {
     /// The CPU.
@@ -50,7 +50,7 @@ pub struct Item {
     pub event: Event,
 }
 
-/// An event of a stream as it passes by, with all that is said of it.
+/// An event of a stream as it passes by, with all that is known of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
     /// The CPU.
@@ -59,12 +59,12 @@ pub struct Seen<'a> {
     pub event: &'a Event,
     /// Data beside it; it is another event's unless this one has [extras](Event::has_extras).
     pub beside: &'a Beside,
-    /// The time that [`Events::lost_since`] says.
+    /// The result of [`Events::lost_since`].
     pub lost_since: Option<u64>,
 }
 
 impl Seen<'_> {
-    /// When its call began, if that was before its own time.
+    /// Returns when the event's call began, if that was before its own time.
     #[inline]
     pub fn since(&self) -> Option<u64> {
         let extras = self.event.has_extras.then_some(&self.beside.extras);
@@ -72,7 +72,7 @@ impl Seen<'_> {
     }
 }
 
-/// The time at which an event was over: that of its return, for a whole call.
+/// Returns the time at which an event was over: that of its return, for a whole call.
 #[inline]
 pub fn end_of(event: &Event) -> u64 {
     match event.what {
@@ -84,24 +84,24 @@ pub fn end_of(event: &Event) -> u64 {
 /// Data that only some events have.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
-    /// All that is of a fixed length. (`since` in ns, too)
+    /// All that is of a fixed length; `since` is in ns, too.
     pub extras: Extras,
     /// The return addresses behind the event's `parent_ip`, if its stack was recorded.
     pub stack: Vec<u64>,
-    /// Bytes that a program has written, of a mark.
+    /// Bytes of a mark that a program has written.
     pub text: Vec<u8>,
 }
 
 /// A stream of events, in the order of time.
 pub trait Events {
-    /// The next event; `None` at the end.
+    /// Returns the next event; `None` at the end.
     ///
     /// # Errors
     ///
     /// [`Error`] if what comes next is not to be understood, or cannot be read.
     fn next(&mut self) -> Result<Option<Item>, Error>;
 
-    /// Shows all events, to the end, to `each`. (without a copy of each, where that can be had)
+    /// Shows all events, to the end, to `each`; without a copy of each, where possible.
     ///
     /// # Errors
     ///
@@ -121,11 +121,13 @@ pub trait Events {
         Ok(())
     }
 
-    /// Data beside the last event; there is none unless it has [extras](Event::has_extras).
+    /// Returns the data beside the last event; there is none unless it has
+    /// [extras](Event::has_extras).
     fn beside(&self) -> &Beside;
 
-    /// The time from which on events were lost, if some were, on any CPU, right before the last event or before one that is
-    /// still to come: whatever a task did since may have been there. `None` if only [`Event::lost`] tells.
+    /// Returns the time from which on events were lost, if some were, on any CPU, right before the
+    /// last event or before one that is still to come: anything that a task did since may be
+    /// missing. `None` if only [`Event::lost`] tells.
     fn lost_since(&self) -> Option<u64> {
         None
     }

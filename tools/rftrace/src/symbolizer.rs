@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Names of the functions that events are of.
+//! The symbolizer: names of the functions that events belong to.
 
 use rustc_hash::FxHashMap;
 
@@ -8,12 +8,12 @@ use rftrace_engine::engine::render;
 
 use crate::kernel::Symbols;
 
-/// A function by its number, which counts from 0 in the order in which functions were first asked for.
+/// The number of a function, counted from 0 in the order in which functions were first asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FunctionId(pub u32);
 
 impl FunctionId {
-    /// A place in a list of all functions.
+    /// Returns the place in a list of all functions.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -24,14 +24,15 @@ impl FunctionId {
 pub struct Symbolizer {
     symbols: Symbols,
     by_address: FxHashMap<u64, FunctionId>,
-    /// By where they begin; where no symbol is, by the address itself.
+    /// Functions by the addresses at which they begin; where there is no symbol, by the address
+    /// itself.
     by_start: FxHashMap<u64, FunctionId>,
     names: Vec<Box<str>>,
     places: FxHashMap<u64, Box<str>>,
 }
 
 impl Symbolizer {
-    /// Names by these symbols.
+    /// Returns a symbolizer that uses these symbols.
     pub fn new(symbols: Symbols) -> Self {
         Self {
             symbols,
@@ -39,12 +40,12 @@ impl Symbolizer {
         }
     }
 
-    /// The symbols.
+    /// Returns the symbols.
     pub fn symbols(&self) -> &Symbols {
         &self.symbols
     }
 
-    /// The function that `address` is in.
+    /// Returns the function that `address` is in.
     #[inline]
     pub fn function(&mut self, address: u64) -> FunctionId {
         match self.by_address.get(&address) {
@@ -65,23 +66,24 @@ impl Symbolizer {
         found
     }
 
-    /// Its name: `name` or `name [module]`; the address in hex where no symbol is.
+    /// Returns the function's name: `name` or `name [module]`; the address in hex where there is no
+    /// symbol.
     pub fn name(&self, function: FunctionId) -> &str {
         self.names.get(function.index()).map_or("", |name| name)
     }
 
-    /// Number of functions so far.
+    /// Returns the number of functions so far.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// No function was asked for yet.
+    /// Returns whether no function was asked for yet.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 }
 
-/// The name of what begins at `start`, with its module.
+/// Returns the name of the symbol at `start`, with its module.
 fn full_name(symbols: &Symbols, start: u64) -> String {
     let name = symbols.name(start);
     let found = symbols.at(start).iter().find(|symbol| *symbol.name == name);

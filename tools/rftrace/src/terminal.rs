@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Additions for a terminal: colour, a pager, and a line that says how far it is.
+//! Terminal: colour, a pager, and a line that shows progress.
 //!
-//! Text goes to [`Output`], which pages and colours it where somebody reads it; [`Progress`] is for stderr.
+//! Text goes to [`Output`], which pages and colours it where a user reads it; [`Progress`] is for
+//! stderr.
 
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
@@ -14,10 +15,10 @@ mod progress;
 pub use output::Output;
 pub use progress::Progress;
 
-/// Columns of what is no terminal.
+/// Columns of an output that is no terminal.
 const WIDTH: usize = 80;
 
-/// Columns of a terminal; of anything else what `COLUMNS` says, or 80.
+/// Returns the columns of a terminal; for anything else the value of `COLUMNS`, or 80.
 pub fn width(of: impl AsFd) -> usize {
     let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
     let size = rustix::termios::tcgetwinsize(of).ok();
@@ -29,7 +30,7 @@ pub fn width(of: impl AsFd) -> usize {
         .unwrap_or(WIDTH)
 }
 
-/// It is a terminal that can do more than print.
+/// Returns whether it is a terminal that can do more than print.
 fn is_able(terminal: &impl IsTerminal, kind: Option<&str>) -> bool {
     terminal.is_terminal() && kind.is_none_or(|kind| kind != "dumb")
 }
@@ -38,7 +39,8 @@ fn is_able_here(terminal: &impl IsTerminal) -> bool {
     is_able(terminal, std::env::var("TERM").ok().as_deref())
 }
 
-/// Text to stdout is coloured: as it was asked for, or on a terminal unless `NO_COLOR` says otherwise.
+/// Returns whether text to stdout is coloured: as asked for, or on a terminal unless `NO_COLOR` is
+/// set.
 fn is_colored(choice: clap::ColorChoice) -> bool {
     match choice {
         clap::ColorChoice::Always => true,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Events as text: by the module's own renderer, so lines are those of its `trace`.
+//! Events as text: by the module's own renderer, so that lines are those of its `trace`.
 
 mod buffer;
 mod join;

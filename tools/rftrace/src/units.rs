@@ -2,36 +2,37 @@
 
 //! Sizes, times and counts, as people write and read them.
 //!
-//! Text that is printed can be typed. The letters k, M, G and T of a size stand for powers of 1024, as in perf and trace-cmd, those
-//! of a count for powers of 1000. A time without a unit is refused: tools differ in which one they mean.
+//! Text that is printed can be typed. The letters k, M, G and T of a size stand for powers of 1024,
+//! as in perf and trace-cmd, those of a count for powers of 1000. A time without a unit is refused:
+//! tools differ in which one they mean.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Most digits behind a point that are looked at.
+/// Maximum number of digits behind a point that are used.
 const MAX_DIGITS: usize = 9;
 
 /// A unit.
 struct Unit {
-    /// Names that it may be typed with, in any case; printed with the first.
+    /// Names that it may be typed with, in any case; the first one is printed.
     names: &'static [&'static str],
-    /// Its size, in the smallest one.
+    /// Size of the unit, in the smallest one.
     factor: u64,
 }
 
 /// A kind of quantity: its units, the smallest (of factor 1) first.
 struct Kind {
     units: &'static [Unit],
-    /// Digits behind the point, but for the smallest unit.
+    /// Number of digits behind the point, but for the smallest unit.
     digits: u32,
-    /// A number alone is one of the smallest unit.
+    /// True if a number alone is one of the smallest unit.
     is_plain: bool,
     /// The forms that may be typed.
     forms: &'static str,
 }
 
-/// Units that are powers of `base`.
+/// Returns units that are powers of `base`.
 const fn powers(base: u64, names: [&'static [&'static str]; 5]) -> [Unit; 5] {
     let [one, kilo, mega, giga, tera] = names;
     [
@@ -85,7 +86,7 @@ const COUNTS: Kind = Kind {
 };
 
 impl Unit {
-    /// The name that is printed.
+    /// Returns the name that is printed.
     fn name(&self) -> &'static str {
         self.names.first().copied().unwrap_or_default()
     }
@@ -94,19 +95,19 @@ impl Unit {
 /// A reason why a text is no quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It is none of that kind; the forms there are.
+    /// The text is no such quantity; the forms that it may have.
     #[error("write it as {0}")]
     Form(&'static str),
-    /// It has no unit; the forms there are.
+    /// The quantity has no unit; the forms that it may have.
     #[error("the unit is missing: write it as {0}")]
     NoUnit(&'static str),
-    /// It is more than a computer counts.
+    /// The quantity is too large for 64 bits.
     #[error("that is too much")]
     TooMuch,
 }
 
 impl Kind {
-    /// The quantity that `text` names, in the smallest unit, rounded.
+    /// Parses the quantity that `text` names, in the smallest unit, rounded.
     fn parse(&self, text: &str) -> Result<u64, Error> {
         let text = text.trim();
         let is_number = |letter: char| letter.is_ascii_digit() || letter == '.';
@@ -130,7 +131,7 @@ impl Kind {
         u64::try_from(value).map_err(|_| Error::TooMuch)
     }
 
-    /// The unit of that name; without one that of a `number` alone.
+    /// Returns the unit of that name; without a name that of a `number` alone.
     fn unit(&self, number: &str, name: &str) -> Result<&'static Unit, Error> {
         let form = Error::Form(self.forms);
         if !name.is_empty() {
@@ -143,15 +144,15 @@ impl Kind {
         }
         let is_nothing = number.chars().all(|letter| letter == '0' || letter == '.');
         match self.is_plain {
-            // (there are no parts of a byte)
+            // There are no parts of a byte.
             true if number.contains('.') => Err(form),
-            // (nothing is nothing in every unit)
+            // Zero is the same in every unit.
             false if !is_nothing => Err(Error::NoUnit(self.forms)),
             _ => Ok(&self.units[0]),
         }
     }
 
-    /// The quantity as text, in the smallest unit in which that is short.
+    /// Returns the quantity as text, in the smallest unit in which that is short.
     fn print(&self, value: u64) -> String {
         let mut places = self.units.iter().zip(self.units[1..].iter());
         let is_short = |(unit, next): &(&Unit, &Unit)| {
@@ -173,7 +174,7 @@ impl Kind {
         format!("{number} {}", unit.name()).trim_end().into()
     }
 
-    /// `value` in parts of a unit that are printed, and how many of these it has.
+    /// Returns `value` in parts of a unit that are printed, and the number of these in the unit.
     fn rounded(&self, value: u64, unit: &Unit) -> (u128, u128) {
         let factor = u128::from(unit.factor);
         let scale = match unit.factor {
@@ -192,12 +193,12 @@ pub struct Size(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(pub u64);
 
-/// A count, or so many a second.
+/// A count, or a number per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Count(pub u64);
 
 impl Time {
-    /// It, as the standard library has it.
+    /// Returns the time as the standard library has it.
     pub fn duration(self) -> Duration {
         Duration::from_nanos(self.0)
     }
@@ -230,7 +231,7 @@ impl FromStr for Count {
     }
 }
 
-// (padded as the format says: columns are made of them)
+// Padded as the format says: columns are made of them.
 impl fmt::Display for Size {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.pad(&SIZES.print(self.0))
@@ -262,7 +263,7 @@ mod tests {
         assert_eq!(size("512k"), Ok(512 << 10));
         assert_eq!(size(" 64 MiB "), Ok(64 << 20));
         assert_eq!(size("1.5G"), Ok(3 << 29));
-        // (716.8)
+        // 716.8, rounded.
         assert_eq!(size("0.7k"), Ok(717));
         let time = |text: &str| text.parse::<Time>().map(|time| time.0);
         assert_eq!(time("100ns"), Ok(100));
@@ -326,12 +327,13 @@ mod tests {
         );
     }
 
-    /// Values of every magnitude.
+    /// Returns values of every magnitude.
     fn values() -> impl Strategy<Value = u64> {
         (any::<u64>(), 0..64_u32).prop_map(|(value, shift)| value >> shift)
     }
 
-    /// A text that is printed can be typed, and is off by no more than half of the last digit.
+    /// Checks that a text that is printed can be typed, and is off by no more than half of the last
+    /// digit.
     fn check<T: FromStr<Err = Error> + fmt::Display>(
         kind: &Kind,
         value: u64,
@@ -341,7 +343,7 @@ mod tests {
         let text = new(value).to_string();
         let typed = match text.parse() {
             Ok(typed) => get(typed),
-            // (rounded up beyond the last one)
+            // Rounded up beyond the last one.
             Err(Error::TooMuch) => u64::MAX,
             Err(error) => return Err(TestCaseError::fail(format!("{text}: {error}"))),
         };

@@ -14,12 +14,13 @@ use crate::kernel::{self, DebugInformation, Inlined};
 use crate::reach::{Entry, Reach};
 use crate::selection;
 
-/// A function's name as the source has it.
+/// Returns a function's name as the source has it.
 fn stem(name: &str) -> &str {
     name.split('.').next().unwrap_or(name)
 }
 
-/// Functions that every other one calls, or that stand for another one: they say nothing of who calls them.
+/// Functions that every other one calls, or that stand for another one: they say nothing of its
+/// callers.
 const COMMON: [&str; 6] = [
     "__fentry__",
     "__stack_chk_fail",
@@ -29,13 +30,13 @@ const COMMON: [&str; 6] = [
     "__sanitizer_cov_",
 ];
 
-/// Callers, or functions that another one may be a part of, that are named.
+/// Number of callers, or of functions that another one may be a part of, that are named.
 const NAMED: usize = 4;
 
 /// A function that another one seems to be a part of.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Part {
-    /// Its name.
+    /// Name of the function.
     pub name: String,
     /// Share of the other's code that is here too, 0 to 1.
     pub share: f64,
@@ -50,36 +51,39 @@ pub enum Answer {
         /// Names that may have been meant.
         nearest: Vec<String>,
     },
-    /// It is there, but ftrace cannot trace it.
+    /// The function exists, but ftrace cannot trace it.
     NotTraceable {
         /// The obstacle.
         reason: &'static str,
     },
-    /// Nothing can enter it.
+    /// Nothing can enter the function.
     NeverEntered {
-        /// Its callers, which are never entered either.
+        /// Callers of the function, which are never entered either.
         callers: Vec<String>,
-        /// Functions that the compiler seems to have put it into.
+        /// Functions that the compiler seems to have inlined it into.
         inlined_into: Vec<Part>,
         /// A function to trace in its stead.
         instead: Option<String>,
-        /// Code that ran at boot may have called it: that is gone, and the kernel's file is not there.
+        /// True if code that ran at boot may have called it: that is gone, and the kernel's file is
+        /// not there.
         perhaps_at_boot: bool,
     },
-    /// Only code that runs at boot enters it.
+    /// Only code that runs at boot enters the function.
     AtBoot {
         /// Functions that call it.
         callers: Vec<String>,
     },
-    /// It can be entered.
+    /// The function can be entered.
     Entered {
         /// Functions that call it, or jump to it.
         callers: Vec<String>,
-        /// Instructions that do.
+        /// Number of such instructions.
         sites: usize,
-        /// Pointers may lead there, too; unknown where the kernel does not mark where they may lead.
+        /// True if pointers may lead there, too; `None` where the kernel does not mark where they
+        /// may lead.
         by_pointer: Option<bool>,
-        /// ftrace can trace it from now on: it is not in code that runs at boot and is gone.
+        /// True if ftrace can trace it from now on: it is not in code that runs at boot and is
+        /// gone.
         is_certain: bool,
     },
 }
@@ -87,14 +91,14 @@ pub enum Answer {
 /// An answer for one of the functions of a name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Why {
-    /// The name that was asked for.
+    /// Name that was asked for.
     pub name: String,
-    /// Where the function is; 0 if it is nowhere.
+    /// Address of the function; 0 if there is none.
     pub address: u64,
     /// The answer.
     #[serde(flatten)]
     pub answer: Answer,
-    /// Functions that it is a part of, by debug information; unknown without.
+    /// Functions that it is a part of, by debug information; `None` without.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part_of: Option<Vec<PartOf>>,
 }
@@ -102,13 +106,13 @@ pub struct Why {
 /// A function that another one is a part of for certain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PartOf {
-    /// Its name.
+    /// Name of the function.
     pub name: String,
-    /// Calls of the other that were in its place.
+    /// Number of calls of the other that were in its place.
     pub places: usize,
 }
 
-/// The file of a kernel that runs, and by how much that was moved.
+/// The file of the running kernel, and the distance by which the kernel was moved.
 #[derive(Clone, Copy)]
 struct File<'a> {
     functions: &'a Functions,
@@ -116,7 +120,7 @@ struct File<'a> {
 }
 
 impl File<'_> {
-    /// The answer for a function that runs at boot only.
+    /// Returns the answer for a function that runs at boot only.
     fn at_boot(&self, address: u64) -> Option<Answer> {
         let address = address.wrapping_sub(self.moved);
         (self.functions.reachable.reach(address)? == Reach::AtBoot)
@@ -125,7 +129,7 @@ impl File<'_> {
 }
 
 impl Functions {
-    /// Answers for each function of that name.
+    /// Returns an answer for each function of that name.
     pub fn why(&self, name: &str) -> Vec<Why> {
         let why = |address, answer| Why {
             name: name.into(),
@@ -147,7 +151,7 @@ impl Functions {
         }
     }
 
-    /// Adds what debug information says: into whom the functions were inlined that were asked for.
+    /// Adds, by debug information, the functions into which those that were asked for were inlined.
     pub fn add_parts(
         &self,
         debug: &DebugInformation,
@@ -169,7 +173,7 @@ impl Functions {
             for inlined in all.iter().filter(is_it) {
                 *parts.entry(inlined.into.wrapping_add(moved)).or_default() += 1;
             }
-            // (a function that calls itself may be a part of itself)
+            // A function that calls itself may be a part of itself.
             parts.remove(&why.address);
             let part = |(address, places)| PartOf {
                 name: self.kernel.symbols.name(address),
@@ -226,7 +230,7 @@ impl Functions {
         }
     }
 
-    /// The answer of the file of the kernel that runs, moved to where the kernel is.
+    /// Returns the running kernel's file, with the distance to the kernel's place.
     fn file(&self) -> Option<File<'_>> {
         let find = || boot::functions(&self.kernel).map(Box::new);
         if !self.kernel.is_running() {
@@ -240,7 +244,7 @@ impl Functions {
         Some(File { functions, moved })
     }
 
-    /// The obstacle that keeps ftrace from a function.
+    /// Returns the obstacle that keeps ftrace from a function.
     fn obstacle(&self, address: u64) -> &'static str {
         let symbols = &self.kernel.symbols;
         if symbols.at(address).iter().all(|symbol| !symbol.is_code) {
@@ -262,7 +266,7 @@ impl Functions {
         "it was built without a call of ftrace: it is notrace, in a file that is not traced, or assembler"
     }
 
-    /// Names of the functions that `sites` are in, each once.
+    /// Returns the names of the functions that `sites` are in, each once.
     fn names(&self, sites: &[Site]) -> Vec<String> {
         let functions: BTreeSet<u64> = sites.iter().map(|site| site.function).collect();
         functions
@@ -271,7 +275,8 @@ impl Functions {
             .collect()
     }
 
-    /// The function to trace instead of the one at `address`: that of its callees that the fewest call.
+    /// Returns the function to trace instead of the one at `address`: that of its callees that has
+    /// the fewest callers.
     fn instead(&self, address: u64) -> Option<String> {
         let symbols = &self.kernel.symbols;
         let says_something = |callee: &&u64| {

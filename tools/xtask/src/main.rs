@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Writes the manuals and the completions of the command into a folder, laid out as below `PREFIX/share`.
+//! Writes the manuals and the completions of the command into a folder, laid out as below
+//! `PREFIX/share`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -18,7 +18,7 @@ const EXIT_STATUS: [(&str, &str); 6] = [
     ("127", "There is no such program."),
 ];
 
-/// Behind the exit codes.
+/// Text behind the exit codes.
 const PROGRAMS: &str =
     "Verbs that run a program end as it does, with 128 and the signal's number if one ended it.";
 
@@ -32,7 +32,7 @@ const ENVIRONMENT: [(&str, &str); 3] = [
     ("LESS", "Options of less; FRX, if there are none."),
 ];
 
-/// The pages, with their paths below `PREFIX/share`.
+/// Returns the pages, with their paths below `PREFIX/share`.
 pub(crate) fn pages() -> Result<Vec<(String, Vec<u8>)>> {
     let mut command = rftrace_cli::cli::command()
         .disable_help_subcommand(true)
@@ -94,7 +94,7 @@ fn page(command: Command) -> Result<(String, Vec<u8>)> {
     Ok((format!("man/man1/{name}.1"), page))
 }
 
-/// A section that says what words mean.
+/// Returns a section that explains words.
 fn list(title: &str, words: &[(&str, &str)]) -> Roff {
     let mut roff = Roff::new();
     roff.control("SH", [title]);

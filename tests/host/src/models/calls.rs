@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A writer of calls, whose entries stay incomplete until their return or the next event completes them, and a reader.
+//! Models of calls: a writer, whose entries stay incomplete until their return or the next event
+//! completes them, and a reader.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -43,19 +44,19 @@ fn leave_leaf(ring: &Ring<Heap>, open: OpenCall, now: u64) {
     assert!(at!(now, |who| ring.leave_leaf(open, who, duration)));
 }
 
-/// A call in which nothing else is recorded.
+/// Makes a call in which nothing else is recorded.
 fn leaf(ring: &Ring<Heap>) {
     let open = enter(ring, 0, 0);
     leave_leaf(ring, open, 1);
 }
 
-/// A call that another one completes.
+/// Makes a call that another one completes.
 fn nested(ring: &Ring<Heap>) {
     enter(ring, 10, 0);
     enter(ring, 11, 1);
 }
 
-/// A call that ends after another one in it.
+/// Makes a call that ends after another one in it.
 fn returning(ring: &Ring<Heap>) {
     let (call, _) = call(10, false);
     let duration = |now: u64| now - 10;
@@ -68,7 +69,7 @@ fn returning(ring: &Ring<Heap>) {
     )));
 }
 
-/// The events that a reader is to see of a writer.
+/// Returns the events that a reader is to see of a writer.
 fn events(writer: fn(&Ring<Heap>)) -> Vec<Event> {
     let ring = new_ring(2, 8);
     writer(&ring);
@@ -76,7 +77,8 @@ fn events(writer: fn(&Ring<Heap>)) -> Vec<Event> {
     std::iter::from_fn(|| cursor.next(&ring)).collect()
 }
 
-/// Tries all orders of a thread that does `writer`, and of one that reads: each event must be whole.
+/// Tries all orders of a thread that runs `writer`, and of one that reads: each event must be
+/// whole.
 fn race(preemptions: usize, writer: fn(&Ring<Heap>), whats: &'static [What]) {
     super::builder(preemptions).check(move || {
         let expected = events(writer);
@@ -107,7 +109,7 @@ models! {
         super::race(2, super::leaf, &[What::Call]);
     }
 
-    // Whoever comes next completes a pending entry.
+    // The next writer completes a pending entry.
     nested {
         needs_load_acquire: LoadAcquire => "torn event",
     } {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A writer, and a consumer or somebody who clears the buffer or replaces it.
+//! Models of a writer, and a consumer, or a task that clears the buffer or replaces it.
 
 use loom::sync::{Arc, RwLock};
 use loom::thread;
@@ -14,7 +14,7 @@ use crate::engine::slot::Words;
 use crate::platform::{weaken, weakened, Part};
 use crate::support::{copy_space, ring as new_ring, Heap};
 
-/// A consumer, and what it was given.
+/// A consumer, and the events that it was given.
 struct Reader {
     consumer: Consumer<Vec<Words>>,
     /// Index of the next event.
@@ -37,8 +37,8 @@ impl Reader {
         self.take(ring, u64::MAX);
     }
 
-    /// Takes what there is, and no more than `most`. Every event must be whole, and the one of its
-    /// index.
+    /// Takes the events that there are, and no more than `most`. Every event must be whole, and the
+    /// one of its index.
     fn take(&mut self, ring: &Ring<Heap>, most: u64) {
         for _ in 0..most {
             let Some((index, found)) = self.consumer.peek(ring) else {
@@ -60,17 +60,17 @@ impl Reader {
         let present = self.consumer.present(&extent);
         assert_eq!(self.consumer.read(), self.taken);
         self.take_all(ring);
-        // (what was cleared was neither taken nor lost)
+        // Events that were cleared were neither taken nor lost.
         assert_eq!(self.consumer.read(), self.taken);
         assert_eq!(self.next, written);
         assert!(self.taken >= present);
     }
 }
 
-/// Tries all orders of a thread that does `writer` and one that does `reader`, with a ring of two
-/// sub-buffers that holds `earlier` events; then `after` looks at what came of it. (Of a thread that
-/// is stopped once the other sees any of the latest values of each word, in all orders that are
-/// allowed.)
+/// Tries all orders of a thread that runs `writer` and one that runs `reader`, with a ring of two
+/// sub-buffers that holds `earlier` events; then `after` checks the result. Of a thread that is
+/// stopped once the other sees any of the latest values of each word, in all orders that are
+/// allowed.
 fn race<W: Send + 'static>(
     preemptions: usize,
     discard: bool,
@@ -94,7 +94,7 @@ fn race<W: Send + 'static>(
     });
 }
 
-/// Both sub-buffers.
+/// Number of events in both sub-buffers.
 const ALL: u64 = 2 * IN_SUBBUF;
 
 /// Tries to write so many events, and returns how many it wrote.
@@ -115,7 +115,7 @@ models! {
             false,
             ALL,
             |ring| write(ring, ALL),
-            // (the sub-buffer that is being overwritten is all that it copies)
+            // The sub-buffer that is being overwritten is all that it copies.
             |ring, reader| reader.take(ring, 1),
             |ring, reader, ()| {
                 reader.check(ring, ALL + 1);
@@ -162,7 +162,8 @@ models! {
         );
     }
 
-    // The buffer is cleared while it is written: what was written after that is there, and only that.
+    // The buffer is cleared while it is written: events that were written after that are there, and
+    // only those.
     clear {
         needs_store_release: StoreRelease => "of two moments",
         needs_load_acquire: LoadAcquire => "of two moments",
@@ -187,8 +188,7 @@ models! {
         );
     }
 
-    // A ring is replaced while it is written. What the old one counts after a grace period is all
-    // that it will ever hold.
+    // A ring is replaced while it is written. Its counts after a grace period are final.
     resize {
         needs_grace_period: GracePeriod => "an event that nobody counts",
     } {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A CPU that remembers the task that is left out, while that is put into the list.
+//! Models of a CPU that remembers the task that is left out, while that task is put into the list.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -10,8 +10,8 @@ use crate::platform::{fence_full, weaken, Part, Word};
 
 const PID: u32 = 5;
 
-/// Tries all orders of a hook that finds the task left out, maybe, and of an edit that puts it into the list and then
-/// does `forget`.
+/// Tries all orders of a hook that finds the task left out, maybe, and of an edit that puts it into
+/// the list and then runs `forget`.
 fn model(forget: impl Fn(&Outsider) + Copy + Sync + Send + 'static) {
     super::builder(3).check(move || {
         let all = Arc::new((Word::new(0), Outsider::new()));

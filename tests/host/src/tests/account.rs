@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The account of every event, whatever happens: written = read + present + overwritten, and what
-//! is not written is counted by its reason.
+//! The account of every event, whatever happens: written = read + present + overwritten, and an
+//! event that is not written is counted by its reason.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,14 +17,15 @@ use crate::engine::slot::{Task, Words};
 use crate::raw_decoder::{decode, RawEvent, Record};
 use crate::support::{copy_space, raw_record, task};
 
-/// A CPU's ring, who takes events out of it, and what is known of both from outside.
+/// A CPU's ring, the consumer of its events, and what is known of both from outside.
 struct Ground {
     cpu: Rc<Cpu>,
     consumer: Rc<RefCell<Consumer<Vec<Words>>>>,
     account: Account,
     taken: Rc<Taken>,
     discard: bool,
-    /// All that was counted from outside when the CPU's counts began anew, and in earlier rings since.
+    /// Counts from outside at the time when the CPU's counts began anew, and in earlier rings
+    /// since.
     base: Counts,
     earlier: Counts,
 }
@@ -33,15 +34,15 @@ struct Ground {
 #[derive(Default)]
 struct Taken {
     events: Cell<u64>,
-    /// The index after the last event, and whether the buffer was cleared since: then the next event
-    /// need not say what was lost before it.
+    /// The index after the last event.
     next: Cell<u64>,
+    /// True if the buffer was cleared since: then the next event need not tell of losses.
     cleared: Cell<bool>,
     time: Cell<u64>,
 }
 
 impl Taken {
-    /// An event, after all that were taken before.
+    /// Checks an event, after all that were taken before.
     fn event(&self, cpu: &Cpu, index: u64, event: &Event) {
         let Event { lost, time, .. } = *event;
         let next = self.next.get();
@@ -74,7 +75,7 @@ fn take(cpu: &Cpu, consumer: &RefCell<Consumer<Vec<Words>>>, taken: &Taken, most
     most
 }
 
-/// The raw record of `chunk` as another program decodes it.
+/// Returns the raw record of `chunk` as another program decodes it.
 fn as_decoded(chunk: &Chunk, slots: &[Words]) -> Record {
     let mut records = decode(&raw_record(chunk, 3, slots)).expect("a record");
     assert_eq!(records.len(), 1);
@@ -149,7 +150,7 @@ impl Ground {
         }
     }
 
-    /// The counts as the ring and its consumer tell them.
+    /// Returns the counts as the ring and its consumer tell them.
     fn said(&self) -> (Counts, u64) {
         let consumer = self.consumer.borrow();
         let extent = self.cpu.ring.extent();
@@ -164,7 +165,7 @@ impl Ground {
         (counts, consumer.present(&extent))
     }
 
-    /// The counts of the ring as they are.
+    /// Returns the counts of the ring as they are.
     fn happened(&self) -> Counts {
         Counts {
             written: self.cpu.written().len() as u64,
@@ -176,7 +177,7 @@ impl Ground {
         }
     }
 
-    /// The counts of the CPU since they began anew.
+    /// Returns the counts of the CPU since they began anew.
     fn since(&self) -> Counts {
         let now = self.happened();
         let difference = |now: u64, base: u64, earlier: u64| now - base + earlier;
@@ -190,7 +191,7 @@ impl Ground {
         }
     }
 
-    /// At rest, all counts are true.
+    /// Checks, at rest, that all counts are true.
     fn check(&self) {
         let (said, present) = self.said();
         assert_eq!(said, self.happened());
@@ -200,7 +201,7 @@ impl Ground {
             counts.written,
             counts.read + present + counts.overwritten(present)
         );
-        // What a reader that takes nothing out finds from the consumer's place on.
+        // The events that a reader which takes nothing out finds from the consumer's place on.
         let position = self.consumer.borrow().position();
         let extent = self.cpu.ring.extent();
         let found: Vec<_> = self.cpu.read_all(position);
@@ -209,7 +210,7 @@ impl Ground {
         assert!(found.len() as u64 <= present);
     }
 
-    /// Takes all that is there: just what was said to be present.
+    /// Takes all events: just those that were said to be present.
     fn drain(&self) {
         let (_, present) = self.said();
         assert_eq!(
@@ -232,7 +233,7 @@ impl Ground {
         assert_eq!(self.said().1, 0);
     }
 
-    /// A ring of another size takes this one's place. A writer may still be in the old one when its
+    /// Replaces the ring by one of another size. A writer may still be in the old one when its
     /// counts are asked for; its event is added when it has ended.
     fn resize(&mut self, (subbufs, subbuf_slots): Geometry, late: u32) {
         self.consumer.borrow_mut().close();
@@ -274,7 +275,7 @@ enum Step {
         points: [u32; 2],
         times: [u8; 2],
     },
-    /// A write, and somebody on another CPU takes events at one point of it.
+    /// A write, at one point of which another CPU takes events.
     TakenFrom {
         point: u32,
         most: u8,
@@ -283,7 +284,7 @@ enum Step {
     Switch(usize),
     Take(u8),
     Chunk(u8),
-    /// Taking, and the CPU writes at one point of that.
+    /// Taking, at one point of which the CPU writes.
     Overtaken {
         point: u32,
         times: u8,
@@ -366,7 +367,7 @@ fn apply(ground: &mut Ground, step: &Step) {
         Step::Nested { points, times } => nested(&cpu, points, times),
         Step::TakenFrom { point, most } => {
             let other = cpu.clone();
-            // (what it finds is checked when the writer has ended: it is known then)
+            // The events that it finds are checked when the writer has ended: they are known then.
             let found = Rc::new(RefCell::new(Vec::new()));
             let finds = found.clone();
             interrupted(
@@ -478,7 +479,7 @@ fn a_total_of_others_counts_while_it_is_of_interest() {
     assert!(!growth.is_on());
     assert_eq!(growth.count(7), 0);
     growth.begin(7);
-    // (it is on)
+    // Another total is of interest.
     growth.begin(9);
     assert!(growth.is_on());
     assert_eq!((growth.count(7), growth.count(10)), (0, 3));

@@ -22,7 +22,7 @@ fn text(low: u32) -> u64 {
     0xffff_ffff_8000_0000 | u64::from(low)
 }
 
-/// Values as registers have them: addresses, small numbers of either sign, and anything.
+/// Returns values as registers have them: addresses, small numbers of either sign, and anything.
 fn value() -> impl Strategy<Value = u64> {
     prop_oneof![
         any::<u64>(),
@@ -50,7 +50,7 @@ proptest! {
         prop_assert_eq!(group.extras.args, Some(args));
     }
 
-    /// Whatever a sub-buffer holds.
+    /// A stack is read safely from a sub-buffer with any contents.
     #[test]
     fn any_stack(slots: Vec<(u64, u64)>, place: usize, near in 0..8usize) {
         let kinds = [Kind::Stack, Kind::MoreStack].map(|kind| (kind as u64) << 24);
@@ -137,7 +137,7 @@ impl Cpu {
         outcome
     }
 
-    /// Checks that what is there is what was written; returns the number.
+    /// Checks that the events are those that were written; returns their number.
     fn check(&self) -> usize {
         let mut written = self.written.borrow().clone();
         written.sort_by_key(|event| event.time);
@@ -155,7 +155,7 @@ impl Cpu {
         read.len()
     }
 
-    /// The number of stacks in the ring's slots.
+    /// Returns the number of stacks in the ring's slots.
     fn stacks(&self) -> usize {
         let slots = self.ring.slots().iter();
         slots
@@ -228,7 +228,7 @@ fn taken_one_by_one() {
     assert!(count >= 20);
 }
 
-/// As the page on the raw format says.
+/// The records are as the page on the raw format has them.
 #[test]
 fn raw() {
     let cpu = Cpu::new(8, 64);
@@ -237,7 +237,7 @@ fn raw() {
     }
     let mut consumer = Consumer::new(copy_space(&cpu.ring));
     let (mut slots, mut bytes) = (copy_space(&cpu.ring), vec![]);
-    // (in more than one record a sub-buffer)
+    // In more than one record for each sub-buffer.
     while let Some(chunk) = consumer.take_chunk(&cpu.ring, 40, &mut slots) {
         bytes.extend(raw_record(&chunk, 0, &slots[chunk.slots.clone()]));
     }

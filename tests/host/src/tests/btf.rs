@@ -31,7 +31,7 @@ impl Maker {
         at as u32
     }
 
-    /// Adds a type; its number.
+    /// Adds a type, and returns its number.
     fn add(&mut self, name: &str, kind: u32, count: u32, size: u32, rest: &[u32]) -> u32 {
         let words = [self.name(name), (kind << 24) | count, size];
         for word in words.iter().chain(rest) {
@@ -113,7 +113,7 @@ fn shown(name: &str, args: [u64; 6]) -> Option<String> {
     known.unwrap().then_some(text)
 }
 
-/// Lines are what the kernel's tracer makes of the same.
+/// Lines are those that the kernel's tracer makes of the same.
 #[test]
 fn arguments() {
     let args = [u64::MAX, 0x400, 0xffff_8880_0000_1000, 2, 5, 6];
@@ -148,7 +148,7 @@ fn arguments() {
 }
 
 proptest! {
-    /// One that is broken is not believed, and whatever it says has an end.
+    /// A broken description is not believed, and every use of it has an end.
     #[test]
     fn any_bytes(changes: Vec<(usize, u8)>, length: usize) {
         let mut bytes = made();

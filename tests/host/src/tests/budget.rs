@@ -14,7 +14,7 @@ use crate::engine::slot::{Kind, Words};
 use crate::support::{call, task, Heap, Who};
 
 const SECOND: u64 = 1_000_000_000;
-/// Most calls between two counts.
+/// Maximum number of calls between two counts.
 const ROOM: u64 = 256;
 const SESSION: u64 = 7;
 
@@ -107,7 +107,7 @@ fn texts() {
     );
 }
 
-/// More costs more, and so does a slower machine.
+/// More calls cost more, and so does a slower machine.
 #[test]
 fn costs() {
     let all = [false, true];
@@ -135,7 +135,8 @@ fn costs() {
     assert!(graph.cost_ps(u64::MAX) > 0);
 }
 
-/// The first count begins a window, whatever came before it; one that is not over says nothing.
+/// The first count begins a window, whatever came before it; a window that is not over tells
+/// nothing.
 #[test]
 fn a_window() {
     let window = Window::new();
@@ -164,7 +165,7 @@ fn a_window() {
     assert_eq!(window.rate(SESSION + 1, start + 3 * WINDOW_NS), 1000);
 }
 
-/// An interrupt that counts with a later clock, before who it came upon does.
+/// An interrupt counts with a later clock, before the code that it interrupts does.
 #[test]
 fn a_clock_that_is_behind() {
     let window = Window::new();
@@ -175,8 +176,8 @@ fn a_clock_that_is_behind() {
     assert_eq!(window.rate(SESSION, 2 * SECOND + WINDOW_NS), 200);
 }
 
-/// Calls of one CPU at even rates for a while each, in sub-buffers as full as they can be: what a window says at
-/// its end, against what was called in it.
+/// Simulates calls of one CPU at even rates for a while each, in sub-buffers as full as they can
+/// be: `ended` gets the result of each window, and the number of calls in it.
 fn simulate(phases: &[(u64, u64)], mut ended: impl FnMut(u64, u64, u64)) {
     let window = Window::new();
     let (mut now, mut calls) = (SECOND, 0);
@@ -194,7 +195,7 @@ fn simulate(phases: &[(u64, u64)], mut ended: impl FnMut(u64, u64, u64)) {
     }
 }
 
-/// Memory that keeps what it was told, with the number of entries there were.
+/// Memory that keeps what it was told, with the number of entries at the time.
 struct Told {
     heap: Heap,
     hits: RefCell<Vec<(u64, u64)>>,
@@ -211,7 +212,8 @@ unsafe impl Storage for Told {
     }
 }
 
-/// Writes `entries` entries, and a mark before each tenth: what the ring was told, and when, in entries.
+/// Writes `entries` entries, and a mark before each tenth; returns what the ring was told, and
+/// when, in entries.
 fn told(entries: u64, discard: bool) -> Vec<(u64, u64, u64)> {
     const SLOTS: usize = 64;
     let told = Told {
@@ -241,7 +243,7 @@ fn told(entries: u64, discard: bool) -> Vec<(u64, u64, u64)> {
     seen
 }
 
-/// Entries are told of at each sub-buffer, none twice, and marks are none.
+/// The ring tells of entries at each sub-buffer, of none twice, and not of marks.
 #[test]
 fn told_of_entries() {
     let seen = told(5000, false);
@@ -255,7 +257,7 @@ fn told_of_entries() {
     assert!(before + 64 > 5000);
 }
 
-/// And of those that are dropped.
+/// The ring tells of entries that are dropped, too.
 #[test]
 fn told_of_drops() {
     let seen = told(5000, true);
@@ -271,7 +273,7 @@ fn told_of_drops() {
 proptest! {
     #![proptest_config(cases(200))]
 
-    /// A text that is understood means what was meant, and reads back.
+    /// A text that is understood means the same when it is read back.
     #[test]
     fn read_back(calls: u64, cpu: u64, before in (any::<u64>(), any::<u64>())) {
         let wanted = limits(calls, cpu);
@@ -280,7 +282,7 @@ proptest! {
         prop_assert_eq!(edited, Ok(wanted));
     }
 
-    /// Nothing that is written makes it panic, and what is refused is at a byte that is there.
+    /// No text makes it panic, and a refusal names a byte that exists.
     #[test]
     fn anything(text in prop::collection::vec(
         prop::sample::select(&b"calspu 0123456789\n\0%-"[..]), 0..40)) {
@@ -302,8 +304,8 @@ proptest! {
         prop_assert_eq!(bad, None);
     }
 
-    /// Twice the limit is found within two windows and the time of a sub-buffer, however quiet it was before, and half
-    /// of it is not, with a burst of a few milliseconds at ten times that.
+    /// Twice the limit is found within two windows and the time of a sub-buffer, however quiet it
+    /// was before, and half of it is not, with a burst of a few milliseconds at ten times that.
     #[test]
     fn runaways(limit in 50_000u64..5_000_000, quiet in 1_000_000u64..50_000_000, calls in 1u64..300) {
         let allowed = limits(limit, 0);
@@ -326,8 +328,8 @@ proptest! {
         prop_assert!(!any);
     }
 
-    /// The sum over CPUs, at a moment at which each has counted last within a sub-buffer's time, is the sum of
-    /// their rates.
+    /// The sum over CPUs, at a moment at which each has counted last within a sub-buffer's time, is
+    /// the sum of their rates.
     #[test]
     fn several(gaps in prop::collection::vec(500u64..100_000, 1..16)) {
         let windows: Vec<_> = gaps.iter().map(|_| Window::new()).collect();

@@ -12,7 +12,7 @@ fn direct_calls() {
     };
     assert_eq!(call_target(bytes(0x100), TEXT), Some(TEXT + 0x100));
     assert_eq!(call_target(bytes(-0x100), TEXT), Some(TEXT - 0x100));
-    // Indirect ones, and what else may lie before a return address.
+    // Indirect ones, and other bytes that may lie before a return address.
     assert_eq!(call_target([0x90, 0x90, 0x90, 0xff, 0xd0], TEXT), None);
     assert_eq!(call_target([0x2e, 0x2e, 0x2e, 0xff, 0xd0], TEXT), None);
     assert_eq!(call_target([0; 5], TEXT), None);
@@ -32,7 +32,7 @@ fn where_functions_begin() {
     assert!(!is_location(TEXT + 5, TEXT) && !is_location(TEXT - 1, TEXT));
     // Nothing is known.
     assert!(!is_location(4, 0));
-    // To the function, or to what lies before it.
+    // To the function, or to the bytes before it.
     assert!(enters(TEXT, TEXT) && enters(TEXT, TEXT + 4) && enters(TEXT - 16, TEXT + 4));
     assert!(!enters(TEXT + 1, TEXT) && !enters(TEXT, TEXT + 32));
 }
@@ -51,7 +51,7 @@ fn jumps_anywhere() {
     let mut code = [0x0f, 0x84, 0, 0, 0, 0];
     code[2..].copy_from_slice(&(-0x1000i32 - 6).to_le_bytes());
     assert!(has_jump(&code, TEXT, TEXT - 0x1000));
-    // A call is none.
+    // A call is not a jump.
     code[..2].copy_from_slice(&[0x90, 0xe8]);
     assert!(!has_jump(&code, TEXT, TEXT - 0x1000));
     assert!(!has_jump(&[], TEXT, TEXT));

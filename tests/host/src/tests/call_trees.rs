@@ -17,7 +17,7 @@ use crate::support::task;
 const STACK: u64 = 1 << 14;
 const FUNCTION_BYTES: u64 = 0x1000;
 
-/// Functions that are always there.
+/// Functions that always exist.
 const SYSCALL: usize = 1;
 const SYSVEC: usize = 2;
 const NMI_ENTRY: usize = 3;
@@ -26,7 +26,7 @@ const IRQ_EXIT: usize = 5;
 const HANDLE_SOFTIRQS: usize = 6;
 const DO_SOFTIRQ: usize = 7;
 const FIRST_PLAIN: usize = 8;
-/// In assembly or `noinstr`: never traced.
+/// Functions in assembly or `noinstr`: never traced.
 const NEVER: [usize; 3] = [SYSCALL, SYSVEC, NMI_ENTRY];
 
 /// Numbers that look random, all of which follow from the first.
@@ -45,23 +45,23 @@ impl Numbers {
 
 enum Callees {
     Direct(usize),
-    /// By a pointer.
+    /// Calls any of these, by a pointer.
     Any(Vec<usize>),
 }
 
 struct Site {
-    /// The return address, in bytes from the function's begin.
+    /// Offset of the return address from the function's start, in bytes.
     offset: u64,
-    /// Bytes of arguments on the stack.
+    /// Size of the arguments on the stack, in bytes.
     arguments: u64,
     callees: Callees,
 }
 
 struct Function {
-    /// Bytes of its frame, with the return address.
+    /// Size of its frame, with the return address, in bytes.
     frame: u64,
     sites: Vec<Site>,
-    /// The function that it ends with instead of a return, sometimes.
+    /// The function that it sometimes ends with instead of a return.
     tail: Option<usize>,
 }
 
@@ -69,7 +69,7 @@ struct Function {
 struct Program {
     functions: Vec<Function>,
     traced: Vec<bool>,
-    /// Others are hidden than those that cannot be traced.
+    /// True if other functions are hidden than those that cannot be traced.
     is_filtered: bool,
 }
 
@@ -82,14 +82,15 @@ fn location(function: usize) -> u64 {
 }
 
 impl Program {
-    /// Functions that call each other, but only later ones if they do not `recurse`; each is hidden if
-    /// `hides` says so.
+    /// Returns functions that call each other, but only later ones if they do not `recurse`; each
+    /// is hidden if `hides` says so.
     fn new(
         numbers: &mut Numbers,
         recurse: bool,
         mut hides: impl FnMut(&mut Numbers) -> bool,
     ) -> Self {
-        // Half of them are only ever jumped to, and not by pointers: else that cannot be told from a call.
+        // Half of them are only ever jumped to, and not by pointers: otherwise a jump cannot be
+        // told from a call.
         const CALLED: usize = 10;
         const JUMPED_TO: usize = 8;
         let mut functions = Vec::new();
@@ -129,7 +130,7 @@ impl Program {
             functions.push(Function {
                 frame: 8 * (2 + numbers.below(20)),
                 sites,
-                // (a jump to itself is a loop)
+                // A jump to itself is a loop.
                 tail: tail.filter(|tail| *tail != function),
             });
             traced.push(!NEVER.contains(&function) && function != 0 && !hides(numbers));
@@ -140,8 +141,8 @@ impl Program {
             is_filtered: !recurse,
         };
         for function in FIRST_PLAIN..end + JUMPED_TO {
-            // Not if it calls itself, or jumps to what does: which of its calls has arguments on the stack
-            // and makes the next one, cannot be told.
+            // Not if it calls itself, or jumps to a function that does: which of its calls has
+            // arguments on the stack and makes the next one, cannot be told.
             let is_alone = !program.comes_to(function);
             for site in &mut program.functions[function].sites {
                 if is_alone && numbers.one_in(6) {
@@ -152,7 +153,7 @@ impl Program {
         program
     }
 
-    /// Returns whether what a function calls is itself, or jumps there.
+    /// Returns whether a function that it calls is the function itself, or jumps there.
     fn comes_to(&self, function: usize) -> bool {
         self.functions[function].sites.iter().any(|site| {
             let callees = match &site.callees {
@@ -221,11 +222,11 @@ impl CallSites for &Program {
 #[derive(Clone, Copy)]
 struct Activation {
     function: usize,
-    /// Where its return address lies.
+    /// Address of its return address on the stack.
     sp: u64,
-    /// The innermost traced call that it is below of, or is itself: index of its event.
+    /// Index of the event of the innermost traced call that it is below of, or is itself.
     traced: Option<usize>,
-    /// It is that one itself.
+    /// True if it is that call itself.
     is_traced: bool,
     /// The number of traced calls that it is below of.
     depth: usize,
@@ -236,7 +237,7 @@ struct Truth {
     depth: usize,
     /// The event of its caller, if that is traced, and did call it.
     caller: Option<usize>,
-    /// Where the return address of its caller lies, traced or not.
+    /// Address of the return address of its caller, traced or not.
     caller_sp: Option<u64>,
 }
 
@@ -247,16 +248,17 @@ struct Run<'a> {
     pid: u32,
     cpu: u32,
     cpus: u64,
-    /// Bits of the context that hold now.
+    /// Bits of the context that are set now.
     level: u32,
     tag: u32,
     events: Vec<(u32, Event)>,
     truths: Vec<Truth>,
-    /// Calls that may still come.
+    /// Number of calls that may still come.
     left: usize,
 }
 
-/// Where stacks begin: those of tasks in three quarters of the window, those of interrupts in the fourth.
+/// Returns the start of a stack: those of tasks are in three quarters of the window, those of
+/// interrupts in the fourth.
 fn task_stack(pid: u32) -> u64 {
     (u64::from(pid) % 3 + 1) * STACK
 }
@@ -265,8 +267,8 @@ const IRQ_STACK: u64 = 4 * STACK;
 const NMI_STACK: u64 = IRQ_STACK - STACK / 2;
 
 impl Run<'_> {
-    /// Enters a function, and runs it to its end. `parent` called it; by a jump if the return addresses are
-    /// the same.
+    /// Enters a function, and runs it to its end. `parent` called it; by a jump if the return
+    /// addresses are the same.
     fn call(
         &mut self,
         function: usize,
@@ -332,7 +334,7 @@ impl Run<'_> {
         let function = &self.program.functions[activation.function];
         let has_room = (activation.sp - 1) % STACK > STACK / 8;
         for site in &function.sites {
-            // (the same site may come more than once, in a loop)
+            // The same site may come more than once, in a loop.
             for _ in 0..self.numbers.below(3) {
                 if self.left == 0 || !has_room {
                     return;
@@ -375,7 +377,7 @@ impl Run<'_> {
         self.level = before;
     }
 
-    /// Whatever comes between two calls.
+    /// Runs the interrupts that come between two calls.
     fn interrupts(&mut self) {
         if self.level & (HARDIRQ | NMI) == 0 && self.numbers.one_in(12) {
             self.interrupt();
@@ -433,7 +435,7 @@ impl Run<'_> {
         }
     }
 
-    /// System calls, each of which begins at another height.
+    /// Makes system calls, each of which begins at another height.
     fn system_calls(&mut self) {
         while self.left > 0 {
             self.tag = self.numbers.below(8) as u32;
@@ -451,7 +453,7 @@ impl Run<'_> {
     }
 }
 
-/// Entries in the order of time, and what is true of each.
+/// Returns entries in the order of time, each with the truth about it.
 fn run(
     program: &Program,
     numbers: &mut Numbers,
@@ -513,7 +515,8 @@ fn play(
     Ok(())
 }
 
-/// Returns whether it is of the begin or the end of an interrupt: on that level, but no tree of it begins there.
+/// Returns whether the event is of the begin or the end of an interrupt: on that level, but no tree
+/// of the interrupt begins there.
 fn is_edge(event: &Event) -> bool {
     let caller = ((event.parent_ip - start(0)) / FUNCTION_BYTES) as usize;
     (event.context.level() as usize) < Level::Hardirq as usize
@@ -522,20 +525,21 @@ fn is_edge(event: &Event) -> bool {
 
 /// Signs that a task's depths are guesses, until another tree begins:
 ///
-/// - One of its calls lies where its hidden caller would make another call, with up to 64 bytes of arguments, from where
-///   that was met before: it is taken to be the same call of that.
+/// - One of its calls lies where its hidden caller would make another call, with up to 64 bytes of
+///   arguments, from where that was met before: it is taken to be the same call of that.
 /// - A call lies on the stack of interrupts, and where the task's own is, is not known yet.
 #[derive(Default)]
 struct Guesses {
-    /// It had an event with interrupts on.
+    /// True once it had an event with interrupts on.
     is_known: bool,
     levels: [Tree; 4],
 }
 
-/// The tree that there is on a level.
+/// The tree that is open on a level.
 #[derive(Default)]
 struct Tree {
-    /// Hidden callers that were met, where the calls lay, and where theirs did.
+    /// Hidden callers that were met, with the places of the calls, and of their own return
+    /// addresses.
     met: Vec<(u64, u16, Option<u64>)>,
     is_guess: bool,
 }
@@ -574,7 +578,7 @@ impl Guesses {
 proptest! {
     #![proptest_config(cases(600))]
 
-    /// Where all functions are traced that can be, all depths are right.
+    /// Depths are right where all functions are traced that can be.
     #[test]
     fn all_functions(seed in any::<u64>(), tasks in 1..5u32, cpus in 1..4u64) {
         let mut numbers = Numbers(seed);
@@ -586,14 +590,15 @@ proptest! {
         })?;
     }
 
-    /// Where any are hidden, a call is right below its caller if that is traced and no function calls itself.
+    /// A call is right below its caller, where any functions are hidden, if the caller is traced
+    /// and no function calls itself.
     #[test]
     fn hidden_functions(seed in any::<u64>(), tasks in 1..4u32, one_in in 2..6u64) {
         let mut numbers = Numbers(seed);
         let program = Program::new(&mut numbers, false, |numbers| numbers.one_in(one_in));
         let entries = run(&program, &mut numbers, tasks, 2);
-        // By the outermost call site of a tree that is met again, another tree is taken to begin: where
-        // that is guessed, nothing is certain until the next system call.
+        // By the outermost call site of a tree that is met again, another tree is taken to begin:
+        // where that is guessed, nothing is certain until the next system call.
         let mut outermost = HashMap::new();
         let mut guesses: HashMap<i32, Guesses> = HashMap::new();
         play(&program, &entries, |event, truth, depth, before| {
@@ -619,7 +624,7 @@ proptest! {
     }
 }
 
-/// The test's own programs do what they are there for.
+/// The test's own programs contain all that they are made for.
 #[test]
 fn programs_have_all_there_is() {
     let mut seen = HashSet::new();

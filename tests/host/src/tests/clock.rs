@@ -75,7 +75,7 @@ fn counters_that_wrap() {
 }
 
 proptest! {
-    /// Against the same in floating point.
+    /// Agrees with the same in floating point.
     #[test]
     fn right_rate(khz in 1..5_000_000u32, cycles in 0..1u64 << 45) {
         let exact = cycles as f64 * 1e6 / f64::from(khz);
@@ -138,8 +138,8 @@ fn clocks_that_go_back() {
     assert_eq!(stamps, [5, 7, 7, 7, 7, 8]);
 }
 
-/// Two interrupts at any two points of one stamp: none is below what the one before it got, in the
-/// order in which they come to their ends, which is that of the ring.
+/// Two interrupts at any two points of one stamp: none is below the stamp of the one before it, in
+/// the order in which they end, which is that of the ring.
 #[test]
 fn interrupted_stamps() {
     let mut cases = 0;

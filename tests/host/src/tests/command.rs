@@ -32,7 +32,7 @@ fn commands() {
         (b"do_it:dump", wanted(b"do_it", Dump, Some(1))),
         (b"do_it:cpudump", wanted(b"do_it", Cpudump, Some(1))),
         (b"do_it:cpudump:7", wanted(b"do_it", Cpudump, Some(7))),
-        // What is taken out may be written as it is shown.
+        // A command is removed by the text that shows it.
         (b"!do_it:stacktrace", wanted(b"!do_it", Stacktrace, None)),
         (b"!do_it:stacktrace:0", wanted(b"!do_it", Stacktrace, None)),
         (b"!*:traceoff:unlimited", wanted(b"!*", Traceoff, None)),

@@ -61,7 +61,7 @@ fn entry_tag() {
 }
 
 proptest! {
-    /// Wherever a stack of at most 32 KiB lies.
+    /// Order holds wherever a stack of at most 32 KiB lies.
     #[test]
     fn order_on_a_stack(base: u32, a in 0..4096u64, b in 0..4096u64) {
         let offset = |place: u64| {

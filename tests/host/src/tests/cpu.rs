@@ -13,10 +13,10 @@ use crate::engine::slot::{Task, Words};
 use crate::platform::preempt;
 use crate::support::{self, call, copy_space, Heap, Who};
 
-/// A cursor that knows the index of what it reads next.
+/// A cursor that knows the index of the next event that it reads.
 pub(crate) struct Reader {
     cursor: Cursor<Vec<Words>>,
-    /// One index, but if somebody wrote while the cursor was made.
+    /// Index of the next event; several if a writer was at work while the cursor was made.
     next: RangeInclusive<u64>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Cpu {
     pub(crate) ring: Ring<Heap>,
     pub(crate) task: Cell<Task>,
     now: Cell<u64>,
-    /// By how much the clock goes on whenever it is read.
+    /// Ticks by which the clock advances whenever it is read.
     tick: u64,
     serial: Cell<u64>,
     written: RefCell<Vec<Event>>,
@@ -46,7 +46,7 @@ impl Cpu {
         }
     }
 
-    /// A copy of the CPU with another ring, which counts from 0.
+    /// Returns a copy of the CPU with another ring, which counts from 0.
     pub(crate) fn with_ring(&self, subbufs: usize, subbuf_slots: usize) -> Self {
         let cpu = Self::new(subbufs, subbuf_slots, self.tick);
         cpu.task.set(self.task.get());
@@ -60,7 +60,7 @@ impl Cpu {
         self.now.set(self.now.get() + ticks);
     }
 
-    /// Writes an event that no other is like.
+    /// Writes an event unlike all others.
     pub(crate) fn write(&self, wide: bool) -> Outcome {
         let serial = self.serial.get();
         self.serial.set(serial + 1);
@@ -108,24 +108,24 @@ impl Cpu {
         }
     }
 
-    /// All that was written, in the order in which the ring has it: by time.
+    /// Returns all events that were written, in the order in which the ring has them: by time.
     pub(crate) fn written(&self) -> Vec<Event> {
         let mut events = self.written.borrow().clone();
         events.sort_by_key(|event| event.time);
         events
     }
 
-    /// Calls in vain because a writer below was not finished.
+    /// Returns the number of calls in vain because a writer below was not finished.
     pub(crate) fn overrun(&self) -> u64 {
         self.overrun.get()
     }
 
-    /// Calls in vain because the ring was full.
+    /// Returns the number of calls in vain because the ring was full.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped.get()
     }
 
-    /// A reader of what is there now, from index `from` on.
+    /// Returns a reader of the events that are there now, from index `from` on.
     pub(crate) fn reader(&self, from: u64) -> Reader {
         let start = || from.max(self.ring.extent().first_event);
         let earliest = start();
@@ -136,7 +136,7 @@ impl Cpu {
         }
     }
 
-    /// The next event of `reader` and its index.
+    /// Returns the next event of `reader` and its index.
     pub(crate) fn read(&self, reader: &mut Reader) -> Option<(u64, Event)> {
         let event = reader.cursor.next(&self.ring)?;
         let (earliest, latest) = (reader.next.start(), reader.next.end());
@@ -153,7 +153,7 @@ impl Cpu {
         Some((index, Event { lost: 0, ..event }))
     }
 
-    /// All events that are there, from index `from` on.
+    /// Returns all events that are there, from index `from` on.
     pub(crate) fn read_all(&self, from: u64) -> Vec<(u64, Event)> {
         let mut reader = self.reader(from);
         std::iter::from_fn(|| self.read(&mut reader)).collect()

@@ -10,18 +10,19 @@ use crate::platform::Word;
 /// `struct ftrace_ret_stack` of x86-64.
 const FRAME: usize = 3;
 
-/// A user of fgraph, and what it keeps of a call.
+/// A user of fgraph, and the words that it keeps of a call.
 type Kept = (u64, Vec<u64>);
 
-/// The words that kernel/trace/fgraph.c leaves of a call whose return the users of `wanted` want.
+/// Pushes the words that kernel/trace/fgraph.c leaves of a call whose return the users of `wanted`
+/// want.
 fn push(stack: &mut Vec<u64>, wanted: u64, kept: &[Kept]) {
     stack.extend([0xffff_ffff_8100_0123; FRAME]);
-    // (set_bitmap())
+    // See set_bitmap().
     stack.push(((wanted | 1) << 12) | (1 << 10) | FRAME as u64);
     for (number, words) in kept {
         let offset = stack.last().map_or(0, |last| last & 0x3ff);
         stack.extend(words);
-        // (make_data_type_val())
+        // See make_data_type_val().
         let length = words.len() as u64;
         stack.push((number << 17) | ((length - 1) << 12) | (2 << 10) | (offset + length + 1));
     }
@@ -84,7 +85,8 @@ fn probes_are_known_by_their_headers() {
     }
 }
 
-/// fgraph's list of free numbers, as `fgraph_lru_alloc_index()` and `fgraph_lru_release_index()` have it.
+/// fgraph's list of free numbers, as `fgraph_lru_alloc_index()` and `fgraph_lru_release_index()`
+/// have it.
 struct Lru {
     table: [i32; 16],
     next: usize,
@@ -126,7 +128,7 @@ impl Lru {
 fn a_list_that_is_not_fgraphs_stays() {
     let full: [i32; 16] = Lru::new().table;
     let cases = [
-        // (as it is before anybody has a number)
+        // The state before any user has a number.
         ([0; 16], 0, 0),
         (full, 16, 0),
         (full, 0, 1),
@@ -214,7 +216,7 @@ proptest! {
     }
 }
 
-/// The innermost of three calls, as fgraph has it at its entry or its return.
+/// Returns the innermost of three calls, as fgraph has it at its entry or its return.
 fn own(returns: bool) -> (Vec<u64>, OwnCall) {
     const BASE: u64 = 0xffff_8880_0000_0000;
     let mut stack = Vec::new();
@@ -296,7 +298,7 @@ fn whatever_is_unlike_is_seen() {
         for length in 0..stack.len() {
             assert!(compared(&stack[..length], &call).is_err());
         }
-        // (frames of another size)
+        // With frames of another size.
         let result = compare(&words(&stack), 0xffff_8880_0000_0000, FRAME + 1, &call);
         assert_eq!(result, unlike);
     }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use crate::engine::filter::{words, ModuleSelector, Refusal, Selector};
 
-/// A word: it removes; names; and the module: it is inverted, and its name.
+/// A word: whether it removes; its names; and the module: whether it is inverted, and its name.
 type Parsed<'a> = (bool, &'a str, Option<(bool, &'a str)>);
 
 fn parsed(word: &str) -> Result<Parsed<'_>, Refusal> {
@@ -71,7 +71,7 @@ fn matching() {
         ("vfs_read", "vfs_readv", kernel, false),
         ("vfs_read", "xvfs_read", kernel, false),
         ("vfs_read", "vfs_rea", kernel, false),
-        // What compilers make of it.
+        // Variants that compilers make of it.
         ("name", "name.constprop.0", kernel, true),
         ("name", "name.isra.0", kernel, true),
         ("name", "name.isra.0.constprop.1", kernel, true),
@@ -97,7 +97,7 @@ fn matching() {
         (":mod:!ext4", "x", ext4, false),
         (":mod:!ext4", "x", Some(b"ext2"), true),
         (":mod:!ext4", "x", kernel, true),
-        // What is removed is matched alike.
+        // A word that removes is matched alike.
         ("!vfs_*", "vfs_read", kernel, true),
     ] {
         let selector = Selector::parse(word.as_bytes()).expect("a good word");

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::cases;
 use crate::engine::glob::{is_pattern, matches};
 
-/// From lib/glob.c and its test, lib/tests/glob_kunit.c.
+/// Agrees with lib/glob.c and its test, lib/tests/glob_kunit.c.
 #[test]
 fn table() {
     for (pattern, text, wanted) in [
@@ -100,7 +100,7 @@ fn patterns() {
     }
 }
 
-/// Would not end in this life if each `*` tried all that is left.
+/// A pattern of many stars has an end, which would not come if each `*` tried all that is left.
 #[test]
 fn many_stars() {
     let text = [b'a'; 4000];
@@ -112,10 +112,10 @@ fn many_stars() {
     assert!(!matches(&pattern, &text));
 }
 
-/// First and last byte of each.
+/// First and last byte of each span.
 type Spans = Vec<(u8, u8)>;
 
-/// A class's spans and what follows it, if it has an end.
+/// Returns a class's spans and the rest behind it, if it has an end.
 fn class(pattern: &[u8]) -> Option<(Spans, &[u8])> {
     let mut spans = Vec::new();
     let mut at = 0;
@@ -134,7 +134,7 @@ fn class(pattern: &[u8]) -> Option<(Spans, &[u8])> {
     }
 }
 
-/// The meaning of a pattern, without regard to time.
+/// Returns whether a pattern matches, without regard to time.
 fn reference(pattern: &[u8], text: &[u8]) -> bool {
     let after_one = |matched, rest| match text {
         [_, text @ ..] => matched && reference(rest, text),

@@ -29,7 +29,7 @@ const MACHINE: Machine<'_> = Machine {
     preemption: "PREEMPT(lazy)",
 };
 
-/// Functions are called `f` and their address; those of which the last three bits are set have names
+/// Functions called `f` and their address; those of which the last three bits are set have names
 /// that no line has room for, and others a module.
 struct Names(String);
 
@@ -58,10 +58,10 @@ impl Symbols for Names {
     }
 }
 
-/// Interrupts come in by functions in here.
+/// Code by which interrupts are entered.
 const IRQ_TEXT: Range<u64> = 0x100..0x110;
 
-/// The options at the start, but for `changes` as they are written to `trace_options`.
+/// Returns the options at the start, but for `changes` as they are written to `trace_options`.
 fn options(changes: &str) -> Options {
     let mut options = Options::new();
     for word in changes.split_whitespace() {
@@ -85,7 +85,7 @@ impl Screen {
         }
     }
 
-    /// Writes an event of which the ticks are nanoseconds.
+    /// Writes an event whose ticks are nanoseconds.
     fn write(&mut self, cpu: u32, event: &Event, extras: &Extras, arguments: &str) {
         let shown = Shown {
             cpu,
@@ -143,7 +143,7 @@ fn end(depth: u8, ip: u64, duration: u64) -> Event {
     event(What::Return, depth, ip, duration)
 }
 
-/// Three lines, one of each kind.
+/// Writes three lines, one of each kind.
 fn three(screen: &mut Screen) {
     screen.event(&entry(0, 1));
     screen.event(&leaf(1, 2, 1_234));
@@ -236,7 +236,7 @@ fn columns() {
                 " 0) + 10.001 us   |  }",
             ],
         ),
-        // (nothing was recorded of them)
+        // Nothing was recorded of them.
         (
             "funcgraph-retval",
             [
@@ -245,7 +245,7 @@ fn columns() {
                 " 0) + 10.001 us   |  } /* f1 */",
             ],
         ),
-        // Not of what is shown, or not while nothing is there to show it with.
+        // Not of a shown event, or not while there is nothing to show it with.
         (
             "funcgraph-retval-hex funcgraph-args nosleep-time nograph-time func-depth",
             [
@@ -261,7 +261,7 @@ fn columns() {
     }
 }
 
-/// trace_print_graph_duration() and trace_find_mark().
+/// Agrees with trace_print_graph_duration() and trace_find_mark().
 #[test]
 fn durations() {
     for (ns, wanted) in [
@@ -292,7 +292,8 @@ fn durations() {
     }
 }
 
-/// A call that began before time did has no duration, and one that ends after it none either.
+/// A call that began before time 0 has no duration, and one that ends after the end of time none
+/// either.
 #[test]
 fn no_nonsense() {
     let mut screen = Screen::new("");
@@ -312,7 +313,7 @@ fn no_nonsense() {
     screen.shows(" 0)               |  f1();\n");
 }
 
-/// The function is named where nobody could tell it.
+/// The function is named where its entry is not shown.
 #[test]
 fn matching() {
     let mut screen = Screen::new("");
@@ -346,7 +347,7 @@ fn matching() {
         " 1)   0.001 us    |        } /* f1 */\n",
         " 0)   0.001 us    |        }\n",
     ));
-    // FTRACE_RETFUNC_DEPTH: nobody knows of deeper ones, and none is named.
+    // FTRACE_RETFUNC_DEPTH: deeper entries are not remembered, and none is named.
     screen.event(&end(49, 1, 1));
     screen.event(&end(50, 1, 1));
     let indent = " ".repeat(98);
@@ -363,7 +364,7 @@ fn switches() {
         (0, "swapper/0"),
         (4_194_304, "kworker/0:1H"),
         (7, "a"),
-        // (not even when it has another name)
+        // Not even when it has another name.
         (7, "b"),
         (0, "swapper/0"),
     ] {
@@ -466,7 +467,7 @@ fn interrupts() {
     ));
 }
 
-/// print_graph_retval()
+/// Agrees with print_graph_retval().
 #[test]
 fn values() {
     for (value, wanted, hex) in [
@@ -507,7 +508,7 @@ fn values() {
             ));
         }
     }
-    // Nobody wants to know.
+    // Without the option, nothing is shown.
     let mut screen = Screen::new("");
     let extras = Extras {
         retval: Some(1),
@@ -551,7 +552,7 @@ fn late_entries() {
     };
     screen.write(0, &entry(0, 1), &since(12_345_600_000_000), "");
     screen.shows("12345.600000 |   0) f1() {\n");
-    // (not after it was recorded)
+    // Not after it was recorded.
     screen.write(0, &entry(0, 1), &since(u64::MAX), "");
     screen.shows("12345.678901 |   0) f1() {\n");
 }
@@ -785,16 +786,16 @@ impl Reference {
     }
 }
 
-/// Numbers of all lengths, and all sorts of values.
+/// Returns numbers of all lengths, and all sorts of values.
 fn number() -> impl Strategy<Value = u64> {
     (any::<u64>(), 0..64u32, -2..3i64).prop_map(|(number, shift, by)| match by {
         -2 => number >> shift,
-        // (next to the powers of ten, too)
+        // Next to the powers of ten, too.
         by => (10u64.pow(shift % 20)).wrapping_add(by as u64),
     })
 }
 
-/// Any event that there can be of calls, whether it fits to others or not.
+/// Returns any event that there can be of calls, whether it fits the others or not.
 fn any_event() -> impl Strategy<Value = (u32, Event, Extras, usize)> {
     let function = || prop_oneof![4 => 1..6u64, 1 => 6..9u64, 2 => 0xfe..0x113u64];
     let tasks = prop_oneof![
@@ -849,7 +850,8 @@ fn any_event() -> impl Strategy<Value = (u32, Event, Extras, usize)> {
         )
 }
 
-/// All sorts of options. (the column of latency-format is compared with the kernel's own in the guest)
+/// Returns all sorts of options. The column of latency-format is compared with the kernel's own in
+/// the guest.
 fn any_options() -> impl Strategy<Value = Options> {
     any::<u64>().prop_map(|bits| Options(bits).with(TraceOption::LatencyFormat, false))
 }
@@ -857,8 +859,8 @@ fn any_options() -> impl Strategy<Value = Options> {
 proptest! {
     #![proptest_config(cases(1000))]
 
-    /// Whatever comes in whatever order, the text is what the kernel makes of it; and an event that is taken
-    /// back leaves no trace.
+    /// The text is that of the kernel for any events in any order; and an event that is taken back
+    /// leaves no trace.
     #[test]
     fn as_in_the_kernel(
         events in prop::collection::vec((any_event(), any::<bool>()), 0..60),
@@ -901,7 +903,7 @@ proptest! {
             prop_assert_eq!(screen.take(), wanted.as_str());
             if twice {
                 screen.graph.take_back();
-                // (once is all)
+                // Once is enough.
                 screen.graph.take_back();
                 screen.write(cpu, &event, &extras, &arguments);
                 prop_assert_eq!(screen.take(), wanted);
@@ -910,7 +912,7 @@ proptest! {
     }
 }
 
-/// Lines of the kernel's own tracer, by the options that were changed; see the first lines.
+/// Lines of the kernel's own tracer, by the options that were changed; see its first lines.
 const SAMPLES: &str = include_str!("graph.samples");
 
 /// Reads lines that the kernel wrote as events.
@@ -958,12 +960,12 @@ impl Parser {
         Some(column)
     }
 
-    /// An event of a line; `None` if it tells of a switch.
+    /// Returns the event of a line; `None` if it tells of a switch.
     fn event(&mut self, line: &str) -> Option<(u32, Event)> {
         if let Some((last, next)) = line.split_once(" => ") {
             let (cpu, last) = last.split_once(") ").expect("a CPU");
             let cpu = cpu.trim().parse().expect("a CPU");
-            // (who ran before the first is known only now, and does not matter)
+            // The task that ran before the first switch is known only now, and does not matter.
             let before = self.tasks.insert(cpu, task_of(next));
             assert!(before.is_none_or(|before| before.pid() == task_of(last).pid()));
             return None;
@@ -1032,7 +1034,7 @@ fn the_kernels_own() {
         let (changes, text) = section.split_once('\n').expect("options and lines");
         let options = options(changes);
         let mut parser = Parser::new(options);
-        // Who runs first on a CPU is said by its first switch.
+        // The first switch on a CPU names the task that ran first.
         for line in text.lines().rev() {
             if let Some((last, _)) = line.split_once(" => ") {
                 let (cpu, last) = last.split_once(") ").expect("a CPU");

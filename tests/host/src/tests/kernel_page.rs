@@ -33,7 +33,7 @@ impl Record {
     }
 }
 
-/// The records of a page, and how many events were lost before it.
+/// Decodes the records of a page, and the number of events lost before it.
 fn decode(page: &[u8]) -> (Vec<Record>, Option<u64>) {
     assert_eq!(page.len(), PAGE_BYTES);
     let word = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().unwrap());
@@ -241,7 +241,7 @@ fn calls() {
         );
         assert_eq!((exit.u64(24), exit.u64(32)), (start, start + 30));
     }
-    // A return says when its call began.
+    // A return tells when its call began.
     page.clear();
     assert!(page.push(
         &event(What::Return),
@@ -291,7 +291,7 @@ fn stacks() {
     }
 }
 
-/// Keeps the bytes of programs, of all lengths.
+/// Pages keep the bytes of programs, of all lengths.
 #[test]
 fn marks() {
     for length in 1..1000usize {
@@ -321,7 +321,7 @@ fn marks() {
     }
 }
 
-/// The place of a field as the `format` tells it.
+/// Returns the place of a field as the `format` tells it.
 fn offset_of(kind: RecordType, layout: Layout, name: &str) -> usize {
     let mut text = String::new();
     write_format(&mut text, kind, layout).unwrap();
@@ -389,8 +389,8 @@ fn lost_events() {
     assert_eq!((records.len(), lost), (1, Some(77)));
 }
 
-/// A page begins when its first event was, though the page before it has later ones: the clock was changed, or a call
-/// began before others ended.
+/// A page begins when its first event was, though the page before it has later ones: the clock was
+/// changed, or a call began before others ended.
 #[test]
 fn earlier_pages() {
     let mut page = page();
@@ -412,7 +412,8 @@ fn earlier_pages() {
 proptest! {
     #![proptest_config(cases(256))]
 
-    /// Times of all distances; what does not fit comes with the next page, and nothing is lost.
+    /// Times of all distances are right; an event that does not fit comes with the next page, and
+    /// nothing is lost.
     #[test]
     fn times(steps in prop::collection::vec((0u64..1 << 40, any::<bool>()), 1..400)) {
         let mut page = page();

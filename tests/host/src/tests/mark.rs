@@ -65,7 +65,7 @@ impl Cpu {
         unsafe { self.ring.write(call, who) }
     }
 
-    /// All that is there: the events, and what marks say.
+    /// Reads all events, with the bytes of marks.
     fn read(&self) -> Vec<(Event, Vec<u8>)> {
         let mut cursor = Cursor::new(&self.ring, copy_space(&self.ring), 0);
         let mut read = vec![];
@@ -86,7 +86,8 @@ impl Cpu {
         taken
     }
 
-    /// Drains the marks by a sink that accepts so many in a row, and then looks at the next one again.
+    /// Drains the marks by a sink that accepts so many in a row, and then looks at the next one
+    /// again.
     fn drain(&self, in_row: usize) -> Vec<(Event, Vec<u8>)> {
         let mut consumer = Consumer::new(copy_space(&self.ring));
         let mut taken = vec![];
@@ -135,7 +136,7 @@ fn bytes(length: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Marks of all lengths, with functions between them: every byte comes back, every way.
+/// Marks of all lengths, with functions between them, come back whole, every way.
 #[test]
 fn lengths() {
     let cpu = Cpu::new(64, 256);
@@ -182,7 +183,7 @@ fn too_long() {
     assert_eq!(texts, [bytes(room), bytes(room + 100)[..room].to_vec()]);
 }
 
-/// A writer that is interrupted by others, at every place where it can be.
+/// A writer is interrupted by others, at every place where it can be.
 #[test]
 fn interrupts() {
     for before in 0..20 {
@@ -225,7 +226,7 @@ fn text_of(what: What, bytes: &[u8]) -> String {
     page.0
 }
 
-/// As ftrace shows them.
+/// Marks are shown as by ftrace.
 #[test]
 fn shown() {
     assert_eq!(text_of(What::Mark, b"hello"), "hello");
@@ -245,14 +246,14 @@ fn shown() {
 proptest! {
     #![proptest_config(cases(64))]
 
-    /// In a ring that is much too small, the last ones are there as they were written.
+    /// In a ring that is much too small, the last marks are there as they were written.
     #[test]
     fn overwritten(lengths in prop::collection::vec(1usize..150, 1..100)) {
         let cpu = Cpu::new(4, 16);
         for length in &lengths {
             cpu.mark(Kind::Mark, &bytes(*length)).unwrap();
         }
-        // What was lost is said with the same events, however they are taken.
+        // Losses come with the same events, however they are taken.
         let taken = cpu.take();
         for in_row in 1..4 {
             prop_assert_eq!(&cpu.drain(in_row), &taken);

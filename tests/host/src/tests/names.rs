@@ -12,7 +12,7 @@ fn name_of(address: u64) -> Vec<u8> {
     vec![b'a' + (address % 26) as u8; (address % 600) as usize]
 }
 
-/// Addresses as functions have them, 16 bytes apart, and some that hash alike.
+/// Returns addresses as functions have them, 16 bytes apart, and some that hash alike.
 fn addresses(count: u64) -> impl Iterator<Item = u64> {
     let functions = (0..count).map(|index| 0xffff_ffff_8100_0000 + index * 16);
     functions.chain((1..100).map(|index| index << 56))
@@ -69,13 +69,13 @@ fn so_many_and_no_more() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// An address and its name, with memory for so many allocations.
+    /// Keeps an address and its name, with memory for so many allocations.
     Keep(u64, Vec<u8>, usize),
     Clear,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    // (few, so that some come again; of the highest bits, so that some hash alike)
+    // Few, so that some come again; of the highest bits, so that some hash alike.
     let address = prop_oneof![1..400u64, (1..200u64).prop_map(|high| high << 56)];
     let name = prop::collection::vec(any::<u8>(), 0..20);
     let keep = (address, name, prop_oneof![0..3usize, Just(usize::MAX)]);
@@ -89,7 +89,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(cases(64))]
 
-    /// As a `HashMap` does, also where memory runs out: what was kept stays, and nothing else is there.
+    /// Agrees with a `HashMap`, also where memory runs out: names that were kept stay, and nothing
+    /// else is there.
     #[test]
     fn like_a_map(steps in steps()) {
         let mut names = Names::new();

@@ -15,7 +15,7 @@ fn nearest<'a>(wanted: &'a str, names: &[&'a str]) -> Vec<&'a str> {
         .collect()
 }
 
-/// Some of the kernel's.
+/// Some names of the kernel.
 const NAMES: &[&str] = &[
     "vfs_read",
     "vfs_readv",
@@ -60,7 +60,7 @@ fn table() {
         ("vfsread", &["vfs_read", "vfs_readv"]),
         ("tcp_v4_recv", &["tcp_v4_rcv"]),
         ("path_mont", &["path_mount"]),
-        // What compilers append does not count.
+        // Suffixes that compilers append do not count.
         ("cleanip", &["cleanup.isra.0"]),
         ("no_such_function", &[]),
         ("x", &[]),
@@ -109,7 +109,7 @@ fn long_names() {
     assert!(nearest("vfs_read", &["a".repeat(5000).as_str()]).is_empty());
 }
 
-/// The distance of optimal string alignment, by the book.
+/// Returns the distance of optimal string alignment, by the book.
 fn edits(one: &[u8], other: &[u8]) -> usize {
     let mut table = vec![vec![0; other.len() + 1]; one.len() + 1];
     for i in 0..=one.len() {
@@ -131,7 +131,7 @@ fn edits(one: &[u8], other: &[u8]) -> usize {
     table[one.len()][other.len()]
 }
 
-/// One word of letters: only they decide.
+/// Returns one word of letters: only they decide.
 fn word() -> impl Strategy<Value = String> {
     "[a-d]{1,14}"
 }
@@ -139,7 +139,8 @@ fn word() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(cases(2000))]
 
-    /// Exactly those are near of which few letters differ, as the book has it; or that begin or end with it.
+    /// Names are near exactly if few letters differ, by the book; or if they begin or end with the
+    /// word.
     #[test]
     fn near_if_few_letters_differ(wanted in word(), name in word()) {
         let limit = (wanted.len() / 3).min(3);
@@ -149,7 +150,8 @@ proptest! {
         prop_assert_eq!(nearest(&wanted, &[&name]).len(), usize::from(is_near));
     }
 
-    /// The nearer comes first, none that is left out is nearer than the last, and none is there twice.
+    /// The nearer comes first, none that is left out is nearer than the last, and none is there
+    /// twice.
     #[test]
     fn the_nearest_remain(wanted in "[ab_]{6,9}", names in proptest::collection::vec("[ab_]{4,12}", 0..12)) {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -168,7 +170,7 @@ proptest! {
         }
     }
 
-    /// Any bytes will do.
+    /// Any bytes are accepted.
     #[test]
     fn any_bytes(
         wanted in proptest::collection::vec(any::<u8>(), 0..140),

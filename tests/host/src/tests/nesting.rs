@@ -12,7 +12,7 @@ use crate::engine::decode::Event;
 use crate::engine::slot::Words;
 use crate::support::{copy_space, task};
 
-/// Sub-buffers, and slots in each.
+/// Number of sub-buffers, and of slots in each.
 type Geometry = (usize, usize);
 
 /// Reasons for a write to need more slots than one.
@@ -59,7 +59,7 @@ fn burst(cpu: &Cpu, kind: Write, count: u32) {
     }
 }
 
-/// A CPU that has written `events`; what comes next belongs to another task if `new_task`.
+/// Returns a CPU that has written `events`; the next one belongs to another task if `new_task`.
 fn prepared((subbufs, subbuf_slots): Geometry, events: u32, new_task: bool) -> Rc<Cpu> {
     let cpu = Cpu::new(subbufs, subbuf_slots, 1);
     cpu.writes(events);
@@ -98,7 +98,8 @@ impl Taker {
         }
     }
 
-    /// Takes the rest. Whether all that was written was then taken, in order, or else lost.
+    /// Takes the rest, and checks that all events that were written were taken, in order, or else
+    /// lost.
     fn check(&self, cpu: &Cpu, may_lose: bool) {
         self.take(cpu, u64::MAX);
         let taken = self.taken.borrow();
@@ -111,7 +112,8 @@ impl Taker {
     }
 }
 
-/// The numbers of plain events that bring a ring through all its states, and once more round.
+/// Returns the numbers of plain events that bring a ring through all its states, and once more
+/// round.
 fn states((subbufs, subbuf_slots): Geometry) -> std::ops::RangeInclusive<u32> {
     let in_subbuf = subbuf_slots - 4;
     0..=((2 * subbufs + 1) * in_subbuf) as u32
@@ -224,7 +226,7 @@ fn interrupt_of_an_interrupt() {
     }
 }
 
-/// A CPU as [`prepared`], in discard mode, whose sub-buffers below `released` were read.
+/// Returns a CPU as [`prepared`], in discard mode, whose sub-buffers below `released` were read.
 fn limited(geometry: Geometry, events: u32, new_task: bool, released: u64) -> Rc<Cpu> {
     let cpu = prepared(geometry, events, new_task);
     cpu.ring.set_discard(true);
@@ -232,8 +234,8 @@ fn limited(geometry: Geometry, events: u32, new_task: bool, released: u64) -> Rc
     cpu
 }
 
-/// Checks that all is accounted for and nothing was overwritten that was not released when `before` was
-/// all that was overwritten.
+/// Checks that all is accounted for and nothing was overwritten that was not released when `before`
+/// was all that was overwritten.
 fn check_limited(cpu: &Cpu, before: u64, released: u64) {
     cpu.check();
     let oldest = cpu.ring.extent().oldest;
@@ -313,7 +315,7 @@ fn interrupt_of_an_interrupt_of_a_full_ring() {
     }
 }
 
-/// A consumer on another CPU, at every step of a writer, in both modes.
+/// A consumer on another CPU takes events at every step of a writer, in both modes.
 #[test]
 fn consumer_at_every_step_of_a_writer() {
     for discard in [false, true] {
@@ -324,7 +326,7 @@ fn consumer_at_every_step_of_a_writer() {
                         let cpu = prepared(geometry, 0, false);
                         cpu.ring.set_discard(discard);
                         let taker = Rc::new(Taker::new(&cpu));
-                        // (as far as there is room)
+                        // As far as there is room.
                         cpu.writes(events / 2);
                         taker.take(&cpu, before);
                         cpu.writes(events - events / 2);

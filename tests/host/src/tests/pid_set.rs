@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The set of process IDs, and the words that it is edited by.
+//! The set of process IDs, and the words that edit it.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ fn set(pids: impl IntoIterator<Item = u32>) -> PidSet {
     empty.edited(text.as_bytes(), false).expect("good words")
 }
 
-/// As a reader of the file goes through it.
+/// Returns the IDs as a reader of the file finds them.
 fn pids(set: &PidSet) -> Vec<u32> {
     let mut next = 0;
     std::iter::from_fn(|| {
@@ -86,7 +86,7 @@ fn nonsense() {
         ("! 5", 0, Refusal::Empty),
         ("4194304", 0, Refusal::TooLarge),
         ("!4194304", 0, Refusal::TooLarge),
-        // (tracefs takes the low 32 bits)
+        // tracefs takes the low 32 bits.
         ("4294967297", 0, Refusal::TooLarge),
         ("5 99999999999999999999", 2, Refusal::TooLarge),
     ] {
@@ -160,8 +160,8 @@ fn all_there_are() {
     assert!(none.is_empty());
 }
 
-/// Whoever looks in the middle of a change finds each ID as it was before or is after; and those
-/// that come, before those that are there no more go.
+/// A reader in the middle of a change finds each ID as it was before or is after; and new ones come
+/// before old ones go.
 #[test]
 fn looks_meanwhile() {
     let before: BTreeSet<u32> = (0..200).step_by(3).chain([9_000, 70_000]).collect();
@@ -213,7 +213,7 @@ fn children() {
     assert_eq!(pids(&set), [5, 200_000, PID_LIMIT - 1]);
 }
 
-/// Tasks come and go at any moment of an edit: none of that is lost, nor brought back.
+/// Tasks come and go at any moment of an edit: no such change is lost, or undone.
 #[test]
 fn forks_meanwhile() {
     for at in 0..40 {
@@ -279,7 +279,7 @@ proptest! {
     }
 }
 
-/// The ID that is remembered, of some.
+/// Returns the ID that is remembered, of some.
 fn remembered(outsider: &Outsider) -> Vec<u32> {
     let ids = [0, 1, 5, PID_LIMIT - 1];
     ids.into_iter().filter(|id| outsider.is(*id)).collect()
@@ -300,13 +300,13 @@ fn outsiders_are_remembered() {
     outsider.remember(0, || true);
     outsider.forget();
     assert_eq!(remembered(&outsider), []);
-    // Whoever is not left out is not, and takes the place of one that is.
+    // A task that is not left out is not remembered, and takes the place of one that is.
     outsider.remember(1, || true);
     outsider.remember(5, || false);
     assert_eq!(remembered(&outsider), []);
 }
 
-/// While a task is asked for, its list is changed, or an interrupt asks for the same task.
+/// While a task is looked up, its list is changed, or an interrupt looks up the same task.
 #[test]
 fn outsiders_are_asked_for_again_after_a_change() {
     let outsider = Outsider::new();

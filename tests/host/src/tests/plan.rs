@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Settings and plans, against a model that thinks in names: what is hooked after any steps of users and modules.
+//! Settings and plans, against a model that works on names: the functions that are hooked after any
+//! steps of users and modules.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,8 +20,8 @@ use crate::platform::{memory, AllocError};
 type Names = BTreeSet<&'static str>;
 type OwnSettings = Settings<Arc<u64>>;
 
-/// The functions, by their addresses; `g` ones are of module `m`, `unwind` is one that unwinding calls, and `own` one that
-/// must not be called.
+/// The functions, by their addresses; `g` ones are of module `m`, `unwind` is one that unwinding
+/// calls, and `own` one that must not be called.
 const FUNCTIONS: [(&str, usize, Option<&str>); 9] = [
     ("f0", 0x100, None),
     ("f1", 0x110, None),
@@ -38,7 +39,7 @@ const UNWINDER: &[&[u8]] = &[b"unwind"];
 
 fn catalog(has_module: bool) -> Catalog {
     let mut catalog = Catalog::new();
-    // (modules may come first)
+    // Modules may come first.
     for (name, ip, module) in FUNCTIONS.iter().rev() {
         let line = match module {
             Some(module) => format!("{ip:016x} {name} [{module}]"),
@@ -60,7 +61,7 @@ fn names(set: &crate::engine::function_set::FunctionSet) -> Names {
     set.as_slice().iter().map(name).collect()
 }
 
-/// Commands as the model has them: function, act, and the count that was written last.
+/// Commands as the model has them: function, action, and the count that was written last.
 type Commands = BTreeSet<(&'static str, Action, u64)>;
 
 /// The model's settings.
@@ -78,7 +79,7 @@ struct Model {
     has_module: bool,
 }
 
-/// The functions that a word means; `None` for one that is refused, or has to wait.
+/// Returns the functions that a word means; `None` for one that is refused, or has to wait.
 fn meant(word: &str, there: &Names) -> Names {
     let matches = |name: &&&'static str| match word {
         ":mod:m" => name.starts_with('g'),
@@ -96,7 +97,7 @@ impl Model {
         is_default != self.options.contains(&(option as u8))
     }
 
-    /// As `Settings::edit_list`; false if it is refused.
+    /// Edits a list as `Settings::edit_list` does; returns false if it is refused.
     fn edit(&mut self, list: List, words: &[&'static str], replace: bool) -> bool {
         let there = all(self.has_module);
         let place = list as usize;
@@ -172,7 +173,8 @@ impl Model {
             .collect()
     }
 
-    /// The functions whose entries are hooked, and those of them that are only for their stack.
+    /// Returns the functions whose entries are hooked, and those of them that are only for their
+    /// stack.
     fn entries(&self) -> (Names, Names) {
         let plain = match self.tracer {
             Some(Tracer::Function | Tracer::CallTrace) => self.wanted(),
@@ -186,7 +188,7 @@ impl Model {
         (entries, alone)
     }
 
-    /// The calls that are hooked: plain, roots, skipped.
+    /// Returns the calls that are hooked: plain, roots, skipped.
     fn calls(&self) -> Option<[Names; 3]> {
         if self.tracer != Some(Tracer::FunctionGraph) {
             return None;
@@ -295,7 +297,7 @@ fn count(count: Option<u64>) -> Result<Arc<u64>, AllocError> {
     Ok(Arc::new(count.unwrap_or(u64::MAX)))
 }
 
-/// Does a step to a copy of the settings.
+/// Does a step on a copy of the settings.
 fn do_step(settings: &OwnSettings, step: &Step, catalog: &Catalog) -> Result<OwnSettings, Failure> {
     let mut new = settings.duplicate()?;
     match step {
@@ -358,7 +360,7 @@ fn model_step(model: &mut Model, step: &Step) -> bool {
     true
 }
 
-/// The plan, with a catalog only if the settings say that they need it.
+/// Returns the plan, with a catalog only if the settings say that they need it.
 fn plan(settings: &OwnSettings, catalog: &Catalog) -> Result<Plan, AllocError> {
     Plan::of(
         settings,
@@ -424,7 +426,7 @@ fn check(model: &Model, settings: &OwnSettings, plan: &Plan) {
         })
         .collect();
     assert_eq!(commands, model_commands);
-    // What is recorded of a function, asked by its symbol.
+    // The way in which a function is recorded, looked up by its symbol.
     for (name, ip, _) in FUNCTIONS {
         let wants = settings.lists.wants(ip);
         let is_there = all(model.has_module).contains(name);
@@ -474,7 +476,8 @@ proptest! {
             }
             let new = plan(&settings, &catalog).expect("memory");
             check(&model, &settings, &new);
-            // Nothing of a module that has gone is left, and what is not narrowed needs no news.
+            // Nothing of a module that has gone is left, and settings that are not narrowed need no
+            // news.
             if !model.has_module && !settings.needs_news() {
                 let hooked = before.hooked().expect("memory");
                 let gone = |name: &str| name.starts_with('g');
@@ -535,7 +538,8 @@ fn modules_that_are_there_by_now() {
 
 #[test]
 fn news_of_modules() {
-    // Whether functions that come must be hooked by hand: (tracer, filter, notrace, stacks, profile).
+    // Cases in which new functions must be hooked by hand, or need not: (tracer, filter, notrace,
+    // stacks, profile).
     for (tracer, words, options, profile, wanted) in [
         (Tracer::Nop, "", None, false, false),
         (Tracer::Function, "", None, false, false),

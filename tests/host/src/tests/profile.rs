@@ -31,13 +31,13 @@ fn table(ips: impl IntoIterator<Item = usize>) -> CpuTable {
     Table::new(places(ips), 1).unwrap()
 }
 
-/// A call of `ip` that takes `time`.
+/// Counts a call of `ip` that takes `time`.
 fn call(table: &CpuTable, ip: usize, time: u64) {
     let known = table.enter(ip as u64).expect("a known function");
     table.leave(known, time);
 }
 
-/// The totals to be counted for calls that take `times`.
+/// Returns the totals to be counted for calls that take `times`.
 fn totals_of(times: &[u64]) -> Totals {
     Totals {
         hits: times.len() as u64,
@@ -48,7 +48,8 @@ fn totals_of(times: &[u64]) -> Totals {
     }
 }
 
-/// Functions that come and go get every number that is free, or was theirs, before there are new ones.
+/// Functions that come and go get every number that is free, or was theirs, before there are new
+/// ones.
 #[test]
 fn numbers_are_used_again() {
     let numbered = |old: &[usize], new: &[usize], back: &[(usize, usize)]| {
@@ -57,20 +58,21 @@ fn numbers_are_used_again() {
         ips.to_vec()
     };
     assert_eq!(numbered(&[], &[7, 8], &[]), [7, 8]);
-    // 1 is kept for what was called, 4 is somebody's.
+    // 1 is kept for a function that was called, 4 belongs to another one.
     let old = [5, 0, 0, 0, 6];
     assert_eq!(numbered(&old, &[7], &[]), [5, 0, 7, 0, 6]);
     assert_eq!(numbered(&old, &[7, 8, 9, 10], &[]), [5, 0, 7, 8, 6, 9, 10]);
     assert_eq!(numbered(&old, &[7, 8], &[(8, 1)]), [5, 8, 7, 0, 6]);
     assert_eq!(numbered(&old, &[7, 8], &[(8, 2)]), [5, 0, 8, 7, 6]);
-    // (nobody loses a number)
+    // No function loses its number.
     assert_eq!(numbered(&old, &[7], &[(7, 4)]), [5, 0, 0, 0, 6, 7]);
 }
 
 proptest! {
     #![proptest_config(cases(200))]
 
-    /// Every function has its number, and nothing else has one: in the kernel's text as anywhere near.
+    /// Every function has its number, and nothing else has one: in the kernel's text as anywhere
+    /// near.
     #[test]
     fn functions_have_their_numbers(offsets in hash_set(0usize..4000, 0..1500), align in 0u32..5) {
         let ips: Vec<usize> = offsets.iter().map(|offset| TEXT + (offset << align)).collect();
@@ -95,7 +97,7 @@ proptest! {
         }
     }
 
-    /// Counts what was called.
+    /// Calls are counted.
     #[test]
     fn calls_are_counted(calls in vec((0usize..40, any::<u64>()), 0..300)) {
         let table = table((0..40).map(|number| TEXT + number * 16));
@@ -111,7 +113,8 @@ proptest! {
         prop_assert_eq!(table.totals(40), Totals::default());
     }
 
-    /// As the formula of `function_stat_show()` with numbers that are large enough.
+    /// Averages and variances agree with the formula of `function_stat_show()` with numbers that
+    /// are large enough.
     #[test]
     fn averages_and_variances_are_right(times in vec(0u64..1 << 40, 1..60)) {
         let totals = totals_of(&times);
@@ -122,23 +125,23 @@ proptest! {
             1 => 0,
             _ => (n * totals.squares - sum * sum) / (n * (n - 1)),
         };
-        // (cut off once more in between)
+        // Truncated once more in between.
         let got = totals.variance();
         prop_assert!(got == wanted || got == wanted + 1, "{} is not {}", got, wanted);
     }
 
-    /// No sums make it fail, also such as are no calls'.
+    /// No sums make it fail, not even those that no calls have.
     #[test]
     fn any_sums_have_a_variance(hits: u64, time: u64, squares: u128) {
         Totals { hits, time, squares }.variance();
     }
 }
 
-/// An interrupt, and an NMI in it, that call the same functions at any place of a call: all count.
+/// An interrupt, and an NMI in it, call the same functions at any place of a call: all count.
 #[test]
 fn interrupts_lose_nothing() {
     let ips = || [TEXT, TEXT + 16];
-    // (the squares carry into the upper half, again and again)
+    // The squares carry into the upper half, again and again.
     let times = [u64::MAX - 1, u64::MAX, 1 << 40];
     let mut rounds = 0;
     'points: for first in 0.. {
@@ -168,7 +171,7 @@ fn interrupts_lose_nothing() {
             assert_eq!(table.totals(1), totals_of(&times[..1]));
         }
     }
-    // (four operations in each of two calls, and the interrupt has as many)
+    // Four operations in each of two calls, and the interrupt has as many.
     assert_eq!(rounds, 8 * 4);
 }
 
@@ -223,8 +226,8 @@ fn row(name: &str, totals: &Totals, to_ns: impl Fn(u64) -> u64) -> String {
     page.0
 }
 
-/// As `function_stat_show()` prints them: `"  %-30.30s  %10lu"`, four blanks before each duration, and these are
-/// `trace_print_graph_duration()`'s, 12 bytes wide.
+/// Lines are as `function_stat_show()` prints them: `"  %-30.30s  %10lu"`, four blanks before each
+/// duration, and these are `trace_print_graph_duration()`'s, 12 bytes wide.
 #[test]
 fn lines_are_as_those_of_ftrace() {
     let same = |ticks| ticks;
@@ -243,7 +246,7 @@ fn lines_are_as_those_of_ftrace() {
         row(long, &totals_of(&[42]), same),
         wanted(long, 1, ["0.042 us ", "0.042 us ", "0.000 us "])
     );
-    // (half of the ticks, and a quarter of their squares)
+    // Half of the ticks, and a quarter of their squares.
     assert_eq!(
         row(
             "x",
@@ -258,7 +261,7 @@ fn lines_are_as_those_of_ftrace() {
 #[test]
 fn large_squares_are_converted() {
     let text = row("slow", &totals_of(&[0, 20_000_000_000]), |ticks| ticks / 2);
-    // (10 s: 1e7 us, and half the square of that)
+    // 10 s are 1e7 us, and half the square of that.
     let variance: f64 = text.split_whitespace().nth(6).unwrap().parse().unwrap();
     assert!((variance / 5e13 - 1.).abs() < 1e-6, "{text}");
 }

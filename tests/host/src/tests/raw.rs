@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The raw format, and whether its page says all that is needed to decode it.
+//! The raw format: checks that its page has all that is needed to decode it.
 
 use crate::raw_decoder::{decode, Error, RawEvent, Record};
 
-/// The bytes of the page's example.
+/// Returns the bytes of the page's example.
 fn example() -> Vec<u8> {
     let page = include_str!("../../../../docs/raw-format.md");
     let (_, example) = page.split_once("## An example").expect("an example");

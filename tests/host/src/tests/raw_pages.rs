@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pages that are drained from a ring: the quick way of functions makes the same bytes as the way of all events.
+//! Pages that are drained from a ring: the fast path of functions makes the same bytes as the path
+//! of all events.
 
 use std::cell::Cell;
 
@@ -27,7 +28,7 @@ enum Step {
     Call,
     Advance(u64),
     Switch(u32),
-    /// Both ways make a page of what is there.
+    /// Make a page of the next events both ways.
     Page,
 }
 
@@ -118,7 +119,7 @@ struct Pages<'a, const QUICK: bool> {
     page: KernelPage<Vec<u8>>,
     to_time: &'a dyn Fn(u64) -> u64,
     lost: u64,
-    /// Functions that came in a row.
+    /// Number of functions that came in a row.
     in_row: usize,
 }
 
@@ -152,7 +153,7 @@ impl<const QUICK: bool> Sink<Vec<Words>> for Pages<'_, QUICK> {
     }
 }
 
-/// One way, and its own place in the ring.
+/// One of the ways, with its own place in the ring.
 struct Way<'a, const QUICK: bool> {
     consumer: Consumer<Vec<Words>>,
     pages: Pages<'a, QUICK>,
@@ -175,7 +176,7 @@ impl<'a, const QUICK: bool> Way<'a, QUICK> {
         }
     }
 
-    /// The next page, and the number of events taken so far; `None` if there are no more.
+    /// Returns the next page, and the number of events taken so far; `None` if there are no more.
     fn next(&mut self, cpu: &Cpu) -> Option<(Vec<u8>, u64)> {
         self.pages.page.clear();
         self.pages.lost = 0;
@@ -236,7 +237,7 @@ fn same_pages(
 fn in_a_row() {
     let steps = vec![Step::Functions(200); 10];
     let in_row = same_pages((4, 10), 4096, &|stamp| stamp, &steps);
-    // (but for the first of each of 14 pages, and of each of two sub-buffers)
+    // But for the first of each of 14 pages, and of each of two sub-buffers.
     assert_eq!(in_row, 2000 - 14 - 2 + 1);
 }
 

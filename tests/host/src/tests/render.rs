@@ -19,7 +19,7 @@ use crate::engine::render::{
 use crate::engine::slot::Task;
 use crate::support::task;
 
-/// Some functions' names, and room for the others'.
+/// Names of some functions, and room for the others'.
 pub(super) struct Names(pub(super) String);
 
 impl Symbols for Names {
@@ -56,7 +56,7 @@ impl Output for Page {
     }
 
     fn room(&mut self) -> std::result::Result<&mut [u8; ROOM], Error> {
-        // (what is not overwritten is seen)
+        // Makes bytes that are not overwritten visible.
         self.1.fill(b'#');
         Ok(&mut self.1)
     }
@@ -67,7 +67,7 @@ impl Output for Page {
     }
 }
 
-/// Here the bit says what people are shown.
+/// Here the bit has the meaning that is shown.
 const IRQS_OFF: u32 = IRQS_ON;
 
 fn event(task: Task, context: u32) -> Event {
@@ -166,7 +166,7 @@ impl Symbols for Lengths {
     }
 }
 
-/// Numbers of all lengths, with as many as there are of each.
+/// Returns numbers of all lengths, with as many as there are of each.
 fn number() -> impl Strategy<Value = u64> {
     (0..20u32, any::<u64>()).prop_map(|(digits, number)| match digits {
         19 => number,
@@ -268,7 +268,7 @@ fn times() {
     }
 }
 
-/// trace_print_lat_fmt() of kernel/trace/trace_output.c.
+/// Agrees with trace_print_lat_fmt() of kernel/trace/trace_output.c.
 #[test]
 fn states() {
     for (context, wanted) in [
@@ -312,7 +312,7 @@ const TOTALS: Totals = Totals {
     cpus: 4,
 };
 
-/// print_func_help_header_irq() of kernel/trace/trace.c, without TGIDs.
+/// Agrees with print_func_help_header_irq() of kernel/trace/trace.c, without TGIDs.
 #[test]
 fn headers() {
     let mut out = String::new();

@@ -6,11 +6,11 @@ use crate::engine::decode::Event;
 use crate::engine::replay::{Replay, MAX_TASKS};
 use crate::support::task;
 
-/// Bytes of a task's stack.
+/// Size of a task's stack, in bytes.
 const STACK: u32 = 1 << 14;
 
-/// A model of code: where the function of an address begins, and what it is; which are traced; and who calls
-/// a hidden one. Nobody jumps anywhere that is known.
+/// A model of code: where the function of an address begins, and what it is; which are traced; and
+/// the callers of hidden ones. No jumps are known.
 struct Sites {
     code: fn(u64) -> Code,
     is_traced: fn(u64) -> bool,
@@ -39,14 +39,14 @@ impl CallSites for Sites {
     }
 }
 
-/// Nothing is known of any code.
+/// A model in which nothing is known of any code.
 const NO_CODE: Sites = Sites {
     code: |_| Code::default(),
     is_traced: |_| true,
     calls: |_, _| false,
 };
 
-/// Bytes of the stack window.
+/// Size of the stack window, in bytes.
 const WINDOW: u64 = 1 << 16;
 
 /// A CPU's number, a pid, bits of the level, the stack pointer and the depth that is wanted.
@@ -192,7 +192,8 @@ fn deepest_stack() {
     ]);
 }
 
-/// System calls that each begin at another height, as (number, parent_ip, stack pointer, depth).
+/// Plays system calls that each begin at another height, as (number, parent_ip, stack pointer,
+/// depth).
 fn play_calls(steps: &[(u32, u64, u64, usize)]) {
     let mut replay = Replay::new(STACK);
     for (index, &(number, parent_ip, sp, wanted)) in steps.iter().enumerate() {
@@ -259,10 +260,10 @@ fn jumps_where_returns_are_hooked() {
     let mut replay = Replay::new(STACK);
     for (index, (ip, parent_ip, sp, wanted)) in [
         (0x2000, 0x9050, 0x3f00, 0),
-        // Called, and then jumps are seen by the hook of who jumps.
+        // Called, and then jumps are seen by the hook of the function that jumps.
         (0x2100, 0x2050, 0x3e00, 1),
         (0x2200, HOOK, 0x3e00, 2),
-        // What that calls is near, and jumps, too.
+        // A function that it calls is near, and jumps, too.
         (0x2300, 0x2210, 0x3de0, 3),
         (0x2400, HOOK, 0x3de0, 4),
         (0x2500, HOOK, 0x3de0, 5),
@@ -286,7 +287,8 @@ fn jumps_where_returns_are_hooked() {
     }
 }
 
-/// Functions of 256 bytes: `TRACED` and those from `CALLEES` on are traced, and `HIDDEN` is called by `TRACED`.
+/// Functions of 256 bytes: `TRACED` and those from `CALLEES` on are traced, and `HIDDEN` is called
+/// by `TRACED`.
 const TRACED: u64 = 0x2000;
 const HIDDEN: u64 = 0x3000;
 const CALLEES: u64 = 0x4000;
@@ -299,7 +301,7 @@ const WITH_HIDDEN: Sites = Sites {
     calls: |from, to| from == TRACED && to == HIDDEN,
 };
 
-/// Entries as (ip, parent_ip, bits of the level, stack pointer, depth).
+/// Plays entries as (ip, parent_ip, bits of the level, stack pointer, depth).
 fn play_hidden(steps: &[(u64, u64, u32, u64, usize)]) {
     let mut replay = Replay::new(STACK);
     for (index, &(ip, parent_ip, level, sp, wanted)) in steps.iter().enumerate() {
@@ -319,8 +321,8 @@ fn play_hidden(steps: &[(u64, u64, u32, u64, usize)]) {
 
 #[test]
 fn arguments_on_the_stack() {
-    // (it is not known who calls the hidden function)
-    // What a hidden function pushes for its callees differs: by up to 8 words they are siblings.
+    // The caller of the hidden function is not known. The bytes that a hidden function pushes for
+    // its callees differ: by up to 8 words they are siblings.
     for bytes in [8, 64] {
         play_hidden(&[
             (TRACED + 0x100, 0x9050, IRQS_ON, 0x3f00, 0),
@@ -340,7 +342,8 @@ fn arguments_on_the_stack() {
 fn who_calls_a_hidden_function() {
     play_hidden(&[
         (TRACED, 0x9050, IRQS_ON, 0x3f00, 0),
-        // It has returned when the hidden function is called, though what that calls lies deeper.
+        // It has returned when the hidden function is called, though the callees of that lie
+        // deeper.
         (CALLEES, TRACED + 0x10, IRQS_ON, 0x3e00, 1),
         (CALLEES + 0x100, HIDDEN + 0x10, IRQS_ON, 0x3d00, 1),
     ]);
@@ -350,7 +353,7 @@ fn who_calls_a_hidden_function() {
 fn back_from_another_stack() {
     play_hidden(&[
         (TRACED, 0x9050, IRQS_ON, 0x3f00, 0),
-        // With interrupts off, on a stack elsewhere, and what that calls there.
+        // With interrupts off, on a stack elsewhere, and calls from there.
         (CALLEES, TRACED + 0x10, 0, 0xff00, 1),
         (CALLEES + 0x100, CALLEES + 0x10, 0, 0xfe00, 2),
         // The task's own stack again: nothing is left of it, whatever lies where.
@@ -384,7 +387,7 @@ fn a_root_that_is_missing() {
 
 #[test]
 fn another_task_with_the_same_pid() {
-    // Each with its own stack, which is known from what runs with interrupts on.
+    // Each with its own stack, which is known from code that runs with interrupts on.
     play(&[
         (0, 1, IRQS_ON, 0x4000 - 0x100, 0),
         (0, 1, IRQS_ON, 0x4000 - 0x200, 1),
@@ -458,7 +461,8 @@ fn missing_events() {
         assert_eq!(enter(&mut replay, pid, pid, 0x3e00), 1);
     }
     replay.skip(1).expect("memory");
-    // What was open on that CPU is not known to be any more, nor is that of who comes there.
+    // Calls that were open on that CPU are not known to be open any more, nor are those of the task
+    // that comes there.
     assert_eq!(enter(&mut replay, 1, 1, 0x3d00), 0);
     assert_eq!(enter(&mut replay, 1, 1, 0x3c00), 1);
     assert_eq!(enter(&mut replay, 2, 2, 0x3d00), 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rings that nobody interrupts, and readers of them while they are written.
+//! Rings that are not interrupted, and readers of them while they are written.
 
 mod call;
 mod kept;
@@ -103,7 +103,7 @@ fn last_slots_are_used() {
     cpu.check();
 }
 
-/// The head counts laps in a few bits; when they begin anew, nobody must notice.
+/// The head counts laps in a few bits; that they wrap must not be noticed.
 #[test]
 fn laps_wrap() {
     let ring = ring(2, 8);
@@ -158,7 +158,7 @@ fn reader_at_every_step_of_a_writer() {
         cpu.check();
         assert!(!read.borrow().is_empty());
         check_events(&read.borrow(), &cpu.written());
-        // A moment's extent never goes back, and never says that a ring in use is empty.
+        // A moment's extent never goes back, and never shows a ring in use as empty.
         for pair in extents.borrow().windows(2) {
             assert!(pair[0].first_event <= pair[1].first_event, "{pair:?}");
             assert!(pair[0].end_event <= pair[1].end_event, "{pair:?}");
@@ -185,7 +185,7 @@ fn writer_at_every_step_of_a_reader() {
                 check_events(&read, &cpu.written());
                 cpu.check();
                 if !came {
-                    // Nobody wrote: nothing was lost.
+                    // Nothing was written: nothing was lost.
                     let extent = cpu.ring.extent();
                     assert_eq!(read.len() as u64, extent.end_event - extent.first_event);
                     break;
@@ -195,7 +195,7 @@ fn writer_at_every_step_of_a_reader() {
     }
 }
 
-/// Reads while the extent is looked at.
+/// The extent is read while it changes.
 #[test]
 fn writer_at_every_step_of_an_extent() {
     for (subbufs, subbuf_slots, earlier) in [(2, 8, 3), (2, 8, 11), (3, 8, 14)] {
@@ -304,7 +304,7 @@ fn tasks() -> [Task; 5] {
     ]
 }
 
-/// Runs `steps`; at each, the ring must agree with the list of all that was written.
+/// Runs `steps`; at each, the ring must agree with the list of all events that were written.
 fn run(cpu: &Rc<Cpu>, steps: &[Step]) {
     let mut from = 0;
     let mut readers: [Option<Reader>; READERS] = Default::default();
@@ -358,7 +358,7 @@ proptest! {
         run(&cpu, &steps);
     }
 
-    /// Several events in one tick of the clock.
+    /// The ring agrees with a list with several events in one tick of the clock.
     #[test]
     fn agrees_with_a_list_on_a_coarse_clock(steps in prop::collection::vec(step(), 1..120)) {
         let cpu = Rc::new(Cpu::new(2, 8, 0));
@@ -370,7 +370,7 @@ proptest! {
     }
 }
 
-/// Gives an event 16 bytes: the reason for slots of that size.
+/// An event takes 16 bytes: the reason for slots of that size.
 #[test]
 fn slot_size() {
     assert_eq!(std::mem::size_of::<Slot>(), SLOT_BYTES);

@@ -12,7 +12,7 @@ fn words(values: &[u64]) -> Vec<Word> {
     values.iter().map(|value| Word::new(*value)).collect()
 }
 
-/// The mark of word `index`.
+/// Returns the mark of word `index`.
 fn mark_at(index: usize, secret: u64, flags: u64) -> u64 {
     mark(BASE + 8 * index as u64, secret, flags)
 }
@@ -61,7 +61,7 @@ fn time_asleep() {
     let frame = Shadow::new(&words, BASE, secret)
         .innermost()
         .expect("a call");
-    // Whoever comes in the middle has not seen it stop.
+    // A caller in the middle has not seen it stop.
     frame.wakes(1000);
     assert_eq!(frame.word(4), 0);
     frame.sleeps(1000);
@@ -101,7 +101,7 @@ fn the_innermost_call_of_both_tasks_learns_of_a_switch() {
 }
 
 proptest! {
-    /// Calls of any length among the words of others.
+    /// Calls of any length are found among the words of others.
     #[test]
     fn exactly_the_calls_that_are_open(
         parts in prop::collection::vec((0..4usize, 0..8u64, any::<[u64; 4]>()), 0..12),
@@ -115,7 +115,7 @@ proptest! {
             marked.push((values.len(), flags));
             values.extend([mark_at(values.len(), secret, flags), data[0], data[1]]);
         }
-        // (words that are marks by chance are so few that none is met here)
+        // Words that are marks by chance are so few that none is met here.
         let words = words(&values);
         let shadow = Shadow::new(&words, BASE, secret);
         let found: Vec<_> = shadow.frames().map(|frame| (frame.word(1), frame.flags())).collect();

@@ -18,7 +18,7 @@ proptest! {
         prop_assert_eq!((words.ip(), words.parent_ip()), (text(ip), text(parent)));
         prop_assert_eq!((words.high0(), words.high1()), (time as u32, context));
         prop_assert!(words.is_complete(parity) && !words.is_complete(parity ^ PARITY));
-        // What the fast path makes.
+        // As the fast path makes them.
         prop_assert_eq!(words.0, Words::first_of_entry(text(ip), ip_mask(parity), time));
         prop_assert_eq!(words.1, u64::from(text(parent) as u32) | (u64::from(context) << 32));
     }
@@ -48,7 +48,7 @@ proptest! {
         prop_assert_eq!(decoder.task, task);
     }
 
-    /// Whatever the memory holds.
+    /// Decoding survives any contents of the memory.
     #[test]
     fn any_words(first: u64, second: u64) {
         let words = Words(first, second);

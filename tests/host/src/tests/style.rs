@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Lines other than usual; the guest's tests compare them with the kernel's own.
+//! Lines in other styles; the guest's tests compare them with the kernel's own.
 
 use super::render::{Names, Page};
 use crate::engine::clock::TimeUnit;
@@ -18,7 +18,7 @@ fn style(changes: &[(TraceOption, bool)]) -> Style {
     Style::new(changes.iter().fold(Options::new(), with))
 }
 
-/// Options, the clock's unit, the columns, and where the mark is.
+/// Options, the clock's unit, the columns, and the place of the mark.
 type Line = (
     &'static [(TraceOption, bool)],
     TimeUnit,
@@ -163,7 +163,7 @@ const TOTALS: Totals = Totals {
     cpus: 2,
 };
 
-/// Where a function's name begins in a line is where the header says so.
+/// A function's name begins in a line where the header has it.
 #[test]
 fn headers() {
     use TraceOption::{ContextInfo, IrqInfo, LatencyFormat, RecordTgid, Verbose};

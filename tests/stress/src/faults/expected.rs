@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Deviations that are known, and are to go: `OPERATION: WHAT`, one a line, where `*` is any text.
+//! Faults, the expected deviations: those that are known, and are to go. `OPERATION: WHAT`, one a
+//! line, where `*` is any text.
 
 use std::fs;
 use std::path::Path;
@@ -10,17 +11,17 @@ use anyhow::{Context, Result};
 /// A deviation.
 struct Entry {
     text: String,
-    /// It was seen.
+    /// True if it was seen.
     seen: bool,
-    /// Something was done that it is of.
+    /// True if something was done that it belongs to.
     done: bool,
 }
 
-/// The list.
+/// The list of expected deviations.
 pub struct Expected(Vec<Entry>);
 
 impl Expected {
-    /// Reads it, if there is one.
+    /// Reads the list, if there is one.
     pub fn read(path: Option<&Path>) -> Result<Self> {
         let text = match path {
             Some(path) => fs::read_to_string(path).with_context(|| path.display().to_string())?,
@@ -44,7 +45,7 @@ impl Expected {
         }
     }
 
-    /// Says whether what was seen is in it.
+    /// Returns whether a deviation is in the list, and notes it.
     pub fn has(&mut self, operation: &str, what: &str) -> bool {
         let text = format!("{operation}: {what}");
         let mut found = false;
@@ -56,7 +57,8 @@ impl Expected {
         found
     }
 
-    /// Those that were not seen though all was done that they are of, if `is_all`, or else the one thing.
+    /// Returns the deviations that were not seen though all was done that they belong to, if
+    /// `is_all`, or else the one thing.
     pub fn gone(&self, is_all: bool) -> Vec<&str> {
         let unseen = self.0.iter().filter(|entry| entry.done && !entry.seen);
         let sure = unseen.filter(|entry| is_all || !entry.text.contains('*'));
@@ -64,7 +66,7 @@ impl Expected {
     }
 }
 
-/// Says whether `text` is like `pattern`.
+/// Returns whether `text` is like `pattern`.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((before, after)) = pattern.split_once('*') else {
         return pattern == text;

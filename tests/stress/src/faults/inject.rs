@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Injectors of faults: the kernel's, or the module that is built for it.
+//! Faults, the injectors: the kernel's, or the module when it is built for it.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -14,12 +14,12 @@ use rustix::fs::OFlags;
 use super::text_of;
 use crate::world::MODULE;
 
-/// Where faults come from.
+/// The source of faults.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum By {
     /// The kernel, in the task that asks.
     Task,
-    /// The kernel, in whoever works for the task.
+    /// The kernel, in any task or interrupt that works for the task.
     Any,
     /// The module: it asks a counter at each place where it allocates or registers by itself.
     Own,
@@ -35,26 +35,27 @@ impl fmt::Display for By {
     }
 }
 
-/// Fails the n-th thing.
+/// Makes the n-th request fail.
 pub trait Injector {
-    /// The module that it takes.
+    /// Returns the module that the injector works on.
     fn module(&self) -> &'static str;
 
-    /// Has the n-th thing fail that is asked for from now on.
+    /// Makes the n-th request from now on fail.
     fn arm(&self, number: u32) -> Result<()>;
 
-    /// The module's parameters for that, if it is to be loaded.
+    /// Returns the module's parameters for that, if it is to be loaded.
     fn parameters(&self, number: u32) -> Vec<String> {
         let _ = number;
         Vec::new()
     }
 
-    /// Has nothing fail any more. The place of the thing that has failed, if one has; empty if that is not known.
+    /// Lets all requests succeed again. Returns the place of the one that failed, if one did; empty
+    /// if that is not known.
     fn disarm(&self, has_failed: bool) -> Result<Option<String>>;
 }
 
 impl By {
-    /// Sets it up.
+    /// Sets the injector up.
     pub fn make(self) -> Result<Box<dyn Injector>> {
         Ok(match self {
             Self::Task => {
@@ -75,10 +76,10 @@ impl By {
 
 const DEBUGFS: &str = "/sys/kernel/debug";
 const FAIL_NTH: &str = "/proc/thread-self/fail-nth";
-/// The kernel's faults.
+/// The kinds of the kernel's faults.
 const KINDS: [&str; 3] = ["failslab", "fail_page_alloc", "fail_usercopy"];
 
-/// Aims all faults at what modules ask for: we are the only one at work.
+/// Aims all faults at requests of modules: ours is the only one at work.
 fn aim() -> Result<()> {
     let symbols = fs::read_to_string("/proc/kallsyms")?;
     let address = |name: &str| {
@@ -88,7 +89,7 @@ fn aim() -> Result<()> {
         line.and_then(|line| line.split(' ').next())
     };
     let end = address("_end").context("the kernel does not say where it ends")?;
-    // (what kmemleak notes about an allocation is none of ours, and does without memory)
+    // The notes of kmemleak on an allocation are not the module's, and may go without memory.
     let checker = (address("__create_object"), address("kmemleak_scan"));
     for kind in KINDS {
         let set = |name: &str, value: &str| {
@@ -140,7 +141,8 @@ impl Injector for Any {
         MODULE
     }
 
-    // (how many things were asked for before is counted on, so which it is one cannot say; but not the same each time)
+    // The kernel goes on counting from earlier requests, so which one it is cannot be told; but it
+    // is not the same each time.
     fn arm(&self, number: u32) -> Result<()> {
         fs::write(format!("{DEBUGFS}/failslab/interval"), number.to_string())?;
         fs::write(format!("{DEBUGFS}/failslab/times"), "1")?;
@@ -154,17 +156,17 @@ impl Injector for Any {
     }
 }
 
-/// The kernel's log, from where it was read last.
+/// The kernel's log, from the end of the last read.
 struct Own(File);
 
 const NTH: &str = "/sys/module/rust_ftrace/parameters/fail_nth";
 
 impl Own {
-    /// The last place that the module says, of those that were not read yet.
+    /// Returns the last place that the module reported, of those that were not read yet.
     fn place(&self) -> Option<String> {
         let mut place = None;
         let mut record = vec![0; 8192];
-        // (each read is a line; what was overwritten meanwhile is an error of one read)
+        // Each read is a line; lines that were overwritten meanwhile give one read an error.
         loop {
             match (&self.0).read(&mut record) {
                 Ok(0) => break,
@@ -189,7 +191,7 @@ impl Injector for Own {
 
     fn arm(&self, number: u32) -> Result<()> {
         self.place();
-        // (or it is a parameter)
+        // When the module is not loaded yet, the number is a parameter.
         match text_of(NTH) {
             Some(_) => Ok(fs::write(NTH, number.to_string())?),
             None => Ok(()),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The operations: what can be done to each file that there is, to directories of instances, and to modules.
+//! Faults, the operations: all that can be done to each file, to directories of instances, and to
+//! modules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -22,9 +23,9 @@ use super::state::name_of;
 use crate::input;
 use crate::world::{self, DIRECTORY, INSTANCES};
 
-/// Most bytes that are read.
+/// Maximum number of bytes that are read.
 const MOST: u64 = 48 << 10;
-/// Input that is tried for a file, until there is enough of each form.
+/// Number of inputs that are tried for a file, until there is enough of each form.
 const TRIES: u64 = 120;
 /// A module to load, which filters of the scenes name.
 pub const OTHER: &str = "cpuid";
@@ -35,7 +36,7 @@ pub struct Operation {
     step: Step,
 }
 
-/// The deed of an operation.
+/// An action of an operation.
 enum Step {
     Read(PathBuf),
     Poll(PathBuf),
@@ -60,7 +61,7 @@ const PARAMETERS: &[&[&str]] = &[
     ],
 ];
 
-/// All operations of a scene. Those that the scene does not let happen are among them.
+/// Returns all operations of a scene, among them those that the scene does not allow.
 pub fn all(stage: &mut Stage, scene: &Scene, some: bool) -> Result<Vec<Operation>> {
     let mut all = Vec::new();
     let mut add = |name: String, step| all.push(Operation { name, step });
@@ -109,7 +110,7 @@ pub fn all(stage: &mut Stage, scene: &Scene, some: bool) -> Result<Vec<Operation
     Ok(all)
 }
 
-/// A file that is as another.
+/// Returns whether a file is one of several that are alike, and not the first.
 fn is_like_others(name: &str) -> bool {
     let is_option = name
         .strip_prefix("options/")
@@ -123,14 +124,15 @@ fn is_like_others(name: &str) -> bool {
     is_option || is_of_cpu || is_stat || name.starts_with("events/")
 }
 
-/// Valid input for a file, some of each form, by the form's name.
+/// Returns valid input for a file, some of each form, by the form's name.
 fn inputs(path: &Path, stage: &Stage, some: bool, random: &mut Rng) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut seen = BTreeSet::new();
     let mut forms: BTreeMap<String, usize> = BTreeMap::new();
     for _ in 0..TRIES {
         let mut data = input::valid(path, stage.world(), random);
-        // (as by echo: what comes of a word without an end is said to nobody, as the file is closed then)
+        // As by echo: an error of a word without an end would be lost, as it comes when the file is
+        // closed.
         data.push(b'\n');
         if !seen.insert(data.clone()) {
             continue;
@@ -138,7 +140,8 @@ fn inputs(path: &Path, stage: &Stage, some: bool, random: &mut Rng) -> BTreeMap<
         let form = form(&data);
         let is_function = data.starts_with(b"__");
         let is_word = form.starts_with(|c: char| c.is_ascii_alphabetic()) && !is_function;
-        // (names of what a file offers are each something else; numbers, and lists of functions, are not)
+        // Names that a file offers each mean something else; numbers, and lists of functions, do
+        // not.
         let most = match (some, form.as_str()) {
             (true, _) if is_word => 4,
             (false, _) if is_word => 12,
@@ -161,7 +164,7 @@ fn inputs(path: &Path, stage: &Stage, some: bool, random: &mut Rng) -> BTreeMap<
     found
 }
 
-/// The form of input: the kinds of its words, of `name`, `9` and what is between.
+/// Returns the form of input: the kinds of its words, of `name`, `9` and what is between.
 fn form(data: &[u8]) -> String {
     let text = String::from_utf8_lossy(data);
     let part = |part: &str| {
@@ -181,7 +184,7 @@ fn form(data: &[u8]) -> String {
     }
 }
 
-/// The file of the other module.
+/// Returns the file of the other module.
 fn other() -> PathBuf {
     let release = rustix::system::uname();
     let release = release.release().to_string_lossy().into_owned();
@@ -195,7 +198,7 @@ fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     options.custom_flags(flags).open(path)
 }
 
-/// Loads a module, by this system call and no other: where that fails, nothing else is tried.
+/// Loads a module, by this system call and no other: if it fails, nothing else is tried.
 pub fn load(path: &Path, parameters: &[String]) -> io::Result<()> {
     let parameters = CString::new(parameters.join(" "))?;
     Ok(finit_module(File::open(path)?, &parameters, 0)?)
@@ -207,29 +210,30 @@ pub fn unload(name: &str) -> io::Result<()> {
     Ok(delete_module(&name, OFlags::NONBLOCK.bits() as i32)?)
 }
 
-/// Returns whether a module is there.
+/// Returns whether a module is loaded.
 pub fn is_loaded(name: &str) -> bool {
     Path::new("/sys/module").join(name).exists()
 }
 
 impl Operation {
-    /// Its name.
+    /// Returns the name of the operation.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Says whether it changes nothing.
+    /// Returns whether the operation changes nothing.
     pub fn is_reading(&self) -> bool {
         matches!(self.step, Step::Read(_) | Step::Poll(_) | Step::Splice(_))
     }
 
-    /// Says whether something must be there, or not, that a scene has not, or has.
+    /// Returns whether the operation needs something that the scene lacks, or the absence of
+    /// something that it has.
     pub fn needs_preparation(&self) -> bool {
         use Step::{LoadOther, Make, Remove, UnloadOther};
         matches!(self.step, Make(_) | Remove(_) | LoadOther | UnloadOther)
     }
 
-    /// Has that be so.
+    /// Prepares the scene for the operation.
     pub fn prepare(&self) -> io::Result<()> {
         match &self.step {
             Step::Remove(path) if !path.exists() => fs::create_dir(path),
@@ -240,7 +244,7 @@ impl Operation {
         }
     }
 
-    /// Does its first step, if that is to empty a file, and no other; false if it is not.
+    /// Does the first step, if that is to empty a file, and no other; returns false if it is not.
     pub fn empty(&self) -> io::Result<bool> {
         let Step::Write(path, _, true) = &self.step else {
             return Ok(false);
@@ -249,7 +253,7 @@ impl Operation {
         Ok(true)
     }
 
-    /// Does it; what came of it. `parameters` are more of the module's.
+    /// Runs the operation, and returns its output. `parameters` are added to the module's.
     pub fn run(&self, parameters: &[String]) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
         match &self.step {
@@ -269,7 +273,7 @@ impl Operation {
                 };
                 poll(&mut polled, Some(&now))?;
                 let events = polled[0].revents();
-                // (it has no other way to fail)
+                // poll has no other way to fail.
                 if events.contains(PollFlags::ERR) {
                     return Err(rustix::io::Errno::NOMEM.into());
                 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The settings in which operations are done, and the way back to them.
+//! Faults, the scenes: settings in which operations are done, and the way back to them.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -13,17 +13,17 @@ use super::state::State;
 use crate::input;
 use crate::world::{World, DIRECTORY};
 
-/// Settings.
+/// Settings in which operations are done.
 pub struct Scene {
-    /// Their name.
+    /// The name of the scene.
     pub name: &'static str,
-    /// The module is there.
+    /// True if the module is loaded.
     pub is_loaded: bool,
     /// Files, and the text that is appended to each. `A`, `B` and `C` are functions.
     written: &'static [(&'static str, &'static str)],
 }
 
-/// All of them.
+/// All scenes.
 pub const ALL: &[Scene] = &[
     Scene {
         name: "idle",
@@ -62,7 +62,7 @@ pub const ALL: &[Scene] = &[
 
 /// The file of functions that are not traced.
 const LEFT_OUT: &str = "notrace";
-/// Patterns of that file in each scene: all functions are some hundred then, which are soon hooked.
+/// Patterns of that file in each scene: they leave some hundred functions, which are soon hooked.
 const FEW: [&str; 9] = [
     "[a-zA-Z]*",
     "_[a-zA-Z0-9]*",
@@ -75,7 +75,7 @@ const FEW: [&str; 9] = [
     "__*_sys_*_*",
 ];
 
-/// System calls that nobody makes here; the first is made on purpose.
+/// System calls that are not made here; the first is made on purpose.
 const QUIET: [&str; 10] = [
     "getppid",
     "setdomainname",
@@ -88,14 +88,14 @@ const QUIET: [&str; 10] = [
     "setregid",
     "setreuid",
 ];
-/// Patterns of such.
+/// Patterns of such system calls.
 const PATTERNS: &[&str] = &["__*_sys_set*name", "__*_sys_setfs?id", "__*_sys_swap*"];
-/// The file of what was recorded.
+/// The file of recorded events.
 pub const RECORDED: &str = "trace";
-/// Number of times that call is made.
+/// Number of times that the first of them is called.
 const CALLS: u32 = 5;
 
-/// The machine, set as a scene wants it.
+/// The machine in the state of a scene.
 pub struct Stage {
     world: World,
     module: &'static str,
@@ -107,7 +107,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// The machine; the module is loaded from this file.
+    /// Returns the machine; the module is loaded from this file.
     pub fn new(module: &'static str, is_verbose: bool) -> Result<Self> {
         let is_quiet = |name: &str| {
             let names = ["__do_sys_", "__se_sys_", "__x64_sys_"];
@@ -126,17 +126,17 @@ impl Stage {
         })
     }
 
-    /// The machine.
+    /// Returns the machine.
     pub fn world(&self) -> &World {
         &self.world
     }
 
-    /// The module's file.
+    /// Returns the module's file.
     pub fn module(&self) -> &'static str {
         self.module
     }
 
-    /// The state before an operation.
+    /// Returns the state before an operation.
     pub fn before(&self) -> &State {
         &self.before
     }
@@ -151,7 +151,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Sets it as `scene` wants it, from anew.
+    /// Sets the machine up for `scene`, from anew.
     pub fn set(&mut self, scene: &'static Scene) -> Result<()> {
         self.scene = Some(scene);
         self.unload()?;
@@ -169,7 +169,7 @@ impl Stage {
         Ok(())
     }
 
-    /// The text of a scene, with functions of this kernel.
+    /// Appends the text of a scene, with functions of this kernel.
     fn append(&self, name: &str, data: &str) -> Result<()> {
         let functions = self.world.functions();
         let first = functions.iter().find(|name| name.ends_with("_getppid"));
@@ -182,7 +182,7 @@ impl Stage {
             .with_context(|| format!("{data} > {name}"))
     }
 
-    /// Has events recorded, always as many.
+    /// Records events, always the same number.
     fn record(&self) -> Result<()> {
         let trace = Path::new(DIRECTORY).join(RECORDED);
         if trace.exists() {
@@ -194,7 +194,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Has ready what an operation needs.
+    /// Prepares the needs of an operation.
     pub fn prepare(&mut self, operation: &Operation) -> Result<()> {
         self.before = self.base.clone();
         if operation.needs_preparation() {
@@ -205,7 +205,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Goes back to the scene: by writing to files what they said, or else from anew.
+    /// Goes back to the scene: by writing the old text to each file, or else from anew.
     pub fn restore(&mut self) -> Result<()> {
         let Some(scene) = self.scene else {
             return Ok(());
@@ -228,7 +228,7 @@ impl Stage {
             return Ok(());
         }
         for (path, text) in self.base.files_that_differ(&now) {
-            // (what cannot be said is not as it was, which is seen)
+            // Text that cannot be written leaves the state different, which is seen.
             let _ = match path.ends_with(LEFT_OUT) {
                 true => put(&path, &FEW.join(" "), true),
                 false => say_again(&path, text),
@@ -237,7 +237,7 @@ impl Stage {
         let mut now = State::take();
         let mut base = self.base.clone();
         if base.says_another(RECORDED, &now) {
-            // (what was recorded cannot be written)
+            // Recorded events cannot be written.
             self.record()?;
             now = State::take();
             base.take_over(RECORDED, &now);
@@ -263,7 +263,7 @@ fn put(path: &Path, data: &str, cut: bool) -> io::Result<()> {
     options.open(path)?.write_all(data.as_bytes())
 }
 
-/// Writes to a file what it is to say.
+/// Writes to a file the text that it is to have.
 fn say_again(path: &Path, text: &str) -> io::Result<()> {
     let name = path.file_name().and_then(|name| name.to_str());
     let name = name.unwrap_or_default();
@@ -284,7 +284,7 @@ fn say_again(path: &Path, text: &str) -> io::Result<()> {
             return put(path, word, true);
         }
     }
-    // Commands are taken out one by one.
+    // Commands are removed one by one.
     for line in input::said(path).lines() {
         if line.contains(':') && !line.contains(":mod:") && !line.starts_with('#') {
             let _ = put(path, &format!("!{line}"), false);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! All that faults must not change: what the module's files say, and what the kernel has hooked.
+//! Faults, the state: all that faults must not change, which is the texts of the module's files and
+//! the kernel's hooks.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,14 +17,15 @@ use crate::world::{self, DIRECTORY, TRACEFS};
 #[derive(Clone, Default)]
 pub struct State {
     said: BTreeMap<String, String>,
-    /// Names of what says something else each time.
+    /// Names of the texts that differ each time.
     restless: Vec<String>,
 }
 
-/// Directories whose files say what others say, too.
+/// Directories whose files have the same content as others.
 const TOLD_ELSEWHERE: [&str; 2] = ["options/", "per_cpu/"];
 
-/// The module's files that say how it is set: what can be read and written, but not by what others do.
+/// Returns the module's files that hold settings: those that can be read and written, and whose
+/// content no other file has.
 fn settings() -> Vec<PathBuf> {
     let is_setting = |path: &PathBuf| {
         let name = name_of(path);
@@ -43,19 +45,19 @@ pub fn is_behind() -> bool {
     line.is_some_and(|what| what != "none")
 }
 
-/// Makes a change that changes nothing, by which they are.
+/// Writes a setting as it is, after which the hooks are up to date.
 pub fn catch_up() -> io::Result<()> {
     let path = format!("{DIRECTORY}/options/sleep-time");
     fs::write(&path, text_of(&path).unwrap_or_default())
 }
 
-/// The name of a file below the module's directory.
+/// Returns the name of a file below the module's directory.
 pub fn name_of(path: &Path) -> String {
     let name = path.strip_prefix(DIRECTORY).unwrap_or(path);
     name.display().to_string()
 }
 
-/// Takes out of the kernel's line on a function the addresses of trampolines, which are made anew.
+/// Removes the addresses of trampolines, which are made anew, from the kernel's line on a function.
 fn hooked(line: &str) -> String {
     let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
     let rest = rest.split("\ttramp").next().unwrap_or_default();
@@ -66,7 +68,7 @@ fn hooked(line: &str) -> String {
 }
 
 impl State {
-    /// All that is there now.
+    /// Returns the present state.
     pub fn take() -> Self {
         let mut said = BTreeMap::new();
         for path in settings() {
@@ -100,7 +102,8 @@ impl State {
         self
     }
 
-    /// Names of what is not so in `other`, with commas; and of what is only there.
+    /// Returns the names of texts that differ in `other`, with commas; and of those that are only
+    /// there.
     pub fn differs(&self, other: &Self) -> String {
         let differ = self.said.iter();
         let differ = differ.filter(|(name, text)| other.said.get(*name) != Some(*text));
@@ -112,7 +115,7 @@ impl State {
         names.collect::<Vec<_>>().join(", ")
     }
 
-    /// Files that have another text in `other`, and the text that they have here.
+    /// Returns files that have another text in `other`, and the text that they have here.
     pub fn files_that_differ<'a>(&'a self, other: &Self) -> Vec<(PathBuf, &'a str)> {
         let differ = self.said.iter();
         let differ = differ.filter(|(name, text)| other.said.get(*name) != Some(*text));
@@ -120,7 +123,7 @@ impl State {
         files.filter(|(path, _)| path.exists()).collect()
     }
 
-    /// Takes out what is said of `name`.
+    /// Removes the text of `name`.
     pub fn forget(&mut self, name: &str) {
         if self.said.remove(name).is_some() {
             self.restless.push(name.to_owned());
@@ -133,19 +136,19 @@ impl State {
         text.is_some() && text != other.said.get(name)
     }
 
-    /// Says of `name` what `other` says, if anything is said of it.
+    /// Takes the text of `name` from `other`, if it has one.
     pub fn take_over(&mut self, name: &str, other: &Self) {
         if let (Some(text), Some(new)) = (self.said.get_mut(name), other.said.get(name)) {
             new.clone_into(text);
         }
     }
 
-    /// Number of things that are compared.
+    /// Returns the number of texts that are compared.
     pub fn compared(&self) -> usize {
         self.said.len()
     }
 
-    /// Names of things that are not.
+    /// Returns the names of the texts that are not compared.
     pub fn restless(&self) -> String {
         match self.restless.is_empty() {
             true => "none".into(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The visitor that counts.
+//! Analysis: the visitor that counts calls.
 
 use rftrace_engine::engine::slot::Task;
 use rustc_hash::FxHashMap;
@@ -9,13 +9,13 @@ use super::tree::{Label, NodeId, Tree};
 use super::{Call, Finished, Groups, Visitor};
 use crate::symbolizer::FunctionId;
 
-/// A property that calls are put together by.
+/// A property that calls are grouped by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
-    /// Their function.
+    /// The function.
     #[default]
     Function,
-    /// Their function, and what called it.
+    /// The function and its caller.
     Caller,
     /// The name of the task.
     Comm,
@@ -26,22 +26,22 @@ pub enum By {
 pub enum GroupName {
     /// Calls of a function.
     Function(FunctionId),
-    /// Those by this caller: a function, or nothing that is known.
+    /// Calls of a function by this caller: a function, or one that is not known.
     Call(Label, FunctionId),
     /// Calls by tasks of a name, by its number.
     Comm(u32),
-    /// All that there was no room for.
+    /// Calls that there was no room for.
     Others,
 }
 
 /// Bounds of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most nodes of the tree, about 130 bytes each.
+    /// Maximum number of nodes of the tree, about 130 bytes each.
     pub nodes: usize,
-    /// Most groups, about 10 KB each.
+    /// Maximum number of groups, about 10 KB each.
     pub groups: usize,
-    /// Most names of tasks.
+    /// Maximum number of names of tasks.
     pub comms: usize,
 }
 
@@ -60,7 +60,7 @@ impl Default for Limits {
 pub struct Frame {
     node: NodeId,
     group: u32,
-    /// It is in no other call of the group.
+    /// True if the call is in no other call of the group.
     is_outermost: bool,
 }
 
@@ -71,7 +71,7 @@ struct Grouped {
     is_outermost: bool,
 }
 
-/// Counts calls, by the ways that led to them and in groups.
+/// Counts calls, by the paths that led to them and in groups.
 #[derive(Clone, Debug)]
 pub struct Analysis {
     tree: Tree,
@@ -79,7 +79,7 @@ pub struct Analysis {
     by: By,
     has_comms: bool,
     numbers: FxHashMap<GroupName, u32>,
-    /// By node.
+    /// Groups of the calls of each node.
     grouped: Vec<Grouped>,
     comms: Vec<[u64; 2]>,
     comm_numbers: FxHashMap<[u64; 2], u32>,
@@ -87,7 +87,8 @@ pub struct Analysis {
 }
 
 impl Analysis {
-    /// Groups calls. With `has_comms` the tree's first level is the names of tasks, else it is the outermost functions.
+    /// Returns an analysis that groups calls by `by`. With `has_comms` the tree's first level is
+    /// the names of tasks, else it is the outermost functions.
     pub fn new(by: By, has_comms: bool, limits: Limits) -> Self {
         let mut analysis = Self {
             tree: Tree::new(limits.nodes),
@@ -104,17 +105,17 @@ impl Analysis {
         analysis
     }
 
-    /// The tree.
+    /// Returns the tree.
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
 
-    /// The groups.
+    /// Returns the groups.
     pub fn groups(&self) -> &Groups<GroupName> {
         &self.groups
     }
 
-    /// The name of tasks that has this number.
+    /// Returns the name of tasks that has this number.
     pub fn comm(&self, number: u32) -> String {
         let comm = self.comms.get(number as usize).copied();
         let task = Task {
@@ -124,7 +125,8 @@ impl Analysis {
         String::from_utf8_lossy(task.name(&mut [0; 16])).into_owned()
     }
 
-    /// The group of the call that is open for the longest time at the end, and its time so far, in ns.
+    /// Returns the group of the call that is open for the longest time at the end, and its time so
+    /// far, in ns.
     pub fn open_longest(&self) -> Option<(Label, u64)> {
         let longest = self.groups.iter().filter(|(_, group)| group.open != 0);
         let longest = longest.max_by_key(|(_, group)| group.open_longest);
@@ -153,7 +155,7 @@ impl Analysis {
         Label::Comm(number)
     }
 
-    /// The node of outermost calls of a task.
+    /// Returns the node of outermost calls of a task.
     #[inline]
     fn top(&mut self, task: &Task) -> NodeId {
         match self.has_comms {
@@ -182,7 +184,7 @@ impl Analysis {
         }
     }
 
-    /// Gives groups to nodes that are new.
+    /// Assigns groups to nodes that are new.
     #[cold]
     fn group_nodes(&mut self) {
         while let Some(node) = self.tree.id(self.grouped.len()) {
@@ -202,7 +204,7 @@ impl Analysis {
         }
     }
 
-    /// The name of the group that a node's calls are in.
+    /// Returns the name of the group that a node's calls are in.
     fn group_name(&self, node: NodeId) -> GroupName {
         let Label::Function(function) = self.tree.node(node).label else {
             return GroupName::Others;
@@ -223,14 +225,14 @@ impl Analysis {
         }
     }
 
-    /// The group of a call of a function for which the tree has no room.
+    /// Returns the group of a call of a function for which the tree has no room.
     #[cold]
     fn group_without_node(&mut self, name: GroupName) -> u32 {
         match self.numbers.get(&name) {
             Some(group) => *group,
             None => {
                 let group = self.groups.append(name);
-                // (names of which there is no group need not be remembered)
+                // Names that have no group need not be remembered.
                 if group != Groups::<GroupName>::OTHERS {
                     self.numbers.insert(name, group);
                 }

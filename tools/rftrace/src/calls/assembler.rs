@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Puts calls together.
+//! The assembler: puts calls together from events.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,56 +14,56 @@ use super::{Call, End, Finished, Visitor};
 use crate::stream::{end_of, task_key, Error, Events, Seen};
 use crate::symbolizer::{FunctionId, Symbolizer};
 
-/// The depth from which on events do not say it: it is that of all deeper calls.
+/// The depth from which on events do not tell the depth: it stands for all deeper calls.
 const DEEP: usize = u8::MAX as usize;
-/// Most open calls of a task; a kernel's stack has no room for as many.
+/// Maximum number of open calls of a task; a kernel's stack has no room for as many.
 const MAX_OPEN: usize = 1 << 10;
-/// Functions whose numbers are at hand. (a power of two)
+/// Number of functions in the cache of their numbers, a power of two.
 const AT_HAND: usize = 1 << 11;
-/// Times of one call may differ by so many ns, by the conversion of its clock.
+/// Maximum difference between the times of one call, in ns, by the conversion of its clock.
 const SLACK: u64 = 16;
-/// Items between two reports of progress.
+/// Number of items between two reports of progress.
 const STEP: u64 = 1 << 16;
 
 /// A call that is open.
 #[derive(Clone, Copy, Debug)]
 struct Open<F> {
     frame: F,
-    /// `None` if its entry was not seen.
+    /// The function; `None` if its entry was not seen.
     function: Option<FunctionId>,
     level: Level,
-    /// The duration is known: it was told with the entry.
+    /// True if the duration is known: it came with the entry.
     is_whole: bool,
-    /// A call in it was over at an unknown time.
+    /// True if a call in it was over at an unknown time.
     is_unclear: bool,
     begin: u64,
-    /// Of one that is whole, or has returned.
+    /// The duration of a call that is whole, or has returned.
     duration: u64,
-    /// When it was over, as far as is known.
+    /// Time at which it was over, as far as is known.
     until: u64,
-    /// The part of its time that others had: what it called, and what interrupted it.
+    /// The part of its time that others had: the calls in it, and the interrupts.
     others: u64,
     /// Number of the item that it began with.
     item: u64,
 }
 
 impl<F> Open<F> {
-    /// It is whole, and has ended by then.
+    /// Returns whether the call is whole, and has ended by then.
     fn is_over(&self, time: u64) -> bool {
         self.is_whole && self.until <= time
     }
 }
 
-/// Counts of all but calls that have returned.
+/// Counts of events, losses and calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Events.
     pub events: u64,
-    /// Events that were lost, as far as others say so.
+    /// Events that were lost, as far as others tell of them.
     pub lost: u64,
     /// Calls that have returned.
     pub returned: u64,
-    /// Those of them whose own time is not known.
+    /// Returned calls whose own time is not known.
     pub self_unknown: u64,
     /// Calls that are still open at the end.
     pub open: u64,
@@ -71,7 +71,7 @@ pub struct Counts {
     pub missed: u64,
     /// Time of the first event, in ns.
     pub first: u64,
-    /// Time of the last one.
+    /// Time of the last event, in ns.
     pub last: u64,
 }
 
@@ -87,7 +87,8 @@ pub struct Assembler<V: Visitor> {
 }
 
 impl<V: Visitor> Assembler<V> {
-    /// Tells `visitor`; functions have the numbers that `symbolizer` gives them.
+    /// Returns an assembler that reports to `visitor`; functions have the numbers that `symbolizer`
+    /// gives them.
     pub fn new(visitor: V, symbolizer: Rc<RefCell<Symbolizer>>) -> Self {
         Self {
             visitor,
@@ -95,23 +96,23 @@ impl<V: Visitor> Assembler<V> {
             losses: Losses::default(),
             tasks: Tasks::new(),
             symbolizer,
-            // (no event has this address)
+            // No event has this address.
             at_hand: vec![(0, FunctionId(0)); AT_HAND].into(),
             forgotten: Vec::new(),
         }
     }
 
-    /// The visitor.
+    /// Returns the visitor.
     pub fn visitor(&self) -> &V {
         &self.visitor
     }
 
-    /// The counts so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Follows events to their end. `progress` is told, now and then, how many there were.
+    /// Follows events to their end. `progress` is called, now and then, with their number.
     ///
     /// # Errors
     ///
@@ -138,7 +139,8 @@ impl<V: Visitor> Assembler<V> {
         }
         self.counts.events += 1;
         if seen.lost_since.is_some() || event.lost != 0 {
-            // (where nothing says since when, it is since the event before, at most)
+            // Where no time is recorded for the start of the loss, it is that of the event before,
+            // at most.
             self.losses.add(
                 seen.lost_since.unwrap_or(self.counts.last),
                 self.counts.events,
@@ -158,7 +160,7 @@ impl<V: Visitor> Assembler<V> {
         }
     }
 
-    /// The calls that are open now are at their end, too.
+    /// Ends all open calls, and returns the visitor and the counts.
     pub fn finish(mut self) -> (V, Counts) {
         self.forget();
         for open in self.tasks.take() {
@@ -184,7 +186,7 @@ impl<V: Visitor> Assembler<V> {
         function
     }
 
-    /// The place of the task of an event.
+    /// Returns the place of the task of an event.
     #[inline]
     fn task(&mut self, cpu: u32, event: &Event) -> usize {
         let key = task_key(cpu, event);
@@ -204,7 +206,7 @@ impl<V: Visitor> Assembler<V> {
         place
     }
 
-    /// Takes leave of calls of tasks that are forgotten, or at the end.
+    /// Ends the calls of tasks that are forgotten, or of all at the end.
     #[cold]
     fn forget(&mut self) {
         for mut open in std::mem::take(&mut self.forgotten) {
@@ -220,7 +222,7 @@ impl<V: Visitor> Assembler<V> {
         }
     }
 
-    /// An entry, or a whole call.
+    /// Follows an entry, or a whole call.
     #[inline(always)]
     fn begin(&mut self, cpu: u32, event: &Event, since: Option<u64>) {
         let function = self.function(event.ip);
@@ -236,7 +238,7 @@ impl<V: Visitor> Assembler<V> {
         calls.push(cpu, event, Some(function), since.unwrap_or(event.time));
     }
 
-    /// A return.
+    /// Follows a return.
     #[inline(always)]
     fn end(&mut self, cpu: u32, event: &Event) {
         let function = self.function(event.ip);
@@ -252,7 +254,7 @@ impl<V: Visitor> Assembler<V> {
     }
 }
 
-/// The open calls of the task at hand, and whoever is told of them.
+/// The open calls of the task at hand, and the visitor that is told of them.
 struct Stack<'a, V: Visitor> {
     open: &'a mut Vec<Open<V::Frame>>,
     visitor: &'a mut V,
@@ -269,14 +271,15 @@ impl<V: Visitor> Stack<'_, V> {
         }
     }
 
-    /// Ends the innermost call, of which no return was seen.
+    /// Ends the innermost call, whose return was not seen.
     #[inline(never)]
     fn end(&mut self) {
         let is_whole = self.open.last().is_some_and(|call| call.is_whole);
         self.leave(if is_whole { End::Returned } else { End::Missed });
     }
 
-    /// Ends whole calls that are over: what is deeper is in another call, which was lost, or is not recorded yet.
+    /// Ends whole calls that are over: deeper ones are in another call, which was lost, or is not
+    /// recorded yet.
     #[inline]
     fn end_over(&mut self, time: u64) {
         while self.open.last().is_some_and(|call| call.is_over(time)) {
@@ -284,7 +287,7 @@ impl<V: Visitor> Stack<'_, V> {
         }
     }
 
-    /// Comes to the depth at which a call begins.
+    /// Goes to the depth at which a call begins.
     #[inline(always)]
     fn come_to(&mut self, cpu: u32, event: &Event) {
         let depth = usize::from(event.depth);
@@ -292,7 +295,8 @@ impl<V: Visitor> Stack<'_, V> {
             return self.come_deep(cpu, event);
         }
         self.end_from(depth);
-        // (a whole call that is over may have been around something else that was lost, or is not recorded yet)
+        // A whole call that is over may have been around something else that was lost, or is not
+        // recorded yet.
         while self
             .open
             .last()
@@ -305,7 +309,7 @@ impl<V: Visitor> Stack<'_, V> {
         }
     }
 
-    /// Comes to where a call begins that is too deep to say where.
+    /// Goes to the place of a call that is too deep for its depth to be known.
     #[cold]
     fn come_deep(&mut self, cpu: u32, event: &Event) {
         if self.open.len() >= MAX_OPEN {
@@ -321,7 +325,7 @@ impl<V: Visitor> Stack<'_, V> {
         self.fill(cpu, event, DEEP);
     }
 
-    /// Stands calls in for those whose entries were not seen, up to a depth.
+    /// Opens stand-ins for calls whose entries were not seen, up to a depth.
     #[cold]
     fn fill(&mut self, cpu: u32, event: &Event, depth: usize) {
         while self.open.len() < depth {
@@ -356,7 +360,7 @@ impl<V: Visitor> Stack<'_, V> {
         });
     }
 
-    /// Tells of a call that begins at the innermost place.
+    /// Reports a call that begins at the innermost place.
     #[inline(always)]
     fn enter(
         &mut self,
@@ -381,17 +385,17 @@ impl<V: Visitor> Stack<'_, V> {
         self.visitor.enter(&call, around)
     }
 
-    /// A call at this level has interrupted those that are open.
+    /// Returns whether a call at this level has interrupted those that are open.
     fn interrupts(&self, level: Level) -> bool {
         let known = self.open.iter().rev().find(|call| call.function.is_some());
         known.is_none_or(|call| call.level < level)
     }
 
-    /// Ends the call that a return is of.
+    /// Ends the call that a return belongs to.
     #[inline(always)]
     fn returned(&mut self, cpu: u32, event: &Event, function: FunctionId) {
         let mut depth = usize::from(event.depth);
-        // (where something was lost, another call of the function may have returned)
+        // Where events were lost, another call of the function may have returned.
         let begin = event.time.saturating_sub(event.duration);
         let losses = self.losses;
         let is_it = |call: &Open<V::Frame>| {
@@ -412,7 +416,7 @@ impl<V: Visitor> Stack<'_, V> {
                     call.until = event.time;
                     return self.leave(End::Returned);
                 }
-                // (another one, of which the return is missed)
+                // Another call, whose return was missed.
                 _ => self.end(),
             }
         }
@@ -420,7 +424,7 @@ impl<V: Visitor> Stack<'_, V> {
         self.returned_unseen(cpu, event, function);
     }
 
-    /// Tells of a call whose entry was not seen, at the innermost place.
+    /// Reports a call whose entry was not seen, at the innermost place.
     #[cold]
     fn returned_unseen(&mut self, cpu: u32, event: &Event, function: FunctionId) {
         let level = event.context.level();
@@ -440,7 +444,7 @@ impl<V: Visitor> Stack<'_, V> {
         self.leave(End::Returned);
     }
 
-    /// Takes leave of the innermost call.
+    /// Ends the innermost call, and reports it.
     #[inline]
     fn leave(&mut self, mut end: End) {
         let Some((call, around)) = self.open.split_last_mut() else {
@@ -448,8 +452,8 @@ impl<V: Visitor> Stack<'_, V> {
         };
         let around = around.last_mut();
         if call.function.is_none() {
-            // It stands for one that is around, or for an entry that counts for the depth before it is recorded; then what
-            // interrupted that has interrupted the one around it.
+            // It stands for one that is around, or for an entry that counts for the depth before it
+            // is recorded; then what interrupted that has interrupted the one around it.
             if let Some(around) = around {
                 around.others = around.others.saturating_add(call.others);
             }

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Statistics of groups of calls: those of a function, by whoever called it, or of tasks of one name.
+//! Statistics of groups of calls: those of a function, those by one caller, or those of tasks of
+//! one name.
 
 use hdrhistogram::Histogram;
 
 use super::{End, Finished};
 
-/// Digits of durations that percentiles are right to.
+/// Number of digits to which percentiles of durations are right.
 const DIGITS: u8 = 2;
 
-/// Most durations of a group that wait to be counted.
+/// Maximum number of durations of a group that wait to be counted.
 const WAITING: usize = 8;
 
-/// All calls of a group.
+/// The statistics of all calls of a group.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     /// Calls that have returned, or entries of functions if these are all that is known.
     pub calls: u64,
-    /// Their time, in ns: that of calls within others of the group is not counted twice.
+    /// Time of the calls, in ns: that of calls within others of the group is not counted twice.
     pub total: u64,
-    /// The part of it that neither recorded calls nor interrupts had, of those calls of which it is known.
+    /// The part of that time that neither recorded calls nor interrupts had, of those calls of
+    /// which it is known.
     pub self_time: u64,
     /// Calls whose own time is not known.
     pub self_unknown: u64,
@@ -29,17 +31,18 @@ pub struct Statistics {
     pub max: u64,
     /// Calls that are still open at the end.
     pub open: u64,
-    /// The time so far of the one of them that took longest, in ns.
+    /// Time so far of the open call that took longest, in ns.
     pub open_longest: u64,
     /// Calls whose return was missed.
     pub missed: u64,
     /// Sum of all durations, in ns.
     sum: u64,
-    /// Durations that are to be counted: several at a time, as the histogram is seldom at hand.
+    /// Durations that wait to be counted, several at a time, as the histogram is seldom in the
+    /// cache.
     waiting: [u64; WAITING],
-    /// Number of these.
+    /// Number of the durations that wait.
     waiting_count: usize,
-    /// Durations that were counted; none before the first ones.
+    /// Durations that were counted; `None` before the first ones.
     durations: Option<Box<Histogram<u64>>>,
 }
 
@@ -87,12 +90,12 @@ impl Statistics {
         }
     }
 
-    /// Counts what waits.
+    /// Counts the durations that wait.
     #[inline(never)]
     fn count(&mut self) {
         let waiting = std::mem::take(&mut self.waiting_count);
         if self.durations.is_none() {
-            // (it takes kilobytes, and many functions are called a few times only)
+            // A histogram takes kilobytes, and many functions are called a few times only.
             self.durations = Histogram::new(DIGITS).ok().map(Box::new);
         }
         if let Some(durations) = &mut self.durations {
@@ -102,12 +105,13 @@ impl Statistics {
         }
     }
 
-    /// Mean duration, in ns.
+    /// Returns the mean duration, in ns.
     pub fn mean(&self) -> u64 {
         self.sum.checked_div(self.calls).unwrap_or(0)
     }
 
-    /// The durations, in ns, that these parts of all calls do not exceed; right to within 1 percent.
+    /// Returns the durations, in ns, that these parts of all calls do not exceed; right to within 1
+    /// percent.
     pub fn quantiles<const N: usize>(&self, parts: [f64; N]) -> [u64; N] {
         let mut all = self.clone();
         all.count();
@@ -117,17 +121,17 @@ impl Statistics {
         })
     }
 
-    /// A function was entered.
+    /// Counts the entry of a function.
     pub fn hit(&mut self) {
         self.calls += 1;
     }
 
-    /// Nothing was seen of it.
+    /// Returns whether nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.calls + self.open + self.missed == 0
     }
 
-    /// Bytes of memory, about.
+    /// Returns an estimate of the memory in use, in bytes.
     pub fn bytes(&self) -> usize {
         let durations = self.durations.as_ref();
         let counters = durations.map_or(0, |durations| durations.distinct_values());
@@ -143,7 +147,7 @@ fn record(durations: &mut Histogram<u64>, duration: u64) {
     }
 }
 
-/// Statistics of so many groups at most, by their numbers; the first is of all others.
+/// The statistics of a limited number of groups, by their numbers; the first is that of all others.
 #[derive(Clone, Debug)]
 pub struct Groups<N> {
     all: Vec<(N, Statistics)>,
@@ -154,7 +158,7 @@ impl<N> Groups<N> {
     /// The group of all that there was no room for.
     pub const OTHERS: u32 = 0;
 
-    /// No groups but that of others, which has this name.
+    /// Returns no groups but that of others, which has this name.
     pub fn new(limit: usize, others: N) -> Self {
         Self {
             all: vec![(others, Statistics::default())],
@@ -162,7 +166,7 @@ impl<N> Groups<N> {
         }
     }
 
-    /// A new group; that of others if there is no room.
+    /// Appends a group, and returns its number; that of others if there is no room.
     pub fn append(&mut self, name: N) -> u32 {
         if self.all.len() >= self.limit {
             return Self::OTHERS;
@@ -171,13 +175,13 @@ impl<N> Groups<N> {
         (self.all.len() - 1) as u32
     }
 
-    /// Statistics of a group.
+    /// Returns the statistics of a group.
     #[inline]
     pub fn of(&mut self, group: u32) -> &mut Statistics {
         &mut self.all[group as usize].1
     }
 
-    /// All groups of which anything was seen.
+    /// Returns all groups that are not empty.
     pub fn iter(&self) -> impl Iterator<Item = &(N, Statistics)> {
         self.all.iter().filter(|(_, group)| !group.is_empty())
     }

@@ -4,13 +4,14 @@
 
 use std::collections::VecDeque;
 
-/// Most losses that are remembered. Calls that were open across older ones count as open across the oldest.
+/// Maximum number of losses that are remembered. Calls that were open across older ones count as
+/// open across the oldest.
 const MAX_LOSSES: usize = 4096;
 
 /// A time in which events were lost, on any CPU.
 #[derive(Clone, Copy, Debug)]
 struct Loss {
-    /// When it began.
+    /// Time at which the loss began.
     begin: u64,
     /// Number of the last item that came in it, or ended it.
     last: u64,
@@ -19,15 +20,15 @@ struct Loss {
 /// The losses of a stream, by the numbers of its items.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
-    /// In order.
+    /// Losses in order of time.
     losses: VecDeque<Loss>,
-    /// That of the last loss.
+    /// Number of the last item of the last loss.
     last: u64,
 }
 
 impl Losses {
-    /// Events were lost from `begin` on up to item number `last`; one that goes on has the same begin, or an earlier one
-    /// if it was told of another loss meanwhile.
+    /// Adds a loss from `begin` on up to item number `last`; one that goes on has the same begin,
+    /// or an earlier one if another loss was added meanwhile.
     #[cold]
     pub(super) fn add(&mut self, begin: u64, last: u64) {
         while self.losses.back().is_some_and(|back| back.begin >= begin) {
@@ -43,13 +44,13 @@ impl Losses {
         }
     }
 
-    /// Anything was lost after item number `item`.
+    /// Returns whether anything was lost after item number `item`.
     #[inline]
     pub(super) fn any_since(&self, item: u64) -> bool {
         item < self.last
     }
 
-    /// Anything was lost after item number `item` and before the time `end`.
+    /// Returns whether anything was lost after item number `item` and before the time `end`.
     #[inline]
     pub(super) fn any_between(&self, item: u64, end: u64) -> bool {
         self.any_since(item) && self.begins_before(item, end)

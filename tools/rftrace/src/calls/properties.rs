@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Tests of what is made of the records of machines that do anything, against what they did.
+//! Property tests: compares the analysis of made-up machines' records with what the machines did.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,7 +14,8 @@ use crate::sample::machine::{ip, symbols, Machine, Step, TrueCall};
 use crate::stream::Events;
 use crate::symbolizer::Symbolizer;
 
-/// Many machines, and no files of those that failed: a failure is mended, or made a test of its own.
+/// Returns a configuration of many machines, and no files of those that failed: a failure is fixed,
+/// or made a test of its own.
 pub(crate) fn config() -> ProptestConfig {
     ProptestConfig {
         cases: ProptestConfig::default().cases.max(1500),
@@ -23,7 +24,7 @@ pub(crate) fn config() -> ProptestConfig {
     }
 }
 
-/// Steps, more calls than returns so that they nest, and losses if asked for.
+/// Returns steps, with more calls than returns so that they nest, and losses if asked for.
 pub(crate) fn steps(has_losses: bool) -> impl Strategy<Value = Vec<(Step, u16)>> {
     let step = (any::<u8>(), 0..3_u8, any::<u8>()).prop_map(move |(kind, cpu, argument)| {
         let function = argument;
@@ -54,7 +55,7 @@ pub(crate) fn steps(has_losses: bool) -> impl Strategy<Value = Vec<(Step, u16)>>
     prop::collection::vec((step, 0..200_u16), 0..150)
 }
 
-/// A machine that did the steps, and recorded all but the first ones.
+/// Returns a machine that did the steps, and recorded all but the first ones.
 pub(crate) fn machine(cpus: u8, hidden: usize, steps: &[(Step, u16)]) -> Machine {
     let mut machine = Machine::new(cpus, false);
     for (number, (step, after)) in steps.iter().enumerate() {
@@ -72,7 +73,7 @@ pub(crate) fn symbolizer() -> Rc<RefCell<Symbolizer>> {
     Rc::new(RefCell::new(Symbolizer::new(symbols)))
 }
 
-/// A call as a visitor is told of it.
+/// A call as a visitor sees it.
 #[derive(Clone, Debug, PartialEq)]
 struct Told {
     function: Option<FunctionId>,
@@ -81,7 +82,7 @@ struct Told {
     finished: Option<Finished>,
 }
 
-/// Remembers all.
+/// A visitor that remembers all calls.
 #[derive(Default)]
 struct Witness(Vec<Told>);
 
@@ -122,7 +123,8 @@ fn assemble<V: Visitor>(
     assembler.finish()
 }
 
-/// A call is an interrupt, as far as can be known: where nothing is known around, that it is in one is enough.
+/// Returns whether a call is an interrupt, as far as can be known: where nothing is known around,
+/// that it is in one is enough.
 fn is_root(machine: &Machine, call: &TrueCall) -> bool {
     let around = |call: &TrueCall| call.around.map(|around| machine.calls[around].clone());
     let mut all = std::iter::successors(around(call), around);
@@ -130,7 +132,7 @@ fn is_root(machine: &Machine, call: &TrueCall) -> bool {
     call.level > known.map_or(0, |known| known.level)
 }
 
-/// The functions around a call, as they can be known.
+/// Returns the functions around a call, as far as they can be known.
 fn true_way(
     machine: &Machine,
     call: &TrueCall,
@@ -150,7 +152,7 @@ fn true_way(
     way
 }
 
-/// The calls that have returned, by when they began.
+/// Returns the calls that have returned, by their begin.
 fn by_begin(told: &[Told]) -> BTreeMap<u64, &Told> {
     let with_end = |end: End| move |told: &&Told| told.finished.is_some_and(|call| call.end == end);
     let returned = told.iter().filter(with_end(End::Returned));
@@ -159,7 +161,7 @@ fn by_begin(told: &[Told]) -> BTreeMap<u64, &Told> {
         .collect()
 }
 
-/// A call was open while events were lost: from after one event to before another.
+/// Returns whether a call was open while events were lost: from after one event to before another.
 fn is_across_loss(machine: &Machine, call: &TrueCall) -> bool {
     let end = call.end.unwrap_or(u64::MAX);
     let mut losses = machine.losses.iter();
@@ -169,7 +171,8 @@ fn is_across_loss(machine: &Machine, call: &TrueCall) -> bool {
 proptest! {
     #![proptest_config(config())]
 
-    /// Whatever is lost: durations, and the calls' own times if they are told at all.
+    /// Durations are right whatever is lost, and so are the calls' own times if they are reported
+    /// at all.
     #[test]
     fn returned_calls_are_told_once_and_right(
         cpus in 1..4_u8, hidden in 0..20_usize, steps in steps(true),
@@ -200,7 +203,7 @@ proptest! {
         prop_assert_eq!(told.len() as u64, number);
     }
 
-    /// Where nothing is lost: who called whom, and what is open.
+    /// Callers, and the calls that are open, are right where nothing is lost.
     #[test]
     fn ways_are_right(cpus in 1..4_u8, hidden in 0..20_usize, steps in steps(false)) {
         let machine = machine(cpus, hidden, &steps);
@@ -223,7 +226,7 @@ proptest! {
         prop_assert_eq!(counts.missed, 0);
     }
 
-    /// The tree, and statistics by function and by caller.
+    /// The tree, and statistics by function and by caller, are right.
     #[test]
     fn counts_are_right(cpus in 1..4_u8, steps in steps(false)) {
         let machine = machine(cpus, 0, &steps);
@@ -301,7 +304,7 @@ proptest! {
         prop_assert_eq!(by_caller.groups().iter().filter_map(of_group).collect::<BTreeMap<_, _>>(), callers);
     }
 
-    /// With hardly any room: nothing is lost of what functions are told, and calls are counted once.
+    /// With hardly any room, no entry of a function is lost, and calls are counted once.
     #[test]
     fn room_ends_gracefully(steps in steps(true)) {
         let machine = machine(2, 0, &steps);

@@ -6,27 +6,28 @@ use rustc_hash::FxHashMap;
 
 /// Number of tasks from which on those that have no open calls are forgotten now and then.
 const SWEEP_AT: usize = 1 << 13;
-/// Most tasks that are remembered; beyond, those that were seen longest ago are forgotten.
+/// Maximum number of tasks that are remembered; beyond, those that were seen longest ago are
+/// forgotten.
 const MAX_TASKS: usize = 1 << 16;
-/// Places for tasks that were seen just now.
+/// Number of places for tasks that were seen just now.
 const RECENT: usize = 64;
 
 /// A task's open calls, outermost first.
 #[derive(Debug)]
 pub(super) struct TaskCalls<O> {
-    /// Open calls.
+    /// The open calls.
     pub(super) open: Vec<O>,
     key: u64,
-    /// Number of the item when it was last looked for anew.
+    /// Number of the item at which the task was last looked up anew.
     seen: u64,
 }
 
-/// All tasks.
+/// The open calls of all tasks.
 #[derive(Debug)]
 pub(super) struct Tasks<O> {
     all: Vec<TaskCalls<O>>,
     by_key: FxHashMap<u64, u32>,
-    /// Keys and places in `all` of those seen last, by CPU.
+    /// Keys and places in `all` of the tasks seen last, by CPU.
     recent: [(u64, u32); RECENT],
     sweep_at: usize,
 }
@@ -41,14 +42,15 @@ impl<O> Tasks<O> {
         }
     }
 
-    /// The place of a task, if it was seen just now on this CPU.
+    /// Returns the place of a task, if it was seen just now on this CPU.
     #[inline]
     pub(super) fn recent(&self, cpu: u32, key: u64) -> Option<usize> {
         let (found, place) = self.recent[cpu as usize % RECENT];
         (found == key).then_some(place as usize)
     }
 
-    /// The place of a task; open calls of tasks that are forgotten for it go to `forgotten`.
+    /// Returns the place of a task; open calls of tasks that are forgotten for it go to
+    /// `forgotten`.
     pub(super) fn find(
         &mut self,
         cpu: u32,
@@ -77,7 +79,7 @@ impl<O> Tasks<O> {
         place as usize
     }
 
-    /// Open calls of the task at a place.
+    /// Returns the open calls of the task at a place.
     #[inline]
     pub(super) fn open(&mut self, place: usize) -> &mut Vec<O> {
         &mut self.all[place].open
@@ -122,7 +124,7 @@ mod tests {
         let mut most = 0;
         for key in 0..4 * MAX_TASKS as u64 {
             let place = tasks.find(0, key, key, &mut forgotten);
-            // (every other task has an open call)
+            // Every other task has an open call.
             if key % 2 == 0 {
                 tasks.open(place).push(key);
             }
@@ -133,7 +135,7 @@ mod tests {
         let place = tasks.find(1, last, last, &mut forgotten);
         assert_eq!(*tasks.open(place), [last]);
         assert_eq!(tasks.recent(1, last), Some(place));
-        // Nothing is forgotten that is not told.
+        // Nothing is forgotten without being reported.
         let kept: usize = tasks.take().map(|open| open.len()).sum();
         assert_eq!(kept + forgotten.len(), 2 * MAX_TASKS);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Times by the whole way that led to a function: a calling-context tree.
+//! Times by the whole path that led to a function: a calling-context tree.
 
 use rustc_hash::FxHashMap;
 
@@ -12,14 +12,14 @@ use crate::symbolizer::FunctionId;
 pub struct NodeId(u32);
 
 impl NodeId {
-    /// The root: all that the outermost calls are in.
+    /// The root, which the outermost calls are below.
     pub const ROOT: Self = Self(0);
-    /// All that there was no room for.
+    /// The node of all calls that there was no room for.
     pub const OTHER: Self = Self(1);
-    /// Nothing.
+    /// No node.
     const NONE: Self = Self(u32::MAX);
 
-    /// Its place.
+    /// Returns the place of the node.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -40,12 +40,13 @@ pub enum Label {
     Function(FunctionId),
     /// Calls whose entries were not seen, one or more in each other.
     Unknown,
-    /// All that there was no room for.
+    /// Calls that there was no room for.
     Other,
 }
 
 impl Label {
-    /// A number for it: no other label has the same. (there are fewer functions and names than addresses in 2 GiB of text)
+    /// Returns a number that no other label has. There are fewer functions and names than addresses
+    /// in 2 GiB of text.
     fn code(self) -> u32 {
         match self {
             Self::Function(function) => function.0 << 1,
@@ -57,41 +58,43 @@ impl Label {
     }
 }
 
-/// Children of a node that are at hand.
+/// Number of children of a node that are cached in it.
 const AT_HAND: usize = 4;
 
-/// All calls that came by one way.
+/// All calls that came by one path.
 ///
-/// Calls are counted all over the tree, so all that is looked at for each is in one line of the cache.
+/// Calls are counted all over the tree, so all fields that each call needs are in one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Node {
-    /// The function that they are calls of, or what else.
+    /// The function of the calls, or another meaning of the node.
     pub label: Label,
     /// Children that were asked for last, with the codes of their labels.
     at_hand: [(u32, NodeId); AT_HAND],
     /// Calls that have returned, or entries of functions if these are all that is known.
     pub calls: u64,
-    /// Their time, in ns.
+    /// Time of the calls, in ns.
     pub total: u64,
-    /// The part of it that neither recorded calls nor interrupts had, of those of which it is known.
+    /// The part of that time that neither recorded calls nor interrupts had, of those calls of
+    /// which it is known.
     pub self_time: u64,
     /// Calls whose own time is not known.
     pub self_unknown: u64,
     /// Calls that are still open at the end.
     pub open: u64,
-    /// Their time so far, in ns.
+    /// Time of the open calls so far, in ns.
     pub open_total: u64,
-    /// Their own time so far, in ns, of those of which it is known.
+    /// Own time of the open calls so far, in ns, of those of which it is known.
     pub open_self: u64,
     /// Calls whose return was missed.
     pub missed: u64,
-    /// The node that called them; of the root itself.
+    /// The node that called them; the root's is the root.
     pub parent: NodeId,
     first_child: NodeId,
     last_child: NodeId,
     next_sibling: NodeId,
-    /// The function is on the way only here: its time is in no other node of the same function on the way.
+    /// True if the function is on the path only here: its time is in no other node of the same
+    /// function on the path.
     pub is_outermost: bool,
 }
 
@@ -117,7 +120,7 @@ impl Node {
     }
 }
 
-/// A calling-context tree, of so many nodes at most.
+/// A calling-context tree with a limited number of nodes.
 #[derive(Clone, Debug)]
 pub struct Tree {
     nodes: Vec<Node>,
@@ -126,7 +129,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// A tree of `limit` nodes at most.
+    /// Returns a tree of `limit` nodes at most.
     pub fn new(limit: usize) -> Self {
         let mut tree = Self {
             nodes: vec![Node::new(Label::Root, NodeId::ROOT)],
@@ -137,7 +140,8 @@ impl Tree {
         tree
     }
 
-    /// The child of a node that has this label. If there is no room for a new one, it is [`NodeId::OTHER`].
+    /// Returns the child of a node that has this label. If there is no room for a new one, it is
+    /// [`NodeId::OTHER`].
     #[inline]
     pub fn child(&mut self, parent: NodeId, label: Label) -> NodeId {
         let code = label.code();
@@ -155,7 +159,8 @@ impl Tree {
     fn look_up(&mut self, parent: NodeId, label: Label) -> NodeId {
         let node = match self.children.get(&(parent, label.code())) {
             Some(child) => *child,
-            // (calls that are not known are one, however many they are; and of others nothing is known)
+            // Calls that are not known are one, however many they are; and of others nothing is
+            // known.
             None if label == Label::Unknown && self.label(parent) == Label::Unknown => parent,
             None if parent == NodeId::OTHER || self.nodes.len() >= self.limit => NodeId::OTHER,
             None => self.append(parent, label),
@@ -187,51 +192,51 @@ impl Tree {
         self.nodes[id.index()].label
     }
 
-    /// A node.
+    /// Returns a node.
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.index()]
     }
 
-    /// Number of nodes.
+    /// Returns the number of nodes.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// It has nothing but the root and the node of others.
+    /// Returns whether the tree has nothing but the root and the node of others.
     pub fn is_empty(&self) -> bool {
         self.nodes.len() <= 2
     }
 
-    /// The node at a place.
+    /// Returns the node at a place.
     pub fn id(&self, index: usize) -> Option<NodeId> {
         (index < self.nodes.len()).then_some(NodeId(index as u32))
     }
 
-    /// All nodes, parents before their children.
+    /// Returns all nodes, parents before their children.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
         (0..self.nodes.len() as u32).map(NodeId)
     }
 
-    /// The children of a node, in the order in which they came.
+    /// Returns the children of a node, in the order in which they came.
     pub fn children(&self, id: NodeId) -> impl Iterator<Item = NodeId> + '_ {
         let first = self.node(id).first_child.some();
         std::iter::successors(first, |child| self.node(*child).next_sibling.some())
     }
 
-    /// A node and those above it, without the root.
+    /// Returns a node and those above it, without the root.
     pub fn way(&self, id: NodeId) -> impl Iterator<Item = NodeId> + '_ {
         let above = |id: &NodeId| Some(self.node(*id).parent);
         std::iter::successors(Some(id), above).take_while(|id| *id != NodeId::ROOT)
     }
 
-    /// A call of a node has ended.
+    /// Adds a call of a node that has ended.
     #[inline]
     pub fn add(&mut self, id: NodeId, call: &Finished) {
         let node = &mut self.nodes[id.index()];
         match call.end {
             End::Returned => {
                 node.calls += 1;
-                // (times of a recording that is spoilt may be anything)
+                // Times of a recording that is spoilt may be anything.
                 node.total = node.total.saturating_add(call.duration);
                 match call.self_time {
                     Some(own) => node.self_time = node.self_time.saturating_add(own),
@@ -248,7 +253,7 @@ impl Tree {
         }
     }
 
-    /// A function was entered.
+    /// Counts the entry of a function.
     pub fn hit(&mut self, id: NodeId) {
         self.nodes[id.index()].calls += 1;
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Offers of a shell for a word that is being typed, where clap does not know.
+//! Completion: answers for a shell, where clap does not know any.
 //!
-//! The shell asks the command itself: with the variable [`VARIABLE`] in its environment that prints what may be meant.
+//! The shell asks the command itself: with the variable [`VARIABLE`] in its environment that prints
+//! the possible words.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -16,17 +17,17 @@ use clap_complete::CompleteEnv;
 
 use crate::function_names::FunctionNames;
 
-/// Variable that makes the command answer a shell: its name, as `bash`.
+/// Variable that makes the command answer a shell: the shell's name, such as `bash`.
 pub const VARIABLE: &str = "RFTRACE_COMPLETE";
 
-/// Answers a shell, and ends, if one asks.
+/// Answers a shell, and ends, if a shell asks.
 pub fn answer() {
     CompleteEnv::with_factory(super::command)
         .var(VARIABLE)
         .complete();
 }
 
-/// Offers functions of the running kernel. Of nothing: there are too many.
+/// Offers functions of the running kernel. An empty word gets none: there are too many.
 pub(super) fn functions() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let (Some(typed), Ok(names)) = (typed.to_str(), FunctionNames::read(Path::new("/"))) else {
@@ -62,7 +63,7 @@ impl ValueCompleter for CommandLine {
     }
 }
 
-/// Programs in the folders of `path` that begin so.
+/// Returns programs in the folders of `path` with this prefix.
 fn programs(path: &OsStr, prefix: &str) -> BTreeSet<OsString> {
     let folders = std::env::split_paths(path);
     let entries = folders.filter_map(|folder| folder.read_dir().ok());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Arguments of the verbs that write what other programs show: `export` and `flamegraph`.
+//! Arguments of the verbs that write the formats of other programs: `export` and `flamegraph`.
 
 use std::path::PathBuf;
 

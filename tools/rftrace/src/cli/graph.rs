@@ -26,8 +26,8 @@ pub struct Graph {
     /// A recording
     #[arg(value_name = "FILE", default_value = "rftrace.data", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// By the kernel's text instead of a recording: who could call it, and what it could call. -D then counts
-    /// calls up and down [default: 1 up, 2 down]
+    /// By the kernel's text instead of a recording: the functions that could call it, and those
+    /// that it could call. -D then counts calls up and down [default: 1 up, 2 down]
     #[arg(long = "static")]
     pub is_static: bool,
     /// Functions, tasks, depth and threshold.

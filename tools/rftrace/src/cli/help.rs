@@ -6,7 +6,8 @@ use std::fmt::Write;
 
 use clap::Command;
 
-/// The verbs, in the order in which one needs them, under headings; those that there are not are left out.
+/// The verbs, in the order in which a user needs them, under headings; those that do not exist are
+/// left out.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Look at this machine", &["doctor", "why", "list"]),
     ("Trace", &["trace", "record", "profile"]),
@@ -17,10 +18,10 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Let programs that know tracefs use rust_ftrace", &["exec"]),
 ];
 
-/// Width of the column that has the names, in columns of a terminal.
+/// Width of the column of names, in columns of a terminal.
 const NAMES: usize = 12;
 
-/// The command, with help that has its verbs in groups.
+/// Returns the command, with help that has its verbs in groups.
 pub(super) fn with_groups(command: Command) -> Command {
     let styles = command.get_styles().clone();
     let (heading, name_style) = (styles.get_header(), styles.get_literal());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Arguments of `report`, and of what else shows tables of functions.
+//! Arguments of `report`, and of other verbs that print tables of functions.
 
 use std::path::PathBuf;
 
@@ -22,10 +22,10 @@ pub struct Report {
     /// A recording
     #[arg(value_name = "FILE", default_value = "rftrace.data", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// Which events.
+    /// Functions, tasks, depth and threshold.
     #[command(flatten)]
     pub selection: SelectionArgs,
-    /// Which table.
+    /// The table.
     #[command(flatten)]
     pub table: Table,
     /// Print one JSON object a line; the last one is the summary

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Arguments that say which events are wanted: the same letters with every verb.
+//! Arguments that select events: the same letters with every verb.
 
 use clap::Args;
 
@@ -12,13 +12,15 @@ use crate::units::Time;
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Which calls")]
 pub struct SelectionArgs {
-    /// Only calls of this function, and all that is called in them (name or pattern; may be repeated)
+    /// Only calls of this function, and all that is called in them (name or pattern; may be
+    /// repeated)
     #[arg(short = 'g', long = "graph-function", value_name = "ROOT", add = complete::functions())]
     pub roots: Vec<String>,
     /// Only these functions (may be repeated)
     #[arg(short = 'l', long = "function", value_name = "GLOB", add = complete::functions())]
     pub functions: Vec<String>,
-    /// Not these functions (may be repeated); @noise: locks, RCU and the like, which are called everywhere
+    /// Not these functions (may be repeated); @noise: locks, RCU and the like, which are called
+    /// everywhere
     #[arg(short = 'n', long = "no-function", value_name = "GLOB|@noise", add = complete::functions())]
     pub not_functions: Vec<String>,
     /// Only this thread, or this process with all its threads (may be repeated)
@@ -33,7 +35,7 @@ pub struct SelectionArgs {
 }
 
 impl SelectionArgs {
-    /// The choice, as streams of events know it.
+    /// Returns the selection in the form that streams of events take.
     pub fn selection(&self) -> Selection {
         Selection {
             roots: Globs::new(&self.roots),

@@ -25,7 +25,7 @@ pub enum Tracer {
 }
 
 impl Tracer {
-    /// Its name in `current_tracer`.
+    /// Returns the name of the tracer in `current_tracer`.
     pub fn name(self) -> &'static str {
         match self {
             Self::FunctionGraph => "function_graph",
@@ -104,11 +104,12 @@ pub struct Record {
     /// End when the file has this size
     #[arg(long, value_name = "SIZE")]
     pub max_size: Option<Size>,
-    /// Keep only the newest events, in memory of this size, and write them at the end: nothing is written meanwhile
+    /// Keep only the newest events, in memory of this size, and write them at the end: nothing is
+    /// written meanwhile
     #[arg(long, value_name = "SIZE", conflicts_with = "max_size")]
     pub overwrite: Option<Size>,
-    /// Take commands (stop, enable, disable, ping) from a file descriptor or a FIFO, and write ready and ack to
-    /// another: fd:CTL[,ACK] or fifo:CTL[,ACK], as with perf
+    /// Take commands (stop, enable, disable, ping) from a file descriptor or a FIFO, and write
+    /// ready and ack to another: fd:CTL[,ACK] or fifo:CTL[,ACK], as with perf
     #[arg(long, value_name = "fd:CTL[,ACK]")]
     pub control: Option<String>,
     /// Say nothing while recording, and at the end
@@ -133,7 +134,8 @@ pub struct Profile {
 /// The way events look as text.
 #[derive(Args, Debug)]
 pub struct Look {
-    /// Show or hide a column, as with trace_options: funcgraph-proc, nofuncgraph-cpu, funcgraph-tail, ...
+    /// Show or hide a column, as with trace_options: funcgraph-proc, nofuncgraph-cpu,
+    /// funcgraph-tail, ...
     #[arg(short = 'O', long = "option", value_name = "OPTION")]
     pub options: Vec<String>,
     /// Show when calls began, in seconds of the trace clock

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! `rftrace doctor`.
+//! `rftrace doctor`: prints what tracing needs of the machine.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use crate::cli;
 use crate::doctor::{examine, Machine, Verdict};
 use crate::exit::Exit;
 
-/// Prints what was looked at, and what to type where something is missing.
+/// Prints the findings, and a command where something is missing.
 pub(super) fn run(arguments: &cli::Doctor, out: &mut dyn Write) -> Result<Exit> {
     let findings = examine(&Machine::this());
     for finding in &findings {

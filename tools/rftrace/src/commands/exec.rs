@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! `rftrace exec`.
+//! `rftrace exec`: runs a program on the module's directory.
 
 use std::convert::Infallible;
 
@@ -10,9 +10,9 @@ use crate::cli;
 use crate::exit::{Exit, OrExit};
 use crate::launch::{self, Error};
 
-/// Becomes the program, or says why not.
+/// Becomes the program, or returns the reason why not.
 pub(super) fn run(arguments: &cli::Exec) -> Result<Infallible> {
-    // (clap asks for one)
+    // clap demands one.
     let [program, words @ ..] = &arguments.command[..] else {
         bail!("no program is named");
     };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! `rftrace export`.
+//! `rftrace export`: writes a recording in another format.
 
 use std::io::BufWriter;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::stream::{self, Beside, Events, Item};
 use crate::terminal::Progress;
 use crate::units::Count;
 
-/// Events between two looks at the clock.
+/// Number of events between two looks at the clock.
 const STEP: u64 = 1 << 16;
 
 /// Writes a recording in the format of another program.
@@ -58,7 +58,7 @@ pub(super) fn run(arguments: &Export) -> Result<()> {
     Ok(())
 }
 
-/// The weight that is asked for.
+/// Returns the weight that is asked for.
 pub(super) fn weight(by: By) -> Weight {
     match by {
         By::Time => Weight::Time,
@@ -78,17 +78,17 @@ impl<'a> Source<'a> {
         let recorded = Recorded::open(path)?;
         let btf = recorded.recording.btf();
         let btf = btf.with_context(|| format!("cannot read {}", path.display()))?;
-        // (types that are not understood are none)
+        // Types that are not understood are taken as missing.
         let btf = btf.and_then(|bytes| Btf::new(bytes).ok().flatten());
         Ok(Self { recorded, btf })
     }
 
-    /// The recording.
+    /// Returns the recording.
     pub(super) fn recording(&self) -> &Recording {
         &self.recorded.recording
     }
 
-    /// All that is known of it beside its events.
+    /// Returns all that is known of the recording besides its events.
     pub(super) fn about(&self) -> About<'_> {
         About {
             settings: self.recording().settings(),
@@ -103,19 +103,19 @@ impl<'a> Source<'a> {
         Ok(Shown::new(events, self.recording().events_count()))
     }
 
-    /// Its calls, by the ways that led to them.
+    /// Returns the calls of the recording, by the paths that led to them.
     pub(super) fn stacks(&self, selection: &SelectionArgs, tops: Tops) -> Result<Stacks> {
         let mut events = self.events(selection)?;
         Stacks::of(&mut events, tops, &self.recorded.symbolizer)
     }
 }
 
-/// Events with a line on the terminal that says how many there were.
+/// Events with a line on the terminal that tells their number.
 struct Shown<E> {
     events: E,
     progress: Progress,
     count: u64,
-    /// Those of the recording, selected or not.
+    /// Number of the recording's events, selected or not.
     total: u64,
 }
 

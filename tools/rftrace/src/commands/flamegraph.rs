@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! `rftrace flamegraph`.
+//! `rftrace flamegraph`: draws a recording as a flame graph.
 
 use std::io::BufWriter;
 
@@ -13,7 +13,7 @@ use crate::export::flamegraph;
 use crate::export::output::Output;
 use crate::export::stacks::Tops;
 
-/// Draws where the time went.
+/// Draws the time of a recording.
 pub(super) fn run(arguments: &FlameGraph) -> Result<()> {
     let source = Source::open(&arguments.file)?;
     let output = Output::new(&arguments.output, &arguments.file)?;

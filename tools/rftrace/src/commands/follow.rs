@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Following events while they are recorded, until the end.
+//! Follows events while they are recorded, until the end.
 
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Arc;
@@ -15,21 +15,22 @@ use crate::cli::tracing::Tracing;
 use crate::live::wake::{self, Wake};
 use crate::live::{Bell, LiveEvents, Session};
 
-/// Time until it is looked again for what came behind the last events.
+/// Time until events behind the last ones are looked for again.
 const SOON: Duration = Duration::from_millis(20);
-/// Time between two looks at whether recording goes on.
+/// Time between two checks that recording goes on.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Takes events as they come.
+/// Receives events as they come.
 pub(super) trait Follower {
-    /// Where they come from.
+    /// Returns the source of the events.
     fn events(&mut self) -> &mut LiveEvents;
 
-    /// Takes out what there is, and does with it what is to be done; false if there was nothing.
+    /// Takes out the events that there are, and processes them; returns false if there were none.
     fn pass(&mut self) -> Result<bool>;
 }
 
-/// Begins to record, and has `follower` take the events until the end, and those that are there then: the reason.
+/// Starts recording, and makes `follower` take the events until the end, and those that are there
+/// then. Returns the reason for the end.
 pub(super) fn follow(
     tracing: &Tracing,
     session: &mut Session,
@@ -48,7 +49,7 @@ pub(super) fn follow(
     Ok(reason)
 }
 
-/// A sender whose words also ring the bell.
+/// Returns a sender whose messages also ring the bell.
 fn ringing(to: Sender<Wake>, bell: Arc<Bell>) -> Sender<Wake> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
@@ -74,7 +75,7 @@ fn until_end(
     let mut stopped: Option<String> = None;
     let mut looked = Instant::now();
     loop {
-        // What has just come is only in order with what comes next.
+        // The last events are in order only with those that come next.
         let is_any = follower.pass()?;
         let until = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let most = if is_any { SOON } else { TICK };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Tests of the texts of verbs that read a recording, word for word. `UPDATE_EXPECT=1` writes those that have changed.
+//! Golden tests of the verbs that read a recording, word for word. `UPDATE_EXPECT=1` writes the
+//! texts that have changed.
 
 use std::path::{Path, PathBuf};
 
@@ -31,8 +32,8 @@ fn ip(function: &str) -> u64 {
 const HARDIRQ: u32 = rftrace_engine::engine::context::HARDIRQ;
 const IRQS_ON: u32 = rftrace_engine::engine::context::IRQS_ON;
 
-/// A recording: `cat` reads, and is interrupted; `dd` writes on the other CPU, where some events are lost; one call
-/// is open at the end.
+/// Writes a recording: `cat` reads, and is interrupted; `dd` writes on the other CPU, where some
+/// events are lost; one call is open at the end.
 fn recording(folder: &Path) -> PathBuf {
     let path = folder.join("sample.data");
     let settings = Settings {
@@ -119,7 +120,7 @@ fn recording(folder: &Path) -> PathBuf {
     path
 }
 
-/// Text of a verb; `FILE` is the recording.
+/// Returns the text of a verb; `FILE` is the recording.
 fn text(line: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = recording(folder.path());

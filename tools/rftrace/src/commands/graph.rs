@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! `rftrace graph`.
+//! `rftrace graph`: prints callers and callees of a function.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -15,14 +15,14 @@ use crate::reach::{Entry, Reach};
 use crate::selection;
 use crate::static_graph::{tree, Below, Direction, Step};
 
-/// Calls that are followed where nothing else is asked for.
+/// Number of levels of callers that are followed by default.
 const UP: usize = 1;
 const DOWN: usize = 2;
 
-/// Functions with calls through pointers that are named; of the others there is only the number.
+/// Number of functions with calls through pointers that are named; the others are only counted.
 const NAMED: usize = 8;
 
-/// Prints who calls a function, and what it calls: by a recording, or by the kernel's text.
+/// Prints the callers and the callees of a function: by a recording, or by the kernel's text.
 pub(super) fn run(arguments: &cli::Graph, out: &mut dyn Write) -> Result<()> {
     if arguments.is_static {
         return run_static(arguments, out);
@@ -36,7 +36,7 @@ pub(super) fn run(arguments: &cli::Graph, out: &mut dyn Write) -> Result<()> {
     )
 }
 
-/// Prints trees of who could call a function and of what it could call.
+/// Prints trees of the possible callers and callees of a function.
 fn run_static(arguments: &cli::Graph, out: &mut dyn Write) -> Result<()> {
     let depth = arguments.selection.depth.map(usize::from);
     let functions = Functions::new(super::kernel(&arguments.source)?)?;
@@ -131,7 +131,7 @@ fn write_text(
         out,
         "\n=============== {title} ===============\n# PLACES  FUNCTION"
     )?;
-    // Of each function above the one that is printed: nothing more comes below it.
+    // True for each function above the one that is printed below which nothing more comes.
     let mut ended: Vec<bool> = Vec::new();
     for step in steps {
         ended.truncate(step.depth);
@@ -156,7 +156,7 @@ fn write_text(
     }
 }
 
-/// Remarks on a function behind its name.
+/// Returns remarks on a function behind its name.
 fn notes(functions: &Functions, direction: Direction, step: &Step) -> String {
     let mut notes = Vec::new();
     match direction {
@@ -187,7 +187,8 @@ fn notes(functions: &Functions, direction: Direction, step: &Step) -> String {
     format!("{notes}{below}")
 }
 
-/// Pointers may lead to the function; unknown where the kernel does not mark where they may lead.
+/// Returns whether pointers may lead to the function; `None` where the kernel does not mark where
+/// they may lead.
 fn by_pointer(functions: &Functions, function: u64) -> Option<bool> {
     let entry = functions.reachable.entry(function)?;
     functions
@@ -196,7 +197,7 @@ fn by_pointer(functions: &Functions, function: u64) -> Option<bool> {
         .then_some(entry == Entry::Open)
 }
 
-/// Names what could not be followed.
+/// Names the functions whose calls could not be followed.
 fn write_indirect(functions: &Functions, steps: &[Step], out: &mut dyn Write) -> Result<()> {
     let indirect: BTreeMap<u64, usize> = steps
         .iter()

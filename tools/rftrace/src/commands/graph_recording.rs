@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! `rftrace graph`, by a recording.
+//! `rftrace graph`, by a recording: prints callers and callees that were recorded.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,7 +14,8 @@ use crate::cli::selection::SelectionArgs;
 use crate::report::{Graph, Summary};
 use crate::symbolizer::{FunctionId, Symbolizer};
 
-/// Prints what calls a function, and what it calls, in the recording `file`. `-D` counts levels from the function.
+/// Prints the callers and the callees of a function in the recording `file`. `-D` counts levels
+/// from the function.
 pub(super) fn run(
     function: &str,
     file: &Path,
@@ -42,7 +43,7 @@ pub(super) fn run(
     })
 }
 
-/// Functions of a name, with its module or without.
+/// Returns the functions of a name, with its module or without.
 fn functions(symbolizer: &Symbolizer, name: &str) -> Vec<FunctionId> {
     let all = (0..symbolizer.len() as u32).map(FunctionId);
     let is_it = |function: &FunctionId| {

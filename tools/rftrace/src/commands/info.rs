@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! `rftrace info`.
+//! `rftrace info`: prints how a recording was made, and what is in it.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use crate::cli::tracing::Info;
 use crate::recording::{End, Recording, Settings};
 use crate::units::{Size, Time};
 
-/// A recording, for machines.
+/// A recording as JSON.
 #[derive(Serialize)]
 struct Json<'a> {
     settings: &'a Settings,
@@ -115,7 +115,8 @@ fn print_end(
     Ok(())
 }
 
-/// `YYYY-MM-DD HH:MM:SS UTC` of a time in ns since 1970 (Howard Hinnant, "chrono-compatible low-level date algorithms").
+/// Returns `YYYY-MM-DD HH:MM:SS UTC` of a time in ns since 1970 (Howard Hinnant, "chrono-compatible
+/// low-level date algorithms").
 fn date(realtime_ns: u64) -> String {
     let seconds = realtime_ns / 1_000_000_000;
     let (days, second) = (seconds / 86_400, seconds % 86_400);

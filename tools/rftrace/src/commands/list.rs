@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! `rftrace list`.
+//! `rftrace list`: prints functions that can be traced.
 
 use std::collections::HashMap;
 use std::io::Write;

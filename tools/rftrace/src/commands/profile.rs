@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! `rftrace profile`.
+//! `rftrace profile`: counts and times calls.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -40,7 +40,7 @@ pub(super) fn run(arguments: &Profile, out: &mut dyn Write) -> Result<Exit> {
     counting.progress.finish();
 
     let ended = Ended::new(&session, &counting.events, reason, counting.hits)?;
-    // (before the session: its files keep the instance)
+    // Dropped before the session: its files keep the instance.
     drop(counting.events);
     drop(session);
     let (analysis, counts) = counting.calls.finish();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! `rftrace record`.
+//! `rftrace record`: writes calls to a file.
 
 use std::fs::{self, File};
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,12 +22,12 @@ use crate::symbolizer::Symbolizer;
 use crate::terminal::Progress;
 use crate::units::Size;
 
-/// Time between two looks at how far it is.
+/// Time between two looks at the progress.
 const TICK: Duration = Duration::from_millis(100);
-/// Events that are looked at to say which functions made them.
+/// Number of events that are examined to name the functions that made most.
 const LOOKED_AT: usize = 1_000_000;
 
-/// Records until the end, and says what came of it.
+/// Records until the end, and reports the result.
 pub(super) fn run(arguments: &Record) -> Result<Exit> {
     let path = &arguments.output;
     let tracing = &arguments.tracing;
@@ -41,7 +41,7 @@ pub(super) fn run(arguments: &Record) -> Result<Exit> {
         .with_context(|| format!("cannot write {}", path.display()))
         .or_exit(Exit::COULD_NOT_RUN)?;
     let begun = begin(tracing, kept).inspect_err(|_| {
-        // (an empty file is no recording)
+        // An empty file is no recording.
         let _ = fs::remove_file(path);
     })?;
     let Begun {
@@ -91,7 +91,7 @@ pub(super) fn run(arguments: &Record) -> Result<Exit> {
             )
         };
         let reason = begin();
-        // (whatever went wrong: threads wait for the bell)
+        // Whatever went wrong, threads wait for the bell.
         let stopped = session.stop();
         bell.ring();
         let finished = match (recorder, files) {
@@ -141,7 +141,7 @@ pub(super) fn run(arguments: &Record) -> Result<Exit> {
     Ok(reason.exit())
 }
 
-/// Waits for the end: the reason.
+/// Waits for the end, and returns the reason.
 fn wait(
     arguments: &Record,
     session: &mut Session,
@@ -204,14 +204,14 @@ fn wait(
     }
 }
 
-/// Modules that are loaded.
+/// Returns the modules that are loaded.
 fn loaded() -> Vec<String> {
     let modules = fs::read_to_string("/proc/modules").unwrap_or_default();
     let name = |line: &str| line.split(' ').next().map(str::to_owned);
     modules.lines().filter_map(name).collect()
 }
 
-/// Says which functions most of what was recorded is of.
+/// Returns text that names the functions that most events belong to.
 fn advice(arguments: &Record, symbols: Symbols) -> Result<String> {
     let recording = Recording::open(&arguments.output)?;
     let mut events = recording.events()?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A recording, and those of its events that are asked for.
+//! A recording, and the selection of its events.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -71,7 +71,7 @@ impl<'a> Recorded<'a> {
         })
     }
 
-    /// Events that are asked for.
+    /// Returns the events that are asked for.
     pub(super) fn events(&self, selection: Selection) -> Result<Chosen, Error> {
         let events = self.recording.events()?;
         if selection.is_all() {
@@ -85,8 +85,8 @@ impl<'a> Recorded<'a> {
         Ok(Chosen::Some(Box::new(selected)))
     }
 
-    /// Counts the calls that are asked for. `shown` is told of them; where the events cannot be read on, of those
-    /// before, and then that is the error.
+    /// Counts the calls that are asked for. `shown` gets the counts; where events cannot be read to
+    /// the end, it gets those of the events before, and the error is returned.
     pub(super) fn analyse(
         &self,
         selection: Selection,
@@ -113,7 +113,7 @@ pub(super) fn open(path: &Path) -> Result<Recording> {
     Recording::open(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// Says of a recording what its events alone do not: that it was broken off, and what was lost.
+/// Prints what the events of a recording do not tell: that it was broken off, and what was lost.
 pub(super) fn say_end(recording: &Recording, path: &Path) {
     let path = path.display();
     match (recording.end(), recording.cut_at()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! `rftrace replay`.
+//! `rftrace replay`: prints the events of a recording.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -16,10 +16,10 @@ use crate::stream::Events;
 use crate::symbolizer::Symbolizer;
 use crate::text::{Joined, Lines, TextBuffer, TimeColumn};
 
-/// Bytes of text that are written at once.
+/// Size of a piece of text that is written at once, in bytes.
 const TEXT_BYTES: usize = 64 << 10;
 
-/// The options of lines.
+/// Returns the options of lines.
 pub(super) fn options(look: &Look) -> Result<Options> {
     let mut options = Options::new();
     for word in &look.options {
@@ -31,7 +31,7 @@ pub(super) fn options(look: &Look) -> Result<Options> {
     Ok(options)
 }
 
-/// The time that lines have.
+/// Returns the time column of lines.
 pub(super) fn time_column(look: &Look) -> TimeColumn {
     match (look.time, look.wall) {
         (_, true) => TimeColumn::Wall,
@@ -79,7 +79,7 @@ fn broken(path: &std::path::Path) -> String {
     format!("{} is broken", path.display())
 }
 
-/// An event, for machines.
+/// An event as JSON.
 #[derive(Serialize)]
 struct Json<'a> {
     cpu: u32,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! `rftrace report`.
+//! `rftrace report`: prints tables of a recording's functions.
 
 use std::io::Write;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! `rftrace trace`.
+//! `rftrace trace`: prints calls as they are made.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -19,7 +19,7 @@ use crate::symbolizer::Symbolizer;
 use crate::terminal::Output;
 use crate::text::{Joined, Lines, TextBuffer};
 
-/// Bytes of text that are written at once.
+/// Size of a piece of text that is written at once, in bytes.
 const TEXT_BYTES: usize = 64 << 10;
 
 /// Prints events as they come.
@@ -31,7 +31,7 @@ pub(super) fn run(arguments: &Trace, out: &mut Output) -> Result<Exit> {
         mut session,
         symbols,
     } = begun;
-    // (readers are woken by any event)
+    // Any event wakes readers.
     session.instance.write("buffer_percent", "0")?;
     let settings = session.settings(&plan, &symbols)?;
     let symbolizer = Rc::new(RefCell::new(Symbolizer::new(symbols)));
@@ -51,7 +51,7 @@ pub(super) fn run(arguments: &Trace, out: &mut Output) -> Result<Exit> {
     live.give_out()?;
 
     let ended = Ended::new(&session, live.events.events(), reason, live.hits)?;
-    // (before the session: its files keep the instance)
+    // Dropped before the session: its files keep the instance.
     drop(live.events);
     drop(session);
     Ok(ended.say(&plan, &symbolizer))
@@ -73,7 +73,7 @@ impl Follower for Live<'_> {
     fn pass(&mut self) -> Result<bool> {
         let is_any = self.events.events().pass()?;
         if !is_any {
-            // (calls that are open are shown)
+            // Calls that are open are shown.
             self.events.flush();
         }
         self.give_out()?;
@@ -82,7 +82,7 @@ impl Follower for Live<'_> {
 }
 
 impl Live<'_> {
-    /// Prints what is in order.
+    /// Prints the events that are in order.
     fn give_out(&mut self) -> Result<()> {
         while let Some(item) = self.events.next()? {
             self.hits.count(item.event.ip);

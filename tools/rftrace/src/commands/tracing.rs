@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Parts that the verbs that trace have in common: how they begin, and what they say at the end.
+//! Parts that the verbs that trace have in common: their beginning, and their reports at the end.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -21,28 +21,28 @@ use crate::recording::{CpuTotals, End};
 use crate::stream::{Globs, Selection};
 use crate::symbolizer::Symbolizer;
 
-/// Functions that are named when there were too many calls.
+/// Number of functions that are named when there were too many calls.
 const NAMED: usize = 5;
 
 /// A reason for which tracing has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
-    /// The command has.
+    /// The command has ended.
     Ended(Exit),
-    /// Somebody has asked for it.
+    /// The user has asked for the end.
     Asked,
     /// The time is over.
     Time,
     /// The file has its size.
     Size,
-    /// The module has ended it: its reason.
+    /// The module has ended tracing, for this reason.
     Stopped(String),
-    /// It cannot go on.
+    /// Tracing cannot go on, for this reason.
     Failed(String),
 }
 
 impl Reason {
-    /// The code to end with.
+    /// Returns the code to end with.
     pub(super) fn exit(&self) -> Exit {
         match self {
             Self::Ended(exit) => *exit,
@@ -59,7 +59,7 @@ pub(super) struct Begun {
     pub(super) symbols: Symbols,
 }
 
-/// Sets up what `tracing` asks for.
+/// Sets up the session that `tracing` asks for.
 pub(super) fn begin(tracing: &Tracing, buffer_kb: Option<u64>) -> Result<Begun> {
     let directory = super::directory(&tracing.module).or_exit(Exit::COULD_NOT_RUN)?;
     let mut plan = plan(tracing);
@@ -82,7 +82,7 @@ fn begin_with(directory: &Directory, plan: Plan) -> Result<Begun> {
     })
 }
 
-/// The functions that `roots` can reach, by the text of the running kernel.
+/// Returns the functions that `roots` can reach, by the text of the running kernel.
 fn closure_of(roots: &Globs) -> Result<Vec<String>> {
     let functions = Functions::new(Kernel::running()?)?;
     let words: Vec<&str> = roots.iter().collect();
@@ -119,7 +119,8 @@ fn plan(tracing: &Tracing) -> Plan {
         selection: tracing.selection.selection(),
         args: tracing.args,
         ret: tracing.ret,
-        // (what an interrupt does is none of what a root can reach, though it calls some of that)
+        // An interrupt is nothing that a root can reach, though it calls some of the same
+        // functions.
         no_irqs: tracing.no_irqs || tracing.closure,
         hooked: None,
         command: tracing.command.clone(),
@@ -131,18 +132,18 @@ fn plan(tracing: &Tracing) -> Plan {
     }
 }
 
-/// The time until which is traced.
+/// Returns the time at which tracing ends.
 pub(super) fn deadline(tracing: &Tracing) -> Option<std::time::Instant> {
     let duration: Option<Duration> = tracing.duration.map(|time| time.duration());
     duration.and_then(|duration| std::time::Instant::now().checked_add(duration))
 }
 
-/// Types of the kernel's functions, for what they are called with.
+/// Returns types of the kernel's functions, for their arguments.
 pub(super) fn btf() -> Option<Vec<u8>> {
     fs::read("/sys/kernel/btf/vmlinux").ok()
 }
 
-/// Lines of `/proc/kallsyms` for the symbols of code.
+/// Returns lines of `/proc/kallsyms` for the symbols of code.
 pub(super) fn lines_of(symbols: &[Symbol]) -> String {
     let mut lines = String::new();
     for symbol in symbols.iter().filter(|symbol| symbol.is_code) {
@@ -152,7 +153,7 @@ pub(super) fn lines_of(symbols: &[Symbol]) -> String {
             module,
             ..
         } = symbol;
-        // (writing to a string does not fail)
+        // Writing to a string does not fail.
         let _ = match module {
             Some(module) => writeln!(lines, "{address:x} t {name}\t[{module}]"),
             None => writeln!(lines, "{address:x} t {name}"),
@@ -172,7 +173,7 @@ impl Hits {
         *self.0.entry(ip).or_default() += 1;
     }
 
-    /// The functions that most calls were of.
+    /// Returns the functions that most calls were of.
     fn most(&self, symbolizer: &mut Symbolizer) -> Vec<(String, u64)> {
         let mut by_name: FxHashMap<_, u64> = FxHashMap::default();
         for (ip, count) in &self.0 {
@@ -185,7 +186,7 @@ impl Hits {
         all.into_iter().map(name).collect()
     }
 
-    /// Names the functions that made the calls, and what to do against them.
+    /// Returns text that names the functions that made the calls, and ways to avoid them.
     pub(super) fn advice(&self, symbolizer: &mut Symbolizer) -> String {
         let total: u64 = self.0.values().sum();
         let most = self.most(symbolizer);
@@ -204,7 +205,7 @@ impl Hits {
     }
 }
 
-/// A tracing whose events were looked at as they came, and that has ended.
+/// A session that has ended, whose events were examined as they came.
 pub(super) struct Ended {
     end: End,
     events: u64,
@@ -213,7 +214,7 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// The end of `session`, whose events were `events`, for that reason.
+    /// Ends `session`, whose events were `events`, for that reason.
     pub(super) fn new(
         session: &Session,
         events: &LiveEvents,
@@ -228,7 +229,8 @@ impl Ended {
         })
     }
 
-    /// Says what came of it, and of too many calls which functions made them; the code to end with.
+    /// Reports the result, and for too many calls the functions that made them; returns the code to
+    /// end with.
     pub(super) fn say(self, plan: &Plan, symbolizer: &RefCell<Symbolizer>) -> Exit {
         let summary = summary(&self.end, self.events, &self.reason);
         eprintln!("rftrace: {summary}");
@@ -243,12 +245,12 @@ impl Ended {
     }
 }
 
-/// Says why nothing came of the functions that were named, if that can be told.
+/// Prints why nothing came of the functions that were named, if that can be told.
 pub(super) fn say_why(selection: &Selection) {
     let words: Vec<&str> = (selection.functions.iter())
         .chain(selection.roots.iter())
         .collect();
-    // (a kernel that does not show its text has nothing to say of it)
+    // A kernel that does not show its text tells nothing.
     let functions = Kernel::running().and_then(Functions::new);
     let Some(functions) = functions.ok().filter(|_| !words.is_empty()) else {
         return;
@@ -258,7 +260,7 @@ pub(super) fn say_why(selection: &Selection) {
     }
 }
 
-/// A text of what came of it.
+/// Returns a text on the result.
 pub(super) fn summary(end: &End, events: u64, reason: &Reason) -> String {
     let mut text = format!("{events} events, ");
     let mut lost: Vec<(String, u64)> = Vec::new();
@@ -266,7 +268,7 @@ pub(super) fn summary(end: &End, events: u64, reason: &Reason) -> String {
     lost.push(("overwritten".into(), sum(|cpu| cpu.overwritten)));
     lost.push(("commit overruns".into(), sum(|cpu| cpu.commit_overrun)));
     lost.push(("to full buffers".into(), sum(|cpu| cpu.dropped)));
-    // (what was taken out, or is still there, and did not come to where it should)
+    // Events that were taken out, or are still there, and did not come to where they should.
     let kept = sum(|cpu| cpu.written.saturating_sub(cpu.overwritten));
     lost.push(("not written".into(), kept.saturating_sub(events)));
     lost.extend(end.lost.iter().cloned());

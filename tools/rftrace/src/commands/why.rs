@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! `rftrace why`.
+//! `rftrace why`: prints why functions were, or were not, entered.
 
 use std::io::Write;
 
@@ -15,7 +15,7 @@ use crate::kernel::DebugInformation;
 use crate::live::Directory;
 use crate::why::{Answer, Why};
 
-/// Callers that are named; of the others there is only the number.
+/// Number of callers that are named; the others are only counted.
 const NAMED: usize = 5;
 
 /// Prints what there is to say of each function.
@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &cli::Why, out: &mut dyn Write) -> Result<()> {
     if let Some(debug) = own.or_else(|| DebugInformation::installed(&functions.kernel)) {
         functions.add_parts(&debug, &mut whys)?;
     }
-    // (of a machine without the module nothing is asked)
+    // A machine without the module is not asked for settings.
     let settings = match (&arguments.source.vmlinux, Directory::find()) {
         (None, Ok(directory)) => Settings::of_all(directory.path()),
         _ => Vec::new(),
@@ -50,7 +50,7 @@ pub(super) fn run(arguments: &cli::Why, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// A line of JSON.
+/// A line of JSON about a function.
 #[derive(Serialize)]
 struct Line<'a> {
     #[serde(flatten)]
@@ -199,7 +199,7 @@ fn answer(why: &Why) -> Vec<String> {
     }
 }
 
-/// The first names, and how many there are else.
+/// Returns the first names, and the number of the others.
 fn some(names: &[String]) -> String {
     let shown = names[..names.len().min(NAMED)].join(", ");
     match names.len().saturating_sub(NAMED) {

@@ -36,7 +36,7 @@ pub fn write(
     let mut weights = lines
         .iter()
         .filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
-    // (whoever draws adds them up, too)
+    // inferno adds them up, too.
     let sum = weights.try_fold(0_u64, |sum, weight| sum.checked_add(weight));
     let sum = sum.context("it says of calls that together they took more than 584 years")?;
     let mut options = Options::default();

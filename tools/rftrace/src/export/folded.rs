@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Folded stacks, a line each: `task;outermost;...;innermost WEIGHT`, as flame-graph programs read them.
+//! Folded stacks, a line each: `task;outermost;...;innermost WEIGHT`, as flame-graph programs read
+//! them.
 
 use std::io::Write;
 
@@ -9,7 +10,8 @@ use anyhow::Result;
 use super::stacks::{caveats, name, Stacks, Weight};
 use super::About;
 
-/// Writes the lines of all stacks that have any weight; and one of weight 0 for each thing that is missing, so that it is seen.
+/// Writes a line for each stack that has any weight, and one of weight 0 for each thing that is
+/// missing, so that it is seen.
 ///
 /// # Errors
 ///
@@ -29,11 +31,11 @@ pub fn write(
     Ok(out.flush()?)
 }
 
-/// The lines of all stacks that have any weight.
+/// Returns the lines of all stacks that have any weight.
 pub(super) fn lines(about: &About<'_>, stacks: &Stacks, weight: Weight) -> Vec<String> {
     let symbolizer = about.symbolizer.borrow();
     let mut lines = Vec::new();
-    // (nothing goes wrong)
+    // The visitor returns no error.
     let _ = stacks.visit(|top, way, calls, time| {
         let weight = match weight {
             Weight::Time => time,
@@ -56,7 +58,7 @@ pub(super) fn lines(about: &About<'_>, stacks: &Stacks, weight: Weight) -> Vec<S
     lines
 }
 
-/// A name without what has a meaning in a line.
+/// Returns a name without the characters that have a meaning in a line.
 fn frame(name: &str) -> String {
     name.replace(';', ":")
         .replace(|letter: char| letter.is_control(), "?")

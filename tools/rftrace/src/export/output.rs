@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A file that has its name when it is whole, and not before.
+//! A file that gets its name when it is whole, and not before.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -18,13 +18,13 @@ pub struct Output {
 }
 
 impl Output {
-    /// Begins what will be at `path`, which is made of `input`.
+    /// Begins the file that will be at `path`, which is made of `input`.
     ///
     /// # Errors
     ///
     /// If they are the same file, or it cannot be made there.
     pub fn new(path: &Path, input: &Path) -> Result<Self> {
-        // (what a link leads to is replaced, not the link)
+        // The target of a link is replaced, not the link.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if let Ok(there) = fs::metadata(&path) {
             let kind = there.file_type();
@@ -57,17 +57,17 @@ impl Output {
         Ok(Self { file, path })
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn file(&mut self) -> &mut File {
         self.file.as_file_mut()
     }
 
-    /// The folder that it will be in.
+    /// Returns the folder that the file will be in.
     pub fn folder(&self) -> &Path {
         folder(&self.path)
     }
 
-    /// Writes by `write`, and gives the file its name. If that goes wrong, nothing is left of it.
+    /// Writes the file by `write`, and gives it its name. If that fails, nothing is left of it.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A trace for Perfetto: calls as track events, on a track for each thread below its process, and of interrupts on tracks of
-//! the CPUs.
+//! Perfetto, the trace: calls as track events, on a track for each thread below its process, and
+//! those of interrupts on tracks of the CPUs.
 
 mod packets;
 
@@ -20,7 +20,7 @@ use super::About;
 use crate::stream::{Beside, Events, Item};
 use crate::symbolizer::FunctionId;
 
-/// The largest number of an error (MAX_ERRNO of the kernel).
+/// The largest number of an error: the kernel's MAX_ERRNO.
 const MAX_ERROR: i64 = 4095;
 
 /// Tracks of a CPU.
@@ -30,9 +30,9 @@ struct Cpu {
     interrupts: Option<u64>,
     idle: Option<u64>,
     lost: Option<u64>,
-    /// When something was last recorded there.
+    /// Time of the last event on the CPU.
     last: u64,
-    /// Losses that events told.
+    /// Losses that events told of.
     told: u64,
 }
 
@@ -40,12 +40,12 @@ struct Cpu {
 struct Trace<'a, W> {
     about: &'a About<'a>,
     packets: Packets<W>,
-    /// Tracks have numbers, counted from 1.
+    /// Number of tracks, which is the number of the last one; they are counted from 1.
     uuids: u64,
     cpus: FxHashMap<u32, Cpu>,
-    /// Tracks of threads, and whose they are, by the tasks' keys.
+    /// Tracks of threads with their tasks, by the tasks' keys.
     threads: FxHashMap<u64, (u64, Task)>,
-    /// Tracks of processes.
+    /// Tracks of processes, by process ID.
     processes: FxHashMap<i32, u64>,
     arguments: String,
 }
@@ -109,7 +109,7 @@ impl<W: Write> Trace<'_, W> {
         self.packets.stats(false, &none)
     }
 
-    /// Losses of which no event tells, and all in numbers.
+    /// Writes the losses that no event tells of, and all losses as numbers.
     fn end(&mut self) -> io::Result<()> {
         let settings = self.about.settings;
         let Some(end) = self.about.end else {
@@ -197,7 +197,7 @@ impl<W: Write> Trace<'_, W> {
         }
     }
 
-    /// A track below that of a CPU.
+    /// Describes a track below that of a CPU.
     fn cpu_track(
         &mut self,
         cpu: u32,
@@ -214,7 +214,7 @@ impl<W: Write> Trace<'_, W> {
         Ok(uuid)
     }
 
-    /// The number of the track; what is there to say of it has been said.
+    /// Returns the number of the track, and describes it first if that has not been done.
     fn track(&mut self, track: Track, item: &Item) -> io::Result<u64> {
         match track {
             Track::Interrupts(cpu) => self.cpu_track(cpu, "interrupts", |cpu| &mut cpu.interrupts),
@@ -230,7 +230,7 @@ impl<W: Write> Trace<'_, W> {
         let known = self.threads.get(&key).copied();
         let is_it = key == u64::from(task.pid() as u32);
         match known {
-            // (a call that was cut may be of another task than the event that shows it)
+            // A call that was cut may belong to another task than the event that shows it.
             Some((uuid, known)) if known == *task || !is_it => return Ok(uuid),
             _ => {}
         }
@@ -267,7 +267,7 @@ impl<W: Write> Trace<'_, W> {
         Ok(uuid)
     }
 
-    /// Shows what was lost before an event, and keeps when its CPU had it.
+    /// Shows the losses before an event, and keeps the time of the event as its CPU's last.
     fn lost(&mut self, item: &Item) -> io::Result<()> {
         let event = &item.event;
         let time = self.time(event.time);
@@ -377,7 +377,7 @@ impl<W: Write> Trace<'_, W> {
         )
     }
 
-    /// A function's entry by itself, or what a program has written.
+    /// Writes a function's entry by itself, or the text of a program.
     fn instant(&mut self, track: u64, event: &Event, beside: &Beside) -> io::Result<()> {
         let time = self.time(event.time);
         if event.what != What::Function {
@@ -413,7 +413,7 @@ impl<W: Write> Trace<'_, W> {
         result
     }
 
-    /// The event's function, and its caller, if that is known.
+    /// Returns the event's function, and its caller if that is known.
     fn functions(&self, event: &Event) -> (FunctionId, Option<FunctionId>) {
         let mut symbolizer = self.about.symbolizer.borrow_mut();
         let function = symbolizer.function(event.ip);
@@ -421,7 +421,7 @@ impl<W: Write> Trace<'_, W> {
         (function, caller)
     }
 
-    /// The arguments of a call as text, in memory that is to be given back.
+    /// Returns the arguments of a call as text, in memory that is to be given back.
     fn arguments(&mut self, function: FunctionId, beside: &Beside) -> String {
         let mut text = std::mem::take(&mut self.arguments);
         text.clear();
@@ -433,7 +433,7 @@ impl<W: Write> Trace<'_, W> {
     }
 }
 
-/// A value that a function has returned: as an error's number, if it can be one.
+/// Returns a function's return value as an annotation: an error's number, if it can be one.
 fn returned(value: u64) -> Value<'static> {
     let extended = match u32::try_from(value) {
         Ok(value) => i64::from(value as i32),
@@ -445,7 +445,7 @@ fn returned(value: u64) -> Value<'static> {
     }
 }
 
-/// An argument, of `name=value`.
+/// Splits an argument `name=value`.
 fn annotation(argument: &str) -> Option<(&str, Value<'_>)> {
     let (name, text) = argument.split_once('=')?;
     let hex = text
@@ -459,7 +459,7 @@ fn annotation(argument: &str) -> Option<(&str, Value<'_>)> {
     Some((name, value))
 }
 
-/// The text of a mark, as in that of a trace.
+/// Returns the text of a mark, as a trace shows it.
 fn mark(what: What, bytes: &[u8]) -> String {
     if what == What::RawMark {
         let (id, data) = bytes.split_first_chunk().unwrap_or((&[0; 4], &[]));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A profile for pprof: `profile.proto` (<https://github.com/google/pprof/tree/main/proto>), compressed by gzip.
+//! A profile for pprof: `profile.proto` (<https://github.com/google/pprof/tree/main/proto>),
+//! compressed by gzip.
 
 use std::io::Write;
 
@@ -26,10 +27,10 @@ const DURATION: u32 = 10;
 const COMMENT: u32 = 13;
 const DEFAULT_SAMPLE_TYPE: u32 = 14;
 
-/// The one mapping: the kernel.
+/// Number of the only mapping: the kernel.
 const KERNEL: u64 = 1;
 
-/// Strings by their numbers.
+/// Strings, with their numbers.
 struct Strings {
     numbers: FxHashMap<String, u64>,
     all: Vec<String>,
@@ -52,19 +53,19 @@ struct Profile<W: Write> {
     out: GzEncoder<W>,
     message: Message,
     strings: Strings,
-    /// Functions, by their names; each has one location of the same number.
+    /// Functions by name; each has one location of the same number.
     functions: FxHashMap<String, u64>,
 }
 
 impl<W: Write> Profile<W> {
-    /// Writes the fields that there are.
+    /// Writes the fields that have been made.
     fn put(&mut self) -> Result<()> {
         self.out.write_all(self.message.bytes())?;
         self.message.clear();
         Ok(())
     }
 
-    /// The location of a function: `name` or `name [module]`.
+    /// Returns the location of a function: `name` or `name [module]`.
     fn location(&mut self, full_name: &str) -> u64 {
         if let Some(location) = self.functions.get(full_name) {
             return *location;
@@ -100,7 +101,7 @@ impl<W: Write> Profile<W> {
             labels.push((self.strings.number("process"), 0, ids >> 32));
         }
         self.message.message(SAMPLE, |sample| {
-            // (the innermost first)
+            // The innermost comes first.
             sample.packed(1, way.iter().rev().copied());
             sample.packed(2, values);
             for (key, text, number) in labels {
@@ -117,7 +118,7 @@ impl<W: Write> Profile<W> {
     }
 }
 
-/// Writes all stacks, with the calls and the time of each.
+/// Writes all stacks, each with its calls and its time.
 ///
 /// # Errors
 ///
@@ -145,7 +146,7 @@ pub fn write(out: impl Write, about: &About<'_>, stacks: &Stacks) -> Result<()> 
     profile.message.message(MAPPING, |mapping| {
         mapping.uint(1, KERNEL);
         mapping.uint(5, kernel);
-        // It has the names of functions.
+        // The mapping has the names of functions.
         mapping.uint(7, 1);
     });
     let symbolizer = about.symbolizer.borrow();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Messages in the wire format of protocol buffers (<https://protobuf.dev/programming-guides/encoding>), as they are
-//! written: Perfetto's traces and pprof's profiles are such.
+//! Messages in the wire format of protocol buffers
+//! (<https://protobuf.dev/programming-guides/encoding>), written only: Perfetto's traces and
+//! pprof's profiles consist of them.
 
 /// Types of fields on the wire.
 const VARINT: u64 = 0;
@@ -14,22 +15,22 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message without fields.
+    /// Returns a message without fields.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The bytes so far.
+    /// Returns the bytes so far.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Forgets all fields.
+    /// Removes all fields.
     pub fn clear(&mut self) {
         self.bytes.clear();
     }
 
-    /// There are no fields.
+    /// Returns whether the message has no fields.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -55,7 +56,7 @@ impl Message {
         self.varint(value);
     }
 
-    /// Adds a number that may be negative: of the types `int32` and `int64`.
+    /// Adds a number that may be negative, of the types `int32` and `int64`.
     pub fn int(&mut self, field: u32, value: i64) {
         self.uint(field, value as u64);
     }
@@ -83,7 +84,7 @@ impl Message {
     #[inline]
     pub fn message<T>(&mut self, field: u32, fill: impl FnOnce(&mut Self) -> T) -> T {
         self.tag(field, LENGTH);
-        // (one byte is enough for the length of most)
+        // One byte is enough for most lengths.
         let place = self.bytes.len();
         self.bytes.push(0);
         let result = fill(self);
@@ -113,7 +114,7 @@ impl Message {
 mod tests {
     use super::*;
 
-    /// The examples of the format's description.
+    /// Checks the examples of the format's description.
     #[test]
     fn fields_are_as_the_description_has_them() {
         let mut message = Message::new();

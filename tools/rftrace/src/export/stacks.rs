@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Calls by the ways that led to them, below the tasks that made them, or the interrupts that did.
+//! Calls by the paths that led to them, below the tasks that made them, or the interrupts that did.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,17 +15,18 @@ use crate::calls::{Assembler, Call, Counts, Finished, Label, Node, NodeId, Tree,
 use crate::stream::Events;
 use crate::symbolizer::{FunctionId, Symbolizer};
 
-/// Most nodes, of about 130 bytes each. Calls by more ways than that are put together as `[other]`.
+/// Maximum number of nodes, of about 130 bytes each. Calls by more paths than that are put together
+/// as `[other]`.
 const MAX_NODES: usize = 2 << 20;
-/// Most tasks that are told apart; all others are `[other tasks]`.
+/// Maximum number of tasks that are told apart; all others are `[other tasks]`.
 const MAX_TOPS: usize = 1 << 16;
 
 /// The way in which tasks are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tops {
-    /// By their names.
+    /// Tasks are told apart by their names.
     Comms,
-    /// By threads, and their names.
+    /// Tasks are told apart by threads, and their names.
     Threads,
 }
 
@@ -43,9 +44,9 @@ pub enum Weight {
 pub enum Top {
     /// A task; its numbers are 0 where only names are told apart.
     Task {
-        /// Number of the thread, and of its process in the upper half.
+        /// ID of the thread, with that of its process in the upper half.
         ids: u64,
-        /// Its name.
+        /// The name of the task.
         comm: [u64; 2],
     },
     /// Interrupts of a level.
@@ -55,7 +56,7 @@ pub enum Top {
 }
 
 impl Top {
-    /// Its name in a stack.
+    /// Returns the name of the frame in a stack.
     pub fn name(&self) -> String {
         match *self {
             Self::Task { ids, comm } => {
@@ -70,7 +71,7 @@ impl Top {
     }
 }
 
-/// Calls by the ways that led to them.
+/// Calls by the paths that led to them.
 #[derive(Debug)]
 pub struct Stacks {
     tree: Tree,
@@ -79,7 +80,7 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// Those of all of `events`.
+    /// Builds the stacks of all of `events`.
     ///
     /// # Errors
     ///
@@ -105,13 +106,13 @@ impl Stacks {
         })
     }
 
-    /// Counts of all but calls.
+    /// Returns the counts of everything but calls.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Has `visit` see each stack that has calls of its own: its top, if it has one, its functions from the outermost on,
-    /// its calls, and its time in ns.
+    /// Calls `visit` for each stack that has calls of its own, with its top, if it has one, its
+    /// functions from the outermost on, its calls, and its time in ns.
     ///
     /// # Errors
     ///
@@ -140,12 +141,12 @@ impl Stacks {
     }
 }
 
-/// All calls of a node that were seen: at their beginning or at their end.
+/// Returns all calls of a node that were seen, at their beginning or at their end.
 fn calls(node: &Node) -> u64 {
     node.calls + node.open + node.missed
 }
 
-/// The name of a function in a stack; what stands for others is in brackets.
+/// Returns the name of a function in a stack; a label that stands for others is in brackets.
 pub fn name<'a>(label: &Label, symbolizer: &'a Symbolizer) -> &'a str {
     match label {
         Label::Function(function) => symbolizer.name(*function),
@@ -154,7 +155,7 @@ pub fn name<'a>(label: &Label, symbolizer: &'a Symbolizer) -> &'a str {
     }
 }
 
-/// Sentences that say what is missing.
+/// Returns sentences that tell of what is missing.
 pub fn caveats(about: &About<'_>, counts: &Counts) -> Vec<String> {
     let mut said = Vec::new();
     let lost = about
@@ -249,7 +250,7 @@ mod tests {
     use rftrace_engine::engine::decode::{Event, What};
     use std::io::Read;
 
-    /// Events, none of which has extras.
+    /// Events without extras.
     struct Given(std::vec::IntoIter<Item>, Beside);
 
     impl Events for Given {
@@ -354,7 +355,7 @@ mod tests {
         );
     }
 
-    /// The fields of a message: their numbers, with a number or the place of bytes.
+    /// Returns the fields of a message: their numbers, with a number or the place of bytes.
     fn fields(bytes: &[u8]) -> Vec<(u64, u64, &[u8])> {
         let mut at = 0;
         let varint = |at: &mut usize| {
@@ -403,7 +404,7 @@ mod tests {
             .map(|field| std::str::from_utf8(field.2).unwrap())
             .collect();
         assert_eq!(strings[0], "");
-        // (the id of a function is that of its location)
+        // The ID of a function is that of its location.
         let names: Vec<&str> = of(5)
             .map(|field| strings[fields(field.2)[1].1 as usize])
             .collect();

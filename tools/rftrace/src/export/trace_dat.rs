@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! `trace.dat`, as `trace-cmd` and KernelShark read it: version 7, not compressed (trace-cmd's Documentation/trace-cmd/
-//! trace-cmd.dat.v7.5.txt). Events are pages of the kernel's ring buffer, with the formats of their records beside them.
+//! `trace.dat`, as `trace-cmd` and KernelShark read it: version 7, not compressed (trace-cmd's
+//! Documentation/trace-cmd/ trace-cmd.dat.v7.5.txt). Events are pages of the kernel's ring buffer,
+//! with the formats of their records beside them.
 //!
 //! A header of 36 bytes says where the options are, which come last and say where all else is:
 //!
@@ -36,10 +37,10 @@ use crate::stream::{Beside, Events, Item};
 
 const MAGIC: &[u8] = b"\x17\x08\x44tracing7\0\0\x08";
 const COMPRESSION: &[u8] = b"none\x001\0";
-/// Where the header says where the options are.
+/// Offset in the header of the place of the options.
 const OPTIONS_PLACE: u64 = 25;
 
-/// Numbers of sections, which are those of the options that say where they are.
+/// Numbers of sections, which are also those of the options that give their places.
 mod section {
     pub(super) const OPTIONS: u16 = 0;
     pub(super) const BUFFER: u16 = 3;
@@ -60,7 +61,7 @@ mod option {
     pub(super) const VERSION: u16 = 9;
 }
 
-/// Bytes of a page in which there is room for the number of losses behind its records, whatever they are.
+/// Bytes of a page that leave room for the number of losses behind its records, whatever they are.
 const ROOM: usize = PAGE_BYTES - 8;
 /// Bits 0-19 of a page's second word: bytes of its records.
 const COMMIT: u64 = 0xf_ffff;
@@ -85,7 +86,7 @@ impl Cpu {
     fn new(folder: &Path, layout: Layout) -> io::Result<Self> {
         Ok(Self {
             page: KernelPage::new(vec![0; ROOM], layout),
-            // (it has no name, so nothing is left of it)
+            // The file has no name, so nothing is left of it.
             pages: BufWriter::with_capacity(1 << 18, tempfile::tempfile_in(folder)?),
             count: 0,
             lost: 0,
@@ -95,7 +96,7 @@ impl Cpu {
 
     fn push(&mut self, event: &Event, beside: &Beside, layout: Layout) -> Result<()> {
         if event.lost != 0 {
-            // A page says what was lost before it.
+            // The count of losses stands at the start of a page, so a loss ends the page before.
             self.finish()?;
             self.lost = event.lost;
         }
@@ -106,7 +107,7 @@ impl Cpu {
         if add(&mut self.page, event, beside) {
             return Ok(());
         }
-        // (the longest mark takes a whole page)
+        // The longest mark takes a whole page.
         let room = std::mem::replace(&mut self.page, KernelPage::new(vec![0; PAGE_BYTES], layout));
         let is_added = add(&mut self.page, event, beside);
         self.finish()?;
@@ -141,7 +142,7 @@ impl Cpu {
     }
 }
 
-/// Adds an event to a page; false if there is no room.
+/// Adds an event to a page; returns false if there is no room.
 fn add(page: &mut KernelPage<Vec<u8>>, event: &Event, beside: &Beside) -> bool {
     if !event.has_extras {
         return page.push_plain(event, event.time, event.duration);
@@ -160,7 +161,7 @@ struct Pages<'a> {
     folder: &'a Path,
     cpus: BTreeMap<u32, Cpu>,
     layout: Layout,
-    /// A call has ended: it is known whether values that functions return were recorded.
+    /// True once a call has ended: it is known then whether return values were recorded.
     is_settled: bool,
     /// The last name of each task.
     comms: BTreeMap<i32, [u64; 2]>,
@@ -183,7 +184,8 @@ impl Pages<'_> {
         Ok(())
     }
 
-    /// Takes the layout that the first return asks for. Pages have no return so far, so they are the same in both.
+    /// Takes the layout that the first return asks for. No page has a return so far, so all are the
+    /// same in both layouts.
     fn settle(&mut self, retval: bool) -> io::Result<()> {
         self.is_settled = true;
         self.layout.retval = retval;
@@ -199,7 +201,7 @@ impl Pages<'_> {
 struct Dat<'a> {
     file: BufWriter<&'a mut File>,
     at: u64,
-    /// Where sections are.
+    /// Places of the sections.
     places: Vec<(u16, u64)>,
 }
 
@@ -209,7 +211,7 @@ impl Dat<'_> {
         self.file.write_all(bytes)
     }
 
-    /// The header of a section, which is where the file is now.
+    /// Begins a section here, with its header.
     fn begin(&mut self, number: u16, bytes: u64) -> io::Result<()> {
         self.places.push((number, self.at));
         // Not compressed (2 bytes), no name (4 bytes).
@@ -223,7 +225,7 @@ impl Dat<'_> {
         self.put(contents)
     }
 
-    /// The section of the events: what follows are pages, from a whole one on.
+    /// Begins the section of the events: pages follow, from the next whole one on.
     fn buffer(&mut self, about: &About<'_>, pages: Pages<'_>) -> io::Result<Vec<u8>> {
         let mut cpus = pages.cpus;
         let mut bytes = 0;
@@ -264,7 +266,8 @@ impl Dat<'_> {
     }
 }
 
-/// Writes all of `events` to an empty file. Pages go to files without names in `folder` until their place is known.
+/// Writes all of `events` to an empty file. Pages go to files without names in `folder` until their
+/// place is known.
 ///
 /// # Errors
 ///
@@ -323,14 +326,14 @@ pub fn write(
     Ok(dat.file.flush()?)
 }
 
-/// Text with its length (8 bytes) before it.
+/// Returns text with its length (8 bytes) before it.
 fn counted(text: &[u8]) -> Vec<u8> {
     let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
     bytes.extend(text);
     bytes
 }
 
-/// Descriptions of what pages and records begin with.
+/// Returns descriptions of the headers of pages and records.
 fn headers(layout: Layout) -> Result<Vec<u8>> {
     let (mut page, mut event) = (String::new(), String::new());
     write_page_header(&mut page, layout)?;
@@ -342,7 +345,7 @@ fn headers(layout: Layout) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Descriptions of the records.
+/// Returns descriptions of the records.
 fn formats(layout: Layout) -> Result<Vec<u8>> {
     let records = [
         RecordType::Function,
@@ -361,7 +364,7 @@ fn formats(layout: Layout) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Functions as lines of `/proc/kallsyms`, with the one name that each has with us.
+/// Returns functions as lines of `/proc/kallsyms`, with the one name that each has here.
 fn kallsyms(symbols: &Symbols) -> String {
     let mut text = String::new();
     for address in symbols.functions() {
@@ -370,7 +373,7 @@ fn kallsyms(symbols: &Symbols) -> String {
         let module = at
             .find(|symbol| *symbol.name == name)
             .and_then(|symbol| symbol.module.as_ref());
-        // (a String takes all that is written to it)
+        // Writing to a String does not fail.
         let _ = match module {
             Some(module) => writeln!(text, "{address:016x} t {name}\t[{module}]"),
             None => writeln!(text, "{address:016x} t {name}"),
@@ -379,7 +382,7 @@ fn kallsyms(symbols: &Symbols) -> String {
     text
 }
 
-/// Names of tasks as lines, as `saved_cmdlines` has them.
+/// Returns names of tasks as lines, as `saved_cmdlines` has them.
 fn cmdlines(comms: &BTreeMap<i32, [u64; 2]>) -> Vec<u8> {
     let mut text = Vec::new();
     for (pid, comm) in comms.iter().filter(|(pid, _)| **pid != 0) {
@@ -403,7 +406,7 @@ fn clock<'a>(about: &'a About<'_>) -> &'a str {
     }
 }
 
-/// Contents of the section that says where all others are.
+/// Returns the contents of the section that gives the places of all others.
 fn options(about: &About<'_>, places: &[(u16, u64)], buffer: &[u8], cpus: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut put = |number: u16, data: &[u8]| {
@@ -454,7 +457,7 @@ mod tests {
 
     use super::*;
 
-    /// The pages of a CPU on which these marks were written, after so many losses.
+    /// Returns the pages of a CPU on which these marks were written, each after so many losses.
     fn pages(marks: &[(usize, u64)]) -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         let mut cpu = Cpu::new(folder.path(), Layout::default()).unwrap();

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Calls as slices of time on tracks, which nest on each: a track for each task, and one for the interrupts of each CPU.
+//! Calls as slices of time on tracks, nested on each: a track for each task, and one for the
+//! interrupts of each CPU.
 //!
-//! A call of an interrupt is recorded with the task that it came over. A call whose level of execution (softirq,
-//! hardirq, NMI) is above that of the call around it is an interrupt's outermost, and goes to its CPU's track with all that it calls.
+//! A call of an interrupt is recorded with the task that it interrupted. A call whose level of
+//! execution (softirq, hardirq, NMI) is above that of the call around it is an interrupt's
+//! outermost, and goes to its CPU's track with all that it calls.
 //!
-//! Where events were lost, returns are missing. A call that cannot be open any more, by what is recorded next, is ended there.
+//! Where events were lost, returns are missing. A call that cannot be open any more, by what is
+//! recorded next, is ended there.
 
 use rftrace_engine::engine::context::Level;
 use rftrace_engine::engine::decode::{Event, What};
@@ -14,24 +17,25 @@ use rustc_hash::FxHashMap;
 use super::About;
 use crate::stream::{task_key, Item};
 
-/// Most ns by which an entry's time and that which follows from its return may differ, as clocks are converted.
+/// Maximum difference between the time of an entry and that which follows from its return, in ns,
+/// as clocks are converted.
 const TOLERANCE: u64 = 1_000;
 
 /// A track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Track {
-    /// Of a task, by its [key](task_key).
+    /// The track of a task, by its [key](task_key).
     Task(u64),
-    /// Of the interrupts on a CPU.
+    /// The track of the interrupts on a CPU.
     Interrupts(u32),
 }
 
 /// A change on a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The event's call begins, at this time in ns.
+    /// The event's call begins at this time, in ns.
     Begin(Track, u64),
-    /// The event's call ends.
+    /// The event's call ends at this time, in ns.
     End(Track, u64),
     /// The innermost call of the track has ended before, without its return being recorded.
     Cut(Track, u64),
@@ -44,18 +48,18 @@ struct Open {
     begin: u64,
     level: Level,
     track: Track,
-    /// Its entry was recorded.
+    /// True if the entry was recorded.
     is_shown: bool,
 }
 
-/// Follows which calls are open.
+/// Follows which calls are open on each track.
 #[derive(Debug)]
 pub struct Tracks {
-    /// Code that interrupts come in by.
+    /// Code by which interrupts are entered.
     irq_text: std::ops::Range<u64>,
-    /// Durations have the time in which tasks slept.
+    /// True if durations include the time in which tasks slept.
     has_sleep: bool,
-    /// Softirqs are served by threads, which may be preempted: `CONFIG_PREEMPT_RT`.
+    /// True if softirqs are served by threads, which may be preempted: `CONFIG_PREEMPT_RT`.
     has_softirq_threads: bool,
     tasks: FxHashMap<u64, Vec<Open>>,
     /// Tasks that were interrupted where an interrupt is open, by CPU.
@@ -63,7 +67,7 @@ pub struct Tracks {
 }
 
 impl Tracks {
-    /// Nothing is open.
+    /// Returns tracks on which nothing is open.
     pub fn new(about: &About<'_>) -> Self {
         let settings = about.settings;
         Self {
@@ -83,7 +87,7 @@ impl Tracks {
         }
     }
 
-    /// The track of something that is no call.
+    /// Returns the track of an item that is not a call.
     pub fn of(&self, item: &Item) -> Track {
         match self.level(&item.event) {
             Level::Task => Track::Task(task_key(item.cpu, &item.event)),
@@ -91,8 +95,8 @@ impl Tracks {
         }
     }
 
-    /// Follows a call's event: replaces `steps` by what it changes, in this order. `since` is when its call began, if that
-    /// was recorded beside it.
+    /// Follows a call's event: replaces `steps` by what it changes, in this order. `since` is when
+    /// its call began, if that was recorded beside it.
     pub fn follow(&mut self, item: &Item, since: Option<u64>, steps: &mut Vec<Step>) {
         steps.clear();
         let event = &item.event;
@@ -106,7 +110,7 @@ impl Tracks {
             _ => since.unwrap_or(time).min(time),
         };
         let is_return = event.what == What::Return;
-        // (another call of the function may have begun meanwhile, where its entry was lost)
+        // Another call of the function may have begun meanwhile, where its entry was lost.
         let latest = began.saturating_sub(if self.has_sleep { TOLERANCE } else { u64::MAX });
         let is_it = |call: &Open| call.ip == event.ip && call.is_shown && call.begin >= latest;
         let is_matched = is_return && open.get(depth).is_some_and(is_it);
@@ -162,7 +166,8 @@ impl Tracks {
         }
     }
 
-    /// Ends interrupts that cannot be open any more: their CPU does something else, or their task is on another one.
+    /// Ends interrupts that cannot be open any more: their CPU does something else, or their task
+    /// is on another CPU.
     fn leave_interrupts(&mut self, item: &Item, key: u64, steps: &mut Vec<Step>) {
         let is_left = |(cpu, owner): (&u32, &u64)| (*cpu == item.cpu) != (*owner == key);
         while let Some((&cpu, &owner)) = self.interrupted.iter().find(|at| is_left(*at)) {
@@ -179,7 +184,8 @@ impl Tracks {
     }
 }
 
-/// Ends the innermost call, whose return was not recorded: before `began`, unless it began later itself.
+/// Ends the innermost call, whose return was not recorded: before `began`, unless the call began
+/// later itself.
 fn cut(open: &mut Vec<Open>, began: u64, time: u64, steps: &mut Vec<Step>) {
     if let Some(call) = open.pop().filter(|call| call.is_shown) {
         let end = if call.begin > began { time } else { began };
@@ -248,7 +254,7 @@ mod tests {
         );
         let irq = at_level(item(2, 7, What::Entry, 1, 2, 20, 0), HARDIRQ);
         assert_eq!(step(irq), [Step::Begin(IRQ, 20)]);
-        // A softirq on its way out, and what that calls.
+        // A softirq on its way out, and the calls in it.
         let soft = at_level(item(2, 7, What::Entry, 2, 3, 30, 0), SOFTIRQ);
         assert_eq!(step(soft), [Step::Begin(IRQ, 30)]);
         let call = at_level(item(2, 7, What::Call, 3, 4, 31, 5), SOFTIRQ);
@@ -299,7 +305,7 @@ mod tests {
         let mut step = |item| follow(&mut tracks, item);
         step(item(0, 7, What::Entry, 0, 1, 10, 0));
         step(item(0, 7, What::Entry, 1, 2, 20, 0));
-        // Another call at their depth, of which the entry is missing, too.
+        // Another call at their depth, whose entry is missing, too.
         assert_eq!(
             step(item(0, 7, What::Return, 0, 9, 100, 50)),
             [
@@ -333,7 +339,7 @@ mod tests {
         let mut with_sleep = tracks(&settings);
         follow(&mut with_sleep, given[0]);
         assert_eq!(follow(&mut with_sleep, given[1]), cut);
-        // If durations have no sleep, it may be.
+        // If durations include no sleep, it may be.
         let settings = Settings {
             files: vec![("options/sleep-time".into(), "0".into())],
             ..settings
@@ -357,7 +363,7 @@ mod tests {
             step(other),
             [Step::Cut(IRQ, 30), Step::Begin(Track::Task(8), 30)]
         );
-        // And when its task runs elsewhere. That is still in its own call.
+        // Nor when its task runs elsewhere. The task is still in its own call.
         step(at_level(item(2, 7, What::Entry, 1, 2, 40, 0), HARDIRQ));
         let elsewhere = item(1, 7, What::Entry, 1, 4, 50, 0);
         assert_eq!(step(elsewhere), [Step::Cut(IRQ, 50), Step::Begin(TASK, 50)]);

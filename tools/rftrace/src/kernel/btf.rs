@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The kernel's own description of its types (Documentation/bpf/btf.rst), and of those of a module, which goes on
-//! where the kernel's ends.
+//! BTF, the bytes: the kernel's own description of its types (Documentation/bpf/btf.rst), and of
+//! those of a module, which goes on where the kernel's ends.
 //!
-//! Header: magic (u16 at 0), its length (u32 at 4), offsets behind it and lengths of types (u32 at 8 and 12), of strings
-//! (16, 20) and, since Linux 7.1, of a table that has the sizes of all kinds (24, 28). Nothing in it is believed: what
-//! does not lie where it should is not there.
+//! Header: magic (u16 at 0), its length (u32 at 4), offsets behind it and lengths of types (u32 at
+//! 8 and 12), of strings (16, 20) and, since Linux 7.1, of a table that has the sizes of all kinds
+//! (24, 28). Nothing in it is believed: what does not lie where it should is taken as missing.
 
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 const MAGIC: u16 = 0xeb9f;
-/// Bytes of the part of a type that all have: name, kind with number and flag, size or type (u32 each).
+/// Size of the part of a type that all have: name, kind with number and flag, size or type (u32
+/// each).
 const TYPE_BYTES: usize = 12;
-/// Bytes of a kind in the table of sizes: of what is there once, of each member (u8 each), and two more.
+/// Size of a kind in the table of sizes: the size of what is there once, of each member (u8 each),
+/// and two more bytes.
 const LAYOUT_BYTES: usize = 4;
 
-/// A kind of types.
+/// Kinds of types.
 pub(super) mod kind {
     pub(in super::super) const PTR: u32 = 2;
     pub(in super::super) const ARRAY: u32 = 3;
@@ -35,7 +37,7 @@ pub(super) mod kind {
     pub(in super::super) const ENUM64: u32 = 19;
 }
 
-/// A type: what all have, and where it lies.
+/// A type: the part that all have, and its place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Type {
     pub(super) name: u32,
@@ -43,20 +45,21 @@ pub(super) struct Type {
     /// Number of members, parameters, ...
     pub(super) count: usize,
     pub(super) flag: bool,
-    /// Its size, or the type that it leads to.
+    /// Size of the type, or the number of the type that it refers to.
     pub(super) size: u32,
-    /// Offset of what follows.
+    /// Offset of the part behind what all types have.
     rest: usize,
 }
 
 /// Types by their numbers, and functions by their names.
 #[derive(Debug)]
 pub struct Btf {
-    /// The types that it goes on from.
+    /// The types that these go on from.
     base: Option<Arc<Btf>>,
     bytes: Vec<u8>,
     strings: Range<usize>,
-    /// Where types lie; the first has the number behind the last one of the base (behind 0 without one).
+    /// Offsets of the types; the first has the number behind the last one of the base (behind 0
+    /// without one).
     types: Vec<usize>,
     functions: HashMap<String, u32>,
 }
@@ -65,7 +68,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// A part of the bytes, whose offset and length are at `at`.
+/// Returns a part of the bytes, whose offset and length are at `at`.
 fn part(bytes: &[u8], header: usize, at: usize) -> Option<Range<usize>> {
     let start = header.checked_add(word(bytes, at)? as usize)?;
     let end = start.checked_add(word(bytes, at + 4)? as usize)?;
@@ -73,7 +76,7 @@ fn part(bytes: &[u8], header: usize, at: usize) -> Option<Range<usize>> {
 }
 
 impl Btf {
-    /// Looks all types over. None if they are not to be understood.
+    /// Reads all types. `None` if they make no sense.
     pub fn new(bytes: Vec<u8>, base: Option<Arc<Btf>>) -> Option<Self> {
         (u16::from_le_bytes(*bytes.first_chunk()?) == MAGIC).then_some(())?;
         let header = word(&bytes, 4)? as usize;
@@ -104,12 +107,12 @@ impl Btf {
         Some(btf)
     }
 
-    /// Number of the last type.
+    /// Returns the number of the last type.
     fn count(&self) -> u32 {
         self.base.as_ref().map_or(0, |base| base.count()) + self.types.len() as u32
     }
 
-    /// Bytes of all strings, those of the base first.
+    /// Returns the size of all strings, those of the base included.
     pub(super) fn string_bytes(&self) -> usize {
         self.base.as_ref().map_or(0, |base| base.string_bytes()) + self.strings.len()
     }
@@ -126,7 +129,8 @@ impl Btf {
         })
     }
 
-    /// Bytes behind what all types have. A kind that is not known is in the table of sizes, or its size is unknown.
+    /// Returns the size of the part behind what all types have. A kind that is not known is in the
+    /// table of sizes, or its size is unknown.
     fn rest_bytes(&self, of: &Type, layout: &Range<usize>) -> Option<usize> {
         let (once, each) = match of.kind {
             1 | 14 | kind::DECL_TAG => (4, 0),
@@ -143,7 +147,7 @@ impl Btf {
         of.count.checked_mul(each)?.checked_add(once)
     }
 
-    /// The type of that number; none for `void`, and for what there is not.
+    /// Returns the type of that number; `None` for `void`, and for one that does not exist.
     pub(super) fn get(&self, number: u32) -> Option<Type> {
         let first = self.base.as_ref().map_or(0, |base| base.count()) + 1;
         match (&self.base, number.checked_sub(first)) {
@@ -153,7 +157,7 @@ impl Btf {
         }
     }
 
-    /// A word of what follows a type that [`Btf::get`] gave for `number`.
+    /// Returns a word of the part that follows a type that [`Btf::get`] returned for `number`.
     pub(super) fn word(&self, number: u32, of: &Type, index: usize) -> Option<u32> {
         let first = self.base.as_ref().map_or(0, |base| base.count()) + 1;
         match &self.base {
@@ -162,7 +166,7 @@ impl Btf {
         }
     }
 
-    /// The text at an offset of the strings; empty if there is none.
+    /// Returns the text at an offset of the strings; empty if there is none.
     pub(super) fn text(&self, offset: u32) -> &str {
         let before = self.base.as_ref().map_or(0, |base| base.string_bytes());
         let Some(own) = (offset as usize).checked_sub(before) else {
@@ -174,13 +178,14 @@ impl Btf {
         std::str::from_utf8(&rest[..end]).unwrap_or_default()
     }
 
-    /// The number of the function of that name.
+    /// Returns the number of the function of that name.
     pub(super) fn function(&self, name: &str) -> Option<u32> {
         let own = self.functions.get(name).copied();
         own.or_else(|| self.base.as_ref()?.function(name))
     }
 
-    /// Names of the functions that BPF programs call by name: they are tagged with `bpf_kfunc`.
+    /// Returns the names of the functions that BPF programs call by name: they are tagged with
+    /// `bpf_kfunc`.
     pub fn kfuncs(&self) -> Vec<String> {
         let tagged = |at: &usize| {
             let tag = self.type_at(*at)?;

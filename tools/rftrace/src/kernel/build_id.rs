@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The build ID of a kernel, by which its files are told from those of other builds.
+//! The build ID of a kernel, which tells its files from those of other builds.
 
-/// `NT_GNU_BUILD_ID`
+/// `NT_GNU_BUILD_ID`.
 const BUILD_ID: u32 = 3;
 
-/// The build ID among ELF notes: each has the lengths of its name and of its data and its type (u32 each), the name,
-/// and the data, both padded to 4 bytes.
+/// Returns the build ID among ELF notes: each has the lengths of its name and of its data and its
+/// type (u32 each), the name, and the data, both padded to 4 bytes.
 pub(super) fn of_notes(mut notes: &[u8]) -> Option<Vec<u8>> {
     loop {
         let word = |at: usize| {

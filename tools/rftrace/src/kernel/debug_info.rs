@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Functions that the compiler has made part of others, by a vmlinux's debug information (DWARF).
+//! Functions that the compiler has made part of others, by the debug information (DWARF) of a
+//! vmlinux.
 //!
-//! It has hundreds of megabytes: units, one for each source file, are read and looked at one after the other.
+//! It has hundreds of megabytes: units, one for each source file, are read and examined one after
+//! the other.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -25,9 +27,9 @@ type Slice<'a> = EndianSlice<'a, LittleEndian>;
 pub struct DebugInformation {
     path: PathBuf,
     file: File,
-    /// Where its sections are: offset and length.
+    /// Offset and length of each section.
     sections: HashMap<String, (u64, u64)>,
-    /// Where the kernel's text begins there.
+    /// Address at which the kernel's text begins in the file.
     text: u64,
 }
 
@@ -36,9 +38,9 @@ pub struct DebugInformation {
 pub struct Inlined {
     /// Name of the function, as the source has it.
     pub name: String,
-    /// Where functions lie that were made of it in the same unit, if there are any.
+    /// Addresses of the functions that were made of it in the same unit, if any.
     pub own: Vec<u64>,
-    /// Where the function lies that it is part of.
+    /// Address of the function that it is part of.
     pub into: u64,
 }
 
@@ -46,7 +48,7 @@ pub struct Inlined {
 #[derive(Default)]
 struct Subprogram<'a> {
     name: Option<&'a [u8]>,
-    /// Offset of what it is made of.
+    /// Offset of the entry that it is made of.
     origin: Option<usize>,
     begin: Option<u64>,
 }
@@ -60,11 +62,11 @@ struct Shared {
     rnglists: Vec<u8>,
 }
 
-/// Inlined functions, by index of the function that has one, and offset of the one that it is.
+/// Inlined functions: index of the function that contains one, and offset of the one that it is.
 type Places = Vec<(usize, usize)>;
 
 impl DebugInformation {
-    /// That of a file, if it has some.
+    /// Returns the debug information of a file, if it has some.
     pub fn of_file(path: &Path) -> Result<Option<Self>, Error> {
         let failed = |error| Error::Read(path.to_owned(), error);
         let malformed = |error| Error::Malformed(format!("{}: {error}", path.display()));
@@ -96,7 +98,8 @@ impl DebugInformation {
         }))
     }
 
-    /// That of `kernel`, if it is installed: where distributions put it, of the same build.
+    /// Returns the debug information of `kernel`, if it is installed where distributions put it, of
+    /// the same build.
     pub fn installed(kernel: &Kernel) -> Option<Self> {
         let places = [
             "/usr/lib/debug/.build-id/ID.debug",
@@ -111,17 +114,17 @@ impl DebugInformation {
         })
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where the kernel's text begins in it.
+    /// Returns the address at which the kernel's text begins in the file.
     pub fn text(&self) -> u64 {
         self.text
     }
 
-    /// All places where functions whose names `is_wanted` takes are part of others.
+    /// Returns all places where functions whose names `is_wanted` accepts are part of others.
     pub fn inlined(&self, is_wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Inlined>, Error> {
         let shared = Shared {
             abbrev: self.section(".debug_abbrev")?,
@@ -134,7 +137,7 @@ impl DebugInformation {
         let mut found = Vec::new();
         let mut at = 0;
         while at < length {
-            // (the length does not count itself)
+            // The length does not count itself.
             let first = self.read(begin + at, 4)?;
             let rest = u32::from_le_bytes(first.try_into().unwrap_or_default());
             if rest >= 0xffff_fff0 || at + 4 + u64::from(rest) > length {
@@ -162,7 +165,7 @@ impl DebugInformation {
 
     fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>, Error> {
         let failed = |error| Error::Read(self.path.clone(), error);
-        // (so that a file that lies takes no memory)
+        // A file with wrong sizes must not take any memory.
         let size = self.file.metadata().map_err(failed)?.len();
         if offset
             .checked_add(length as u64)
@@ -189,7 +192,7 @@ fn look(
         return Ok(());
     };
     let (subprograms, offsets, places) = read(&header, shared)?;
-    // The function that something is made of, behind which nothing else is.
+    // The entry that something is made of, behind which there is no other.
     let origin = |offset: usize| {
         let mut index = *offsets.get(&offset)?;
         for _ in 0..4 {
@@ -226,7 +229,8 @@ fn look(
     Ok(())
 }
 
-/// Functions of a unit, with the offsets of what describes them, and what is inlined where.
+/// Reads the functions of a unit, with the offsets of the entries that describe them, and which are
+/// inlined where.
 #[allow(clippy::type_complexity)]
 fn read<'a>(
     header: &UnitHeader<Slice<'a>>,
@@ -244,7 +248,7 @@ where
     let line_strings = DebugLineStr::new(&shared.line_str, LittleEndian);
     let addresses = DebugAddr::from(EndianSlice::new(&[], LittleEndian));
     let (mut subprograms, mut offsets, mut places) = (Vec::new(), HashMap::new(), Vec::new());
-    // Functions that what is read lies in, each with its depth.
+    // Functions around the entry that is being read, each with its depth.
     let mut around: Vec<(isize, usize)> = Vec::new();
     let mut base = 0;
     let mut entries = header.entries_raw(&abbreviations, None)?;
@@ -281,7 +285,7 @@ where
                     AttributeValue::UnitRef(at),
                 ) => read.origin = Some(at.0),
                 (gimli::DW_AT_low_pc, AttributeValue::Addr(begin)) => read.begin = Some(begin),
-                // (what is split has its beginning first)
+                // A function that is split has its beginning first.
                 (gimli::DW_AT_ranges, AttributeValue::RangeListsRef(at))
                     if tag == gimli::DW_TAG_subprogram =>
                 {

@@ -2,12 +2,13 @@
 
 //! The kernel's own table of symbols, found in its image.
 //!
-//! `scripts/kallsyms.c` writes, each aligned to 4 bytes (8 before Linux 7.0): `kallsyms_num_syms` (u32), `kallsyms_names` (for each
-//! symbol a ULEB128 of one or two bytes, and so many bytes, each the number of a token), `kallsyms_markers`
-//! (u32: where every 256th of these begins), `kallsyms_token_table` (256 tokens that end in 0),
-//! `kallsyms_token_index` (u16: where each of these begins), and `kallsyms_offsets` (i32: relative to where
-//! they are; before Linux 7.0 to `kallsyms_relative_base`, a u64 behind them). Nothing says where that is,
-//! but tokens of one digit are always there, one behind the other.
+//! `scripts/kallsyms.c` writes, each aligned to 4 bytes (8 before Linux 7.0): `kallsyms_num_syms`
+//! (u32), `kallsyms_names` (for each symbol a ULEB128 of one or two bytes, and so many bytes, each
+//! the number of a token), `kallsyms_markers` (u32: where every 256th of these begins),
+//! `kallsyms_token_table` (256 tokens that end in 0), `kallsyms_token_index` (u16: where each of
+//! these begins), and `kallsyms_offsets` (i32: relative to where they are; before Linux 7.0 to
+//! `kallsyms_relative_base`, a u64 behind them). Nothing says where that is, but tokens of one
+//! digit are always there, one behind the other.
 
 use super::symbols::Symbol;
 use super::Error;
@@ -15,10 +16,10 @@ use super::Error;
 /// Tokens, and symbols between two markers.
 const TOKENS: usize = 256;
 
-/// Parts may be aligned to so many bytes.
+/// Possible alignments of the parts, in bytes.
 const ALIGNMENTS: [usize; 2] = [4, 8];
 
-/// Symbols in `data`, which lies at `address` in memory.
+/// Returns the symbols in `data`, which lies at `address` in memory.
 pub(super) fn find(data: &[u8], address: u64) -> Result<Vec<Symbol>, Error> {
     let missing = || Error::Malformed("the kernel's table of symbols was not found in it".into());
     let digits = b"0\x001\x002\x003\x004\x005\x006\x007\x008\x009\x00";
@@ -35,7 +36,7 @@ pub(super) fn find(data: &[u8], address: u64) -> Result<Vec<Symbol>, Error> {
 }
 
 fn position(data: &[u8], wanted: &[u8]) -> Option<usize> {
-    // (`windows` alone takes seconds for an image)
+    // `windows` alone takes seconds for an image.
     let first = wanted[0];
     let mut from = 0;
     loop {
@@ -47,7 +48,7 @@ fn position(data: &[u8], wanted: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the parts begin.
+/// A table, by the offsets of its parts.
 struct Table<'a> {
     data: &'a [u8],
     alignment: usize,
@@ -57,7 +58,7 @@ struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// A table whose tokens of one digit are at `digits`.
+    /// Returns a table whose tokens of one digit are at `digits`.
     fn around(data: &'a [u8], digits: usize, alignment: usize) -> Option<Self> {
         // The token of '0' is number 0x30: so many lie before it.
         let mut tokens = digits;
@@ -109,11 +110,11 @@ impl<'a> Table<'a> {
         ))
     }
 
-    /// Where the markers begin: they grow, from 0, up to the tokens.
+    /// Returns the offset of the markers: they grow, from 0, up to the tokens.
     fn markers(&self) -> Option<usize> {
         let mut at = self.tokens.checked_sub(4)?;
         if self.u32(at)? == 0 {
-            // (for alignment)
+            // Skip the padding.
             at = at.checked_sub(4)?;
         }
         while self.u32(at)? != 0 {
@@ -124,11 +125,11 @@ impl<'a> Table<'a> {
         Some(at)
     }
 
-    /// The symbols, if the parts fit together.
+    /// Returns the symbols, if the parts fit together.
     fn symbols(&self, address: u64) -> Option<Vec<Symbol>> {
         let markers = (self.tokens - self.markers).div_ceil(4);
         let last = self.u32(self.tokens - 4)?.max(self.u32(self.tokens - 8)?) as usize;
-        // How many there are is said before the names, which end where the markers begin.
+        // The number of names stands before them, and they end where the markers begin.
         let nearest = self.markers.checked_sub(last)?;
         let furthest = nearest.saturating_sub(TOKENS * 512);
         (furthest..nearest)
@@ -141,7 +142,7 @@ impl<'a> Table<'a> {
             .find_map(|at| self.symbols_from(at, address))
     }
 
-    /// The symbols, if their number is at `at`.
+    /// Returns the symbols, if their number is at `at`.
     fn symbols_from(&self, at: usize, address: u64) -> Option<Vec<Symbol>> {
         let count = self.u32(at)? as usize;
         let first = at + self.alignment;
@@ -184,7 +185,7 @@ impl<'a> Table<'a> {
         Some(names.into_iter().zip(addresses).map(symbol).collect())
     }
 
-    /// A name made of tokens; its first letter is the type.
+    /// Expands a name made of tokens; its first letter is the type.
     fn expand(&self, tokens: &[u8]) -> Option<String> {
         let mut name = Vec::new();
         for token in tokens {
@@ -200,7 +201,8 @@ impl<'a> Table<'a> {
 mod tests {
     use super::*;
 
-    /// A table of `count` symbols `tN` at `address + 16 * N`, made as `scripts/kallsyms.c` does, behind some bytes.
+    /// Returns a table of `count` symbols `tN` at `address + 16 * N`, made as `scripts/kallsyms.c`
+    /// does, behind some bytes.
     fn table(count: usize, alignment: usize, address: u64) -> Vec<u8> {
         let mut data = vec![0xaa; 4096];
         let align = |data: &mut Vec<u8>| data.resize(data.len().next_multiple_of(alignment), 0);
@@ -258,7 +260,7 @@ mod tests {
         }
     }
 
-    /// However it is cut, or spoilt, there is an error and no panic.
+    /// A table that is cut or spoilt in any way gives an error and no panic.
     #[test]
     fn what_is_no_table_is_refused() {
         let data = table(300, 4, 0);

@@ -12,21 +12,21 @@ use object::{elf, Endianness, ReadCache, ReadRef};
 
 use super::Error;
 
-/// A part of memory, and where it is in the file.
+/// A part of memory, and its place in the file.
 #[derive(Clone, Debug)]
 struct Segment {
     addresses: Range<u64>,
     offset: u64,
 }
 
-/// Bytes behind the segments.
+/// The bytes behind the segments.
 #[derive(Debug)]
 enum Bytes {
     File(File),
     Whole(Vec<u8>),
 }
 
-/// Memory that an ELF file has or stands for.
+/// Memory that an ELF file contains or stands for.
 #[derive(Debug)]
 pub struct Memory {
     segments: Vec<Segment>,
@@ -34,7 +34,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Memory of the running kernel.
+    /// Opens the memory of the running kernel.
     pub fn of_kcore(path: &Path) -> Result<Self, Error> {
         let failed = |error| Error::Read(path.to_owned(), error);
         let file = File::open(path).map_err(failed)?;
@@ -46,7 +46,7 @@ impl Memory {
         })
     }
 
-    /// Memory as `vmlinux` has it.
+    /// Returns memory as `vmlinux` has it.
     pub fn of_vmlinux(vmlinux: Vec<u8>) -> Result<Self, Error> {
         let segments = segments(&vmlinux[..])?;
         Ok(Self {
@@ -55,7 +55,7 @@ impl Memory {
         })
     }
 
-    /// The parts of a file, each with its address. Of a running kernel there are none.
+    /// Returns the parts of a file, each with its address. Of a running kernel there are none.
     pub fn parts(&self) -> impl Iterator<Item = (u64, &[u8])> + '_ {
         self.segments
             .iter()
@@ -73,7 +73,7 @@ impl Memory {
             })
     }
 
-    /// Bytes at `addresses`.
+    /// Returns the bytes at `addresses`.
     pub fn read(&self, addresses: Range<u64>) -> Result<Vec<u8>, Error> {
         let missing = || Error::NoMemory(addresses.start);
         let length = usize::try_from(addresses.end.saturating_sub(addresses.start))
@@ -107,7 +107,8 @@ impl Memory {
     }
 }
 
-/// Bytes that an ELF file has up to the end of what is loaded of it; none if it is no such file.
+/// Returns the size of an ELF file up to the end of what is loaded of it; `None` if it is no such
+/// file.
 pub(super) fn loaded_bytes(path: &Path) -> Option<u64> {
     let cache = ReadCache::new(File::open(path).ok()?);
     let end = |segment: &Segment| {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Functions as C declares them, by BTF.
+//! BTF, the functions: declarations as C has them.
 
 use super::btf::{kind, Btf};
 
-/// Most types that one is made of: a chain that is longer leads round in a circle.
+/// Maximum number of types in a chain: a longer one leads round in a circle.
 const DEEPEST: usize = 64;
 
-/// Most types and bytes of names that a declaration takes. (Where two parameters each lead to two others and so on,
-/// even [`DEEPEST`] has no end.)
+/// Maximum number of types and bytes of names that a declaration takes. Where two parameters each
+/// lead to two others and so on, even [`DEEPEST`] has no end.
 const MOST: usize = 1 << 16;
 
 /// Types as compilers name them, and as people do.
@@ -23,7 +23,8 @@ const SHORTER: [(&str, &str); 7] = [
 ];
 
 impl Btf {
-    /// The declaration of the function `name`, such as `int kill(pid_t pid, int sig)`. None if it is not known.
+    /// Returns the declaration of the function `name`, such as `int kill(pid_t pid, int sig)`.
+    /// `None` if it is not known.
     pub fn prototype(&self, name: &str) -> Option<String> {
         let function = self.get(self.function(name)?)?;
         let prototype = self.get(function.size)?;
@@ -32,7 +33,7 @@ impl Btf {
         self.declare(function.size, name.into(), DEEPEST, &mut left)
     }
 
-    /// A declaration: the type `number` around `inner`, the part that has the name.
+    /// Writes a declaration: the type `number` around `inner`, the part that has the name.
     fn declare(
         &self,
         number: u32,
@@ -73,7 +74,7 @@ impl Btf {
                     kind::VOLATILE => "volatile",
                     _ => "restrict",
                 };
-                // (of a pointer, behind its star)
+                // The name of a pointer is behind its star.
                 match after {
                     Some(kind::PTR) if inner.is_empty() => {
                         self.declare(found.size, word.into(), deeper, left)
@@ -135,7 +136,8 @@ mod tests {
 
     use super::*;
 
-    /// BTF as bytes: types of name, kind, size or type, and what follows; with the table of sizes if it has one.
+    /// Returns BTF as bytes: types of name, kind, size or type, and what follows; with the table of
+    /// sizes if it has one.
     fn bytes(first_string: usize, types: &[(&str, u32, u32, &[Word])], layout: &[u8]) -> Vec<u8> {
         let mut strings = if first_string == 0 {
             vec![0]
@@ -282,7 +284,7 @@ mod tests {
         assert!(Btf::new(bytes(0, types, &[]), None).is_none());
     }
 
-    /// However it is cut, spoilt, or led round in a circle, there is an end and no panic.
+    /// BTF that is cut, spoilt, or led round in a circle ends without a panic.
     #[test]
     fn what_is_no_btf_is_survived() {
         let good = base();
@@ -307,7 +309,7 @@ mod tests {
             &[],
         );
         assert_eq!(Btf::new(circle, None).unwrap().prototype("f"), None);
-        // (two ways on at each step: a bound of the depth alone would be no end in a lifetime)
+        // With two ways on at each step, a bound of the depth alone would not end in a lifetime.
         let two = [Name("a"), Number(2), Name("b"), Number(2)];
         let bush = bytes(
             0,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Names of the kernel's functions and where they are.
+//! Names and addresses of the kernel's functions.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,18 +10,18 @@ use super::Error;
 /// A name of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
-    /// Where it is.
+    /// Address of the symbol.
     pub address: u64,
-    /// Its name.
+    /// Name of the symbol.
     pub name: Box<str>,
-    /// The module that it is of; the kernel itself if none.
+    /// Module of the symbol; `None` for the kernel itself.
     pub module: Option<Box<str>>,
-    /// Code, rather than data.
+    /// True for code, false for data.
     pub is_code: bool,
 }
 
 impl Symbol {
-    /// A symbol of the type that `nm` gives as a letter.
+    /// Returns a symbol of the type that `nm` gives as a letter.
     pub fn new(address: u64, kind: u8, name: &str, module: Option<&str>) -> Self {
         Self {
             address,
@@ -31,13 +31,14 @@ impl Symbol {
         }
     }
 
-    /// Marks a place before a function, or a section, and is none of its own.
+    /// Returns whether the symbol marks a place before a function, or a section, and is no function
+    /// of its own.
     pub fn is_mark(&self) -> bool {
         self.name.starts_with("__pfx_") || self.name.starts_with("__cfi_")
     }
 }
 
-/// Where the kernel itself has code, as far as symbols say it.
+/// Returns the ranges in which the kernel itself has code, as far as symbols tell.
 fn texts(all: &[Symbol]) -> Vec<Range<u64>> {
     let place = |name| Some(all.iter().find(|symbol| &*symbol.name == name)?.address);
     let text = |(from, until)| Some(place(from)?..place(until)?);
@@ -51,8 +52,8 @@ fn texts(all: &[Symbol]) -> Vec<Range<u64>> {
 ///
 /// # Invariants
 ///
-/// `all` is sorted by address, and within one by the order of the source. `functions` are the addresses of code
-/// that is not a mark, sorted, each once, with the index of its first symbol.
+/// `all` is sorted by address, and within one by the order of the source. `functions` are the
+/// addresses of code that is not a mark, sorted, each once, with the index of its first symbol.
 #[derive(Debug, Default)]
 pub struct Symbols {
     all: Vec<Symbol>,
@@ -61,10 +62,10 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// Of symbols in any order.
+    /// Sorts symbols that come in any order.
     pub fn new(mut all: Vec<Symbol>) -> Self {
         all.sort_by_key(|symbol| symbol.address);
-        // (data that is global may say that it is code: type T, since Linux 7.3)
+        // Global data may be marked as code: type T, since Linux 7.3.
         let texts = texts(&all);
         for symbol in all.iter_mut().filter(|symbol| symbol.module.is_none()) {
             let address = symbol.address;
@@ -90,7 +91,7 @@ impl Symbols {
         }
     }
 
-    /// Of the text of `/proc/kallsyms`: lines `ADDRESS TYPE NAME[\t[MODULE]]`.
+    /// Reads the text of `/proc/kallsyms`: lines `ADDRESS TYPE NAME[\t[MODULE]]`.
     ///
     /// Without privileges all addresses are 0 there: [`Error::Hidden`].
     pub fn of_text(text: &str) -> Result<Self, Error> {
@@ -106,7 +107,8 @@ impl Symbols {
             let address = u64::from_str_radix(address, 16).map_err(|_| malformed())?;
             let kind = kind.bytes().next().ok_or_else(malformed)?;
             let module = words.next().map(|word| word.trim_matches(['[', ']']));
-            // (programs of BPF, and trampolines of ftrace and kprobes, come and go, and are not in the kernel's text)
+            // BPF programs, and trampolines of ftrace and kprobes, come and go, and are not in the
+            // kernel's text.
             let is_passing = |module: &str| module == "bpf" || module.starts_with("__builtin__");
             if !module.is_some_and(is_passing) {
                 all.push(Symbol::new(address, kind, name, module));
@@ -118,17 +120,18 @@ impl Symbols {
         Ok(Self::new(all))
     }
 
-    /// All of them, by address.
+    /// Returns all symbols, by address.
     pub fn all(&self) -> &[Symbol] {
         &self.all
     }
 
-    /// Where `name` is: several places where several functions have it, none if there is no such name.
+    /// Returns the addresses of `name`: several where several functions have it, none if there is
+    /// no such name.
     pub fn places(&self, name: &str) -> &[u64] {
         self.by_name.get(name).map_or(&[], |places| places)
     }
 
-    /// Where `name` is, if it is in one place.
+    /// Returns the address of `name`, if there is just one.
     pub fn place(&self, name: &str) -> Option<u64> {
         match self.places(name) {
             [place] => Some(*place),
@@ -136,18 +139,18 @@ impl Symbols {
         }
     }
 
-    /// Addresses at which functions begin, sorted.
+    /// Returns the addresses at which functions begin, sorted.
     pub fn functions(&self) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator + '_ {
         self.functions.iter().map(|function| function.0)
     }
 
-    /// The address at which the function begins that `ip` is in.
+    /// Returns the address at which the function begins that `ip` is in.
     pub fn function_at(&self, ip: u64) -> Option<u64> {
         let after = self.functions.partition_point(|function| function.0 <= ip);
         Some(self.functions[after.checked_sub(1)?].0)
     }
 
-    /// The address at which the first function behind `address` begins.
+    /// Returns the address at which the first function behind `address` begins.
     pub fn after(&self, address: u64) -> Option<u64> {
         let after = self
             .functions
@@ -155,14 +158,14 @@ impl Symbols {
         Some(self.functions.get(after)?.0)
     }
 
-    /// All symbols at `address`.
+    /// Returns all symbols at `address`.
     pub fn at(&self, address: u64) -> &[Symbol] {
         let from = self.all.partition_point(|symbol| symbol.address < address);
         let until = self.all.partition_point(|symbol| symbol.address <= address);
         &self.all[from..until]
     }
 
-    /// The name of the function at `address`; the address where it has none.
+    /// Returns the name of the function at `address`; the address where it has none.
     pub fn name(&self, address: u64) -> String {
         let functions = &self.functions;
         match functions.binary_search_by_key(&address, |function| function.0) {

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A kernel made for a test: an ELF file in memory whose functions call each other as the test says.
+//! A kernel made for a test: an ELF file in memory whose functions call each other as the test
+//! says.
 
 use std::sync::OnceLock;
 
 use super::{Kernel, Memory, Symbol, Symbols};
 use crate::functions::Functions;
 
-/// Where its text begins.
+/// Address at which the text begins.
 pub(crate) const TEXT: u64 = 0xffff_ffff_8100_0000;
 
-/// Bytes from one function to the next.
+/// Distance from one function to the next, in bytes.
 const APART: usize = 0x100;
 
 /// An instruction of a function.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Code {
-    /// `call NAME`
+    /// `call NAME`.
     Call(&'static str),
-    /// `jmp NAME`
+    /// `jmp NAME`.
     Jump(&'static str),
-    /// `call *%rax`
+    /// `call *%rax`.
     Pointer,
 }
 
@@ -35,7 +36,7 @@ pub(crate) struct Function<'a> {
 }
 
 impl<'a> Function<'a> {
-    /// A function that pointers may lead to.
+    /// Returns a function that pointers may lead to.
     pub(crate) fn open(name: &'a str, code: &'a [Code]) -> Self {
         Self {
             name,
@@ -46,7 +47,7 @@ impl<'a> Function<'a> {
         }
     }
 
-    /// A function that no pointer leads to.
+    /// Returns a function that no pointer leads to.
     pub(crate) fn sealed(name: &'a str, code: &'a [Code]) -> Self {
         Self {
             is_sealed: true,
@@ -54,7 +55,7 @@ impl<'a> Function<'a> {
         }
     }
 
-    /// Puts it into init text.
+    /// Puts the function into init text.
     pub(crate) fn at_boot(self) -> Self {
         Self {
             is_init: true,
@@ -62,7 +63,7 @@ impl<'a> Function<'a> {
         }
     }
 
-    /// Takes the call of ftrace out of it.
+    /// Removes the call of ftrace from the function.
     pub(crate) fn notrace(self) -> Self {
         Self {
             is_traceable: false,
@@ -71,16 +72,17 @@ impl<'a> Function<'a> {
     }
 }
 
-/// All that is known of a kernel of these functions.
+/// Returns all that is known of a kernel of these functions.
 pub(crate) fn functions(of: &[Function<'_>]) -> Functions {
     Functions::new(kernel(of)).unwrap()
 }
 
-/// A kernel of these functions; those of init text lie behind the others, and tables behind all.
+/// Returns a kernel of these functions; those of init text lie behind the others, and tables behind
+/// all.
 pub(crate) fn kernel(of: &[Function<'_>]) -> Kernel {
     let (mut all, init): (Vec<&Function<'_>>, Vec<_>) =
         of.iter().partition(|function| !function.is_init);
-    // (a place for the mark alone that text begins with)
+    // A place for the mark alone that text begins with.
     let begin = Function::open("begin", &[]).notrace();
     all.insert(0, &begin);
     let mark = |name, index: usize| Symbol::new(TEXT + (APART * index) as u64, b'T', name, None);
@@ -120,7 +122,7 @@ pub(crate) fn kernel(of: &[Function<'_>]) -> Kernel {
             let end = TEXT + memory.len() as u64 + 4;
             memory.extend((named(target).wrapping_sub(end) as i32).to_le_bytes());
         }
-        // (int3, as linkers fill with)
+        // Filled with int3, as linkers do.
         assert!(memory.len() < APART * (index + 1));
         memory.resize(APART * (index + 1), 0xcc);
     }
@@ -129,7 +131,7 @@ pub(crate) fn kernel(of: &[Function<'_>]) -> Kernel {
         .flat_map(|site: &u64| site.to_le_bytes())
         .collect();
     let begin = TEXT + (memory.len() + sites.len()) as u64;
-    // (each relative to where it lies)
+    // Each is relative to its own place.
     let seal = |(index, seal): (usize, &u64)| seal.wrapping_sub(begin + 4 * index as u64) as i32;
     let seals = seals
         .iter()
@@ -153,7 +155,7 @@ pub(crate) fn kernel(of: &[Function<'_>]) -> Kernel {
     }
 }
 
-/// An ELF file of one part, which lies at [`TEXT`].
+/// Returns an ELF file of one part, which lies at [`TEXT`].
 fn elf(memory: &[u8]) -> Vec<u8> {
     const HEADER: usize = 64;
     const PROGRAM_HEADER: usize = 56;

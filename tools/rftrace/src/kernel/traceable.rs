@@ -7,17 +7,18 @@ use std::path::Path;
 
 use super::{Error, Kernel};
 
-/// Directories that have `available_filter_functions` and `..._addrs`: rust_ftrace's own, and tracefs.
+/// Directories that have `available_filter_functions` and `..._addrs`: rust_ftrace's own, and
+/// tracefs.
 pub(crate) const TRACING_DIRECTORIES: [&str; 3] = [
     "/sys/kernel/debug/rftrace",
     "/sys/kernel/tracing",
     "/sys/kernel/debug/tracing",
 ];
 
-/// Where the call of ftrace may be in a function: at its begin, or behind its `endbr64`.
+/// Offsets of the call of ftrace in a function: at its start, or behind its `endbr64`.
 const OFFSETS: [u64; 2] = [0, 4];
 
-/// Addresses of the functions of `kernel` that ftrace can trace.
+/// Returns the addresses of the functions of `kernel` that ftrace can trace.
 pub fn traceable(kernel: &Kernel) -> Result<BTreeSet<u64>, Error> {
     let sites = if kernel.is_running() {
         listed()?
@@ -32,7 +33,7 @@ pub fn traceable(kernel: &Kernel) -> Result<BTreeSet<u64>, Error> {
     Ok(kernel.symbols.functions().filter(has_site).collect())
 }
 
-/// Addresses that the running kernel lists.
+/// Returns the addresses that the running kernel lists.
 fn listed() -> Result<BTreeSet<u64>, Error> {
     let file =
         |directory: &&'static str| Path::new(directory).join("available_filter_functions_addrs");

@@ -2,17 +2,18 @@
 
 //! The kernel inside a `vmlinuz`.
 //!
-//! Documentation/arch/x86/boot.rst: `setup_sects` (u8 at 0x1f1), `"HdrS"` (at 0x202), `payload_offset` (u32 at
-//! 0x248) and `payload_length` (u32 at 0x24c), both of what comes behind the setup sectors.
+//! Documentation/arch/x86/boot.rst: `setup_sects` (u8 at 0x1f1), `"HdrS"` (at 0x202),
+//! `payload_offset` (u32 at 0x248) and `payload_length` (u32 at 0x24c), both of what comes behind
+//! the setup sectors.
 
 use std::io::Read;
 
 use super::Error;
 
-/// Unpacks what is compressed.
+/// Unpacks compressed data.
 type Unpack = fn(&[u8]) -> std::io::Result<Vec<u8>>;
 
-/// A way of compression, by the first bytes of what is compressed.
+/// The ways of compression, by the first bytes of compressed data.
 const MAGICS: [(&[u8], &str, Unpack); 4] = [
     (b"\x1f\x8b", "gzip", gzip),
     (b"\xfd7zXZ\0", "xz", xz),
@@ -20,7 +21,7 @@ const MAGICS: [(&[u8], &str, Unpack); 4] = [
     (b"\x02\x21\x4c\x18", "lz4", lz4),
 ];
 
-/// The ELF file inside `image`, or none if it is not a `vmlinuz`.
+/// Returns the ELF file inside `image`, or `None` if it is not a `vmlinuz`.
 pub(super) fn vmlinuz(image: &[u8]) -> Result<Option<Vec<u8>>, Error> {
     if image.get(0x202..0x206) != Some(b"HdrS") {
         return Ok(None);
@@ -62,7 +63,7 @@ fn zstd(payload: &[u8]) -> std::io::Result<Vec<u8>> {
 }
 
 fn lz4(payload: &[u8]) -> std::io::Result<Vec<u8>> {
-    // (the size of the whole is behind it)
+    // The size of the whole is behind it.
     let frame = &payload[..payload.len().saturating_sub(4)];
     all_of(lz4_flex::frame::FrameDecoder::new(frame))
 }

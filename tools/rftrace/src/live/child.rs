@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A command that is traced: it waits, as a process of its number already, until tracing has begun.
+//! A command that is traced: it waits, with its final process ID already, until tracing has begun.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,8 +11,8 @@ use rustix::process::{kill_process, waitpid, Pid, Signal, WaitOptions};
 
 use crate::exit::Exit;
 
-/// The hidden verb that has a process of ours wait, and become the command then. Its name is near no other: it is
-/// not offered to somebody who mistypes one.
+/// The hidden verb that makes a process of ours wait, and become the command then. Its name is near
+/// no other, so that it is never offered for a mistyped one.
 pub const WAIT_VERB: &str = "__wait-and-become";
 
 /// A command that was started and does not run yet.
@@ -25,7 +25,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Starts `command`, up to where it would run.
+    /// Starts `command`, up to the point where it would run.
     ///
     /// # Errors
     ///
@@ -47,12 +47,12 @@ impl Waiting {
         }
     }
 
-    /// Its process ID.
+    /// Returns the process ID of the command.
     pub fn pid(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }
 
-    /// Lets it run.
+    /// Lets the command run.
     ///
     /// # Errors
     ///
@@ -68,13 +68,14 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // (whatever fails then, it is gone already)
+            // Whatever fails then, the process is gone already.
             let _ = child.kill().and_then(|()| child.wait());
         }
     }
 }
 
-/// Waits until whoever started us lets us run, and becomes `command`: the exit code if that cannot be.
+/// Waits until the parent lets this process run, and becomes `command`. Returns the exit code if
+/// that fails.
 pub fn become_command(command: &[OsString]) -> Exit {
     let Some((program, arguments)) = command.split_first() else {
         return Exit::NOT_FOUND;

@@ -9,26 +9,26 @@ use std::path::{Path, PathBuf};
 
 use super::{lockdown, module, Error, Mounts};
 
-/// Its name there.
+/// The name of the directory in debugfs.
 const NAME: &str = "rftrace";
 
-/// A file that says whether one can use it.
+/// A file that proves that the directory can be used.
 const PROOF: &str = "current_tracer";
 
-/// The module's directory in debugfs: it is there, and its files can be opened.
+/// The module's directory in debugfs: it exists, and its files can be opened.
 #[derive(Clone, Debug)]
 pub struct Directory {
     root: PathBuf,
 }
 
 impl Directory {
-    /// Finds that of a module that is loaded.
+    /// Finds the directory of a module that is loaded.
     pub fn find() -> Result<Self, Error> {
         Self::find_in(Path::new("/"))
     }
 
-    /// Finds it, and loads the module first where that is missing: the file `module`, or with `modprobe`. `say` is
-    /// told what is done to the machine so.
+    /// Finds the directory, and loads the module first where that is missing: the file `module`, or
+    /// with `modprobe`. `say` is told what that does to the machine.
     pub fn open(
         module: Option<&Path>,
         say: &mut dyn FnMut(fmt::Arguments<'_>),
@@ -59,12 +59,12 @@ impl Directory {
             Ok(_) => return Ok(Self { root: directory }),
             Err(error) => error,
         };
-        // (a kernel that is locked down may have made no files, or refuse to open them)
+        // A kernel that is locked down may have made no files, or refuse to open them.
         match (error.kind(), lockdown(root)) {
             (ErrorKind::NotFound | ErrorKind::PermissionDenied, Some(mode)) => {
                 Err(Error::LockedDown(mode))
             }
-            // (something else may lie over it)
+            // Something else may be mounted over it.
             (ErrorKind::NotFound, None) if module::is_loaded(root) => {
                 Err(Error::NoDirectory(directory))
             }
@@ -74,12 +74,12 @@ impl Directory {
         }
     }
 
-    /// Its path.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.root
     }
 
-    /// The path of a file in it.
+    /// Returns the path of a file in the directory.
     pub fn file(&self, name: impl AsRef<Path>) -> PathBuf {
         self.root.join(name)
     }
@@ -129,7 +129,7 @@ mod tests {
         assert!(
             matches!(error(&[MOUNTED, LOCKED]), Error::LockedDown(mode) if mode == "integrity")
         );
-        // (a file where the directory should be)
+        // A file stands where the directory should be.
         assert!(matches!(
             error(&[MOUNTED, ("my/debug/rftrace", "")]),
             Error::Open(..)

@@ -14,7 +14,7 @@ use super::instance::is_empty;
 use super::{Error, Instance};
 use crate::stream::Record;
 
-/// Bytes that are asked for at once.
+/// Bytes of a read.
 const READ_BYTES: usize = 256 << 10;
 
 /// The `raw` file of a CPU.
@@ -22,25 +22,25 @@ const READ_BYTES: usize = 256 << 10;
 pub struct RawFile {
     cpu: u32,
     file: File,
-    /// Bytes of records, the last of which may not be whole.
+    /// Bytes of records, the last of which may be incomplete.
     bytes: Vec<u8>,
 }
 
 /// Whole records at the start of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Whole {
-    /// Bytes of them.
+    /// Bytes of the records.
     pub bytes: usize,
-    /// Their events.
+    /// Events of the records.
     pub events: u32,
-    /// Losses that they tell of.
+    /// Losses that the records tell of.
     pub lost: u64,
     /// Time of the last event, in ns.
     pub last_time: u64,
 }
 
 impl Whole {
-    /// Those in `bytes`.
+    /// Returns the whole records in `bytes`.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl Whole {
 }
 
 impl RawFile {
-    /// That of `cpu`.
+    /// Opens the file of `cpu`.
     ///
     /// # Errors
     ///
@@ -86,12 +86,13 @@ impl RawFile {
         })
     }
 
-    /// The CPU.
+    /// Returns the CPU.
     pub fn cpu(&self) -> u32 {
         self.cpu
     }
 
-    /// Takes out what there is, up to some bytes at least; false if that was all.
+    /// Takes out the events that there are, up to at least `least` bytes; returns false if those
+    /// were all.
     ///
     /// # Errors
     ///
@@ -112,7 +113,7 @@ impl RawFile {
         Ok(true)
     }
 
-    /// The records that were taken out, and what they are.
+    /// Returns the records that were taken out, with their counts.
     ///
     /// # Errors
     ///
@@ -122,7 +123,7 @@ impl RawFile {
         Ok((&self.bytes[..whole.bytes], whole))
     }
 
-    /// Forgets the first `count` bytes of them.
+    /// Removes the first `count` bytes of the records.
     pub fn forget(&mut self, count: usize) {
         self.bytes.drain(..count.min(self.bytes.len()));
     }
@@ -134,12 +135,12 @@ impl AsFd for RawFile {
     }
 }
 
-/// Wakes all threads that wait for something else, too.
+/// Wakes all threads that wait, whatever else they wait for.
 #[derive(Debug)]
 pub struct Bell(OwnedFd);
 
 impl Bell {
-    /// One that was not rung.
+    /// Returns a bell that was not rung.
     ///
     /// # Errors
     ///
@@ -149,13 +150,14 @@ impl Bell {
         Ok(Self(eventfd(0, flags)?))
     }
 
-    /// Wakes who waits, and who will wait.
+    /// Wakes all threads that wait, and those that will.
     pub fn ring(&self) {
-        // (it cannot fail but by overflow, and then it has rung)
+        // It can fail only by overflow, and then it has been rung.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
-    /// Waits until one of `files` has events, or it is rung, or `timeout` ends: it was rung.
+    /// Waits until one of `files` has events, the bell is rung, or `timeout` ends. Returns whether
+    /// the bell was rung.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! An instance of its own: what it traces ends with the process.
+//! An instance that belongs to this process, and whose tracing ends with it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -13,9 +13,10 @@ const PREFIX: &str = "rftrace.";
 
 /// An instance that this process made.
 ///
-/// While it exists a file is held whose last close, whoever ends the process and how, has the module disarm all of the
-/// instance's functions and free its buffers (`free_buffer`, with `options/disable_on_free`). An empty instance that is left over then is removed by
-/// the next one that is made.
+/// While it exists a file is held whose last close, however the process ends, makes the module
+/// disarm all of the instance's functions and free its buffers (`free_buffer`, with
+/// `options/disable_on_free`). An empty instance that is left over then is removed by the next one
+/// that is made.
 #[derive(Debug)]
 pub struct Instance {
     path: PathBuf,
@@ -24,7 +25,7 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Makes one, and removes those of processes that are no more.
+    /// Makes an instance, and removes those of processes that are gone.
     ///
     /// # Errors
     ///
@@ -50,17 +51,17 @@ impl Instance {
         Ok(instance)
     }
 
-    /// The path of a file in it.
+    /// Returns the path of a file in the instance.
     pub fn file(&self, name: impl AsRef<Path>) -> PathBuf {
         self.path.join(name)
     }
 
-    /// A file is there.
+    /// Returns whether a file exists.
     pub fn has(&self, name: &str) -> bool {
         self.file(name).exists()
     }
 
-    /// Writes to a file, in one piece; what was there is replaced.
+    /// Writes to a file, in one piece; replaces what was there.
     ///
     /// # Errors
     ///
@@ -69,7 +70,7 @@ impl Instance {
         self.put(name, text, OpenOptions::new().write(true).truncate(true))
     }
 
-    /// Adds to a file.
+    /// Appends to a file.
     ///
     /// # Errors
     ///
@@ -96,7 +97,7 @@ impl Instance {
         }
     }
 
-    /// The last words of `error_log` on a file.
+    /// Returns the last words of `error_log` on a file.
     fn said(&self, name: &str) -> Option<String> {
         let log = self.read("error_log").ok()?;
         let key = format!("{name}: error: ");
@@ -114,7 +115,7 @@ impl Instance {
         fs::read_to_string(&path).map_err(|error| Error::Open(path, error))
     }
 
-    /// The number behind `key: ` in a file of such lines.
+    /// Returns the number behind `key: ` in a file of such lines.
     pub fn number(&self, name: &str, key: &str) -> Option<u64> {
         let text = self.read(name).ok()?;
         let line = text.lines().find_map(|line| line.strip_prefix(key))?;
@@ -123,12 +124,12 @@ impl Instance {
         number[..end.unwrap_or(number.len())].parse().ok()
     }
 
-    /// Files that were written, with what was written to them, in that order.
+    /// Returns the files that were written, each with what was written to it, in that order.
     pub fn written(&self) -> &[(String, String)] {
         &self.written
     }
 
-    /// CPUs that it has buffers of.
+    /// Returns the CPUs that the instance has buffers of.
     ///
     /// # Errors
     ///
@@ -155,12 +156,12 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         self.hold = None;
-        // (a file of it that somebody else looks into keeps it; the next one sweeps)
+        // An open file keeps the instance; the next one that is made removes it.
         let _ = fs::remove_dir(&self.path);
     }
 }
 
-/// Removes instances of processes that are no more.
+/// Removes instances of processes that are gone.
 fn sweep(instances: &Path) {
     let entries = fs::read_dir(instances).into_iter().flatten().flatten();
     for entry in entries {
@@ -176,7 +177,7 @@ fn sweep(instances: &Path) {
     }
 }
 
-/// A kind of error that says that there is nothing to be read now.
+/// Returns whether an error says that there is nothing to be read now.
 pub(super) fn is_empty(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The kernel's lockdown, which takes debugfs away from root, too.
+//! The kernel's lockdown, which denies debugfs to root, too.
 
 use std::path::Path;
 
-/// The mode of lockdown, if there is one: `integrity` or `confidentiality`; `root` is `/`, but for tests.
+/// Returns the mode of lockdown, if there is one: `integrity` or `confidentiality`; `root` is `/`,
+/// but for tests.
 ///
 /// `/sys/kernel/security/lockdown` has the mode that holds in brackets.
 pub fn lockdown(root: &Path) -> Option<String> {

@@ -11,7 +11,7 @@ use super::drain::RawFile;
 use super::{Error, Instance};
 use crate::stream::{self, end_of, Beside, Blocks, CpuEvents, Events, Item};
 
-/// Least bytes that a pass takes out of a CPU's buffer before others have their turn.
+/// Minimum number of bytes that a pass takes out of a CPU's buffer before others have their turn.
 const PASS_BYTES: usize = 4 << 20;
 
 /// Records that were taken out of a CPU's buffer.
@@ -31,21 +31,22 @@ impl Blocks for Taken {
 
 struct Cpu {
     events: CpuEvents<Taken>,
-    /// Its next event, if there is one.
+    /// The next event, if there is one.
     next: Option<Event>,
-    /// When the one before it was over.
+    /// Time at which the event before it was over.
     last: u64,
 }
 
 /// Events of all CPUs.
 ///
-/// They are taken out in passes. What was recorded before a pass is taken out by it; so an event that is not
-/// later than any of the pass before comes before all that are still to be taken out, and can be given out.
+/// They are taken out in passes. What was recorded before a pass is taken out by it; so an event
+/// that is not later than any of the pass before comes before all that are still to be taken out,
+/// and can be given out.
 pub struct LiveEvents {
     cpus: Vec<Cpu>,
     /// Time of the last event that was taken out.
     newest: u64,
-    /// Events up to this time are given out.
+    /// Time up to which events are given out.
     until: u64,
     beside: Beside,
     lost_since: Option<u64>,
@@ -54,7 +55,7 @@ pub struct LiveEvents {
 }
 
 impl LiveEvents {
-    /// Those of `instance`.
+    /// Opens the events of `instance`.
     ///
     /// # Errors
     ///
@@ -83,17 +84,17 @@ impl LiveEvents {
         })
     }
 
-    /// Files to wait for.
+    /// Returns the files to wait for.
     pub fn files(&mut self) -> impl Iterator<Item = &RawFile> {
         self.cpus.iter_mut().map(|cpu| &cpu.events.blocks().file)
     }
 
-    /// Events that were taken out, and losses between them.
+    /// Returns the number of events that were taken out, and of losses between them.
     pub fn counts(&self) -> (u64, u64) {
         (self.events, self.lost)
     }
 
-    /// Takes out what there is; false if there was nothing.
+    /// Takes out the events that there are; returns false if there were none.
     ///
     /// # Errors
     ///
@@ -107,7 +108,7 @@ impl LiveEvents {
             if whole.bytes != 0 {
                 any = true;
                 self.newest = self.newest.max(whole.last_time);
-                // (later ones of this CPU are still there)
+                // Later events of this CPU are still there.
                 until = match is_more {
                     true => until.min(whole.last_time),
                     false => until,
@@ -122,7 +123,7 @@ impl LiveEvents {
         Ok(any)
     }
 
-    /// The index of the CPU whose event comes next.
+    /// Returns the index of the CPU whose event comes next.
     fn first(&mut self) -> Result<Option<usize>, stream::Error> {
         let mut first: Option<(u64, usize)> = None;
         self.lost_since = None;

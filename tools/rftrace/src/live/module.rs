@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Loading the module.
+//! Loads the module.
 
 use std::fmt;
 use std::fs::File;
@@ -12,12 +12,12 @@ use rustix::io::Errno;
 
 use super::{lockdown, Error, MODULE};
 
-/// It is loaded; `root` is `/`, but for tests.
+/// Returns whether the module is loaded; `root` is `/`, but for tests.
 pub(super) fn is_loaded(root: &Path) -> bool {
     root.join("sys/module").join(MODULE).exists()
 }
 
-/// Loads the file `path`, or without one what `modprobe` finds, and says so.
+/// Loads the file `path`, or without one the module that `modprobe` finds, and says so.
 pub(super) fn load(
     path: Option<&Path>,
     say: &mut dyn FnMut(fmt::Arguments<'_>),
@@ -38,13 +38,13 @@ pub(super) fn load(
 fn insmod(path: &Path) -> Result<(), Error> {
     let file = File::open(path).map_err(|error| Error::Open(path.into(), error))?;
     match rustix::system::finit_module(file, c"", 0) {
-        // (somebody else was faster)
+        // Another process was faster.
         Ok(()) | Err(Errno::EXIST) => Ok(()),
         Err(error) => Err(refused(path, error)),
     }
 }
 
-/// An error of the kernel that does not take a module; it may not let root load any, either.
+/// Returns the error for a module that the kernel refuses; it may not let root load any, either.
 fn refused(path: &Path, error: Errno) -> Error {
     match (error, lockdown(Path::new("/"))) {
         (Errno::PERM, Some(mode)) => Error::LockedDown(mode),
@@ -74,7 +74,7 @@ fn modprobe() -> Result<(), Error> {
     }
 }
 
-/// A likely reason why the kernel does not take a file as a module.
+/// Returns a likely reason why the kernel refuses a file as a module.
 pub(super) fn reason(error: &io::Error) -> &'static str {
     match Errno::from_io_error(error) {
         Some(Errno::NOEXEC) => ", which is no module, or of another kernel",

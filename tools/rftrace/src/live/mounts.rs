@@ -10,25 +10,25 @@ use std::path::{Path, PathBuf};
 /// A file system that is mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Where it is.
+    /// The path that it is mounted at.
     pub path: PathBuf,
-    /// Its type, as `debugfs`.
+    /// The type of the file system, such as `debugfs`.
     pub kind: String,
 }
 
-/// All that is mounted, in order.
+/// All mounts, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mounts(Vec<Mount>);
 
 impl Mounts {
-    /// The mounts that this process sees; `root` is `/`, but for tests.
+    /// Reads the mounts that this process sees; `root` is `/`, but for tests.
     pub fn read(root: &Path) -> io::Result<Self> {
         Ok(Self::of_text(&std::fs::read(
             root.join("proc/self/mounts"),
         )?))
     }
 
-    /// Each line has the device, the place and the type, and more.
+    /// Parses the text: each line has the device, the place and the type, and more.
     fn of_text(text: &[u8]) -> Self {
         let mount = |line: &[u8]| {
             let mut words = line.split(|byte| *byte == b' ').skip(1);
@@ -45,14 +45,15 @@ impl Mounts {
         )
     }
 
-    /// The place of the first of that type.
+    /// Returns the place of the first mount of that type.
     pub fn first(&self, kind: &str) -> Option<&Path> {
         let mount = self.0.iter().find(|mount| mount.kind == kind)?;
         Some(&mount.path)
     }
 }
 
-/// A place as it is: blanks, tabs, newlines and backslashes are written as `\` and three octal digits.
+/// Decodes a place, in which blanks, tabs, newlines and backslashes are written as `\` and three
+/// octal digits.
 fn unescape(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;

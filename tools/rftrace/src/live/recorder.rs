@@ -11,13 +11,13 @@ use super::drain::{Bell, RawFile};
 use super::wake::Wake;
 use crate::recording::Writer;
 
-/// Bytes of records that make a chunk, at least.
+/// Minimum number of bytes of records that make a chunk.
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// Counts of what was written so far.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Events.
+    /// Events that were written.
     pub events: AtomicU64,
     /// Bytes of their records.
     pub bytes: AtomicU64,
@@ -25,13 +25,14 @@ pub struct Progress {
     pub lost: AtomicU64,
 }
 
-/// Threads that record.
+/// The threads that record.
 pub struct Recorder<'scope> {
     threads: Vec<ScopedJoinHandle<'scope, io::Result<()>>>,
 }
 
 impl<'scope> Recorder<'scope> {
-    /// Has a thread take out the events of each of `files` until `bell` is rung, and those that are there then.
+    /// Starts a thread for each of `files` that takes out its events until `bell` is rung, and the
+    /// ones that are there at that time.
     ///
     /// One that fails says so to `wake`, and ends.
     pub fn start<'env>(
@@ -47,7 +48,7 @@ impl<'scope> Recorder<'scope> {
             scope.spawn(move || {
                 let result = drain(file, writer, bell, progress);
                 if let Err(error) = &result {
-                    // (who does not listen any more has ended for another reason)
+                    // If the receiver is gone, it has ended for another reason.
                     let _ = wake.send(Wake::Failed(error.to_string()));
                 }
                 result
@@ -58,7 +59,7 @@ impl<'scope> Recorder<'scope> {
         }
     }
 
-    /// Waits for all of them.
+    /// Waits for all threads.
     ///
     /// # Errors
     ///
@@ -76,12 +77,13 @@ impl<'scope> Recorder<'scope> {
 /// Takes out the events of a CPU.
 fn drain(mut file: RawFile, writer: &Writer, bell: &Bell, progress: &Progress) -> io::Result<()> {
     loop {
-        // (before it is looked whether there are events: those that are there when it is rung are taken out)
+        // Checked before looking for events: those that are there when the bell is rung are taken
+        // out.
         let is_over = bell.wait([&file].into_iter(), None)?;
         while file.fill(CHUNK_BYTES)? {
             write(&mut file, writer, progress)?;
         }
-        // What poll waits for is a good part of the buffer, so a chunk of it is not too small.
+        // poll waits for a good part of the buffer, so a chunk of it is not too small.
         write(&mut file, writer, progress)?;
         if is_over {
             return Ok(());
@@ -89,7 +91,7 @@ fn drain(mut file: RawFile, writer: &Writer, bell: &Bell, progress: &Progress) -
     }
 }
 
-/// Writes what was taken out as a chunk.
+/// Writes the records that were taken out as a chunk.
 fn write(file: &mut RawFile, writer: &Writer, progress: &Progress) -> io::Result<()> {
     let cpu = file.cpu();
     let (records, whole) = file.whole()?;

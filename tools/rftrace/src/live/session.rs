@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Tracing from its beginning to its end: an instance that is set up as somebody wants it, and what came of it.
+//! A session of tracing from its beginning to its end: an instance that is set up by a plan, and
+//! its results.
 
 use std::ffi::OsString;
 use std::process::Child;
@@ -12,7 +13,7 @@ use crate::kernel::Symbols;
 use crate::recording::{ClockPair, CpuTotals, End, Settings};
 use crate::stream::{Selection, NOISE};
 
-/// Losses of `status` that are no CPU's.
+/// Losses in `status` that belong to no CPU.
 const ELSEWHERE: [&str; 5] = [
     "lost without buffer",
     "lost while the clock was read",
@@ -21,30 +22,30 @@ const ELSEWHERE: [&str; 5] = [
     "calls too deep",
 ];
 
-/// The way in which something is traced.
+/// A description of what is to be traced, and how.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// `function_graph` or `function`.
     pub tracer: String,
     /// Functions, tasks, depth and threshold.
     pub selection: Selection,
-    /// Arguments of calls are recorded.
+    /// True if arguments of calls are recorded.
     pub args: bool,
-    /// Return values are recorded.
+    /// True if return values are recorded.
     pub ret: bool,
-    /// Calls in hardware interrupts are not recorded.
+    /// True if calls in hardware interrupts are not recorded.
     pub no_irqs: bool,
-    /// Functions to hook, where they are fewer than those that `selection` says.
+    /// Functions to hook, where they are fewer than those that `selection` names.
     pub hooked: Option<Vec<String>>,
     /// A command to run.
     pub command: Vec<OsString>,
-    /// All tasks are traced, not only the command's.
+    /// True if all tasks are traced, not only the command's.
     pub all: bool,
-    /// KiB of each CPU's buffer.
+    /// Size of each CPU's buffer, in KiB.
     pub buffer_kb: u64,
     /// The trace clock.
     pub clock: String,
-    /// Most calls a second, and percent of a CPU; `None` for any.
+    /// Maximum calls a second, and percent of a CPU; `None` for no limit.
     pub budget: Option<String>,
 }
 
@@ -56,7 +57,7 @@ pub struct Session {
     child: Option<Waiting>,
     start: ClockPair,
     begun_cpu: u64,
-    /// When recording began and ended, in ns since boot.
+    /// Times at which recording began and ended, in ns since boot.
     begun: u64,
     ended: u64,
 }
@@ -130,7 +131,7 @@ impl Session {
         }
         instance.write("options/function-fork", "1")?;
         if pids.is_empty() {
-            // What the command itself does is not what anybody looks for. (its threads are followed, too)
+            // Leave out what the command itself does; its threads are followed, too.
             return instance.write("notrace_pid", &std::process::id().to_string());
         }
         let pids: Vec<String> = pids.iter().map(i32::to_string).collect();
@@ -142,7 +143,7 @@ impl Session {
         let selection = &plan.selection;
         for glob in selection.not_functions.iter() {
             let result = instance.append("notrace", &format!("{glob}\n"));
-            // (not each of the noisy ones can be traced in each kernel)
+            // Some of the noisy functions cannot be traced in some kernels.
             if !NOISE.contains(&glob) {
                 result?;
             }
@@ -173,7 +174,7 @@ impl Session {
         Ok(())
     }
 
-    /// Begins to record, and lets the command run.
+    /// Starts recording, and lets the command run.
     ///
     /// # Errors
     ///
@@ -197,7 +198,7 @@ impl Session {
         Ok(())
     }
 
-    /// The module has ended recording: its reason.
+    /// Returns the reason for which the module has ended recording, if it has.
     pub fn stopped(&self) -> Option<String> {
         let is_on = self.instance.read("tracing_on").ok()?;
         if is_on.trim() != "0" {
@@ -214,7 +215,7 @@ impl Session {
         )
     }
 
-    /// Now, by the trace clock and others.
+    /// Returns the present time, by the trace clock and others.
     fn now(&self) -> ClockPair {
         let before = clock(ClockId::Realtime);
         let trace_ns = self
@@ -230,7 +231,7 @@ impl Session {
         }
     }
 
-    /// The way this is traced, for who reads it elsewhere.
+    /// Returns the settings of this session, for a reader elsewhere.
     ///
     /// # Errors
     ///
@@ -260,7 +261,7 @@ impl Session {
         })
     }
 
-    /// The end, once all was taken out.
+    /// Returns the end of the recording, once all events were taken out.
     ///
     /// # Errors
     ///
@@ -297,7 +298,7 @@ fn lossy(word: &OsString) -> String {
     word.to_string_lossy().into_owned()
 }
 
-/// All threads of a process; the number itself if it is none.
+/// Returns all threads of a process; the number itself if it has none.
 fn threads(pid: i32) -> Vec<i32> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/task"));
     let entries = entries.into_iter().flatten().flatten();
@@ -310,7 +311,7 @@ fn threads(pid: i32) -> Vec<i32> {
     threads
 }
 
-/// `now ts: SECONDS.MICROSECONDS` of `stats`, in ns.
+/// Returns `now ts: SECONDS.MICROSECONDS` of `stats`, in ns.
 fn now_of(stats: &str) -> Option<u64> {
     let line = stats
         .lines()
@@ -325,7 +326,7 @@ fn clock(id: ClockId) -> u64 {
     tv_sec.unsigned_abs() * 1_000_000_000 + tv_nsec.unsigned_abs()
 }
 
-/// CPU time of this process, in ns.
+/// Returns the CPU time of this process, in ns.
 fn cpu_time() -> u64 {
     clock(ClockId::ProcessCPUTime)
 }

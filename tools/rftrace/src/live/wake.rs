@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Reasons to look up from recording: signals, the end of a command, and what a control file says.
+//! Reasons to wake up from recording: signals, the end of a command, and words of a control file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -14,12 +14,12 @@ use signal_hook::low_level::pipe;
 
 use crate::exit::Exit;
 
-/// A reason to look up.
+/// A reason to wake up.
 #[derive(Debug)]
 pub enum Wake {
     /// The command has ended.
     Ended(Exit),
-    /// Somebody asks for the end, by a signal.
+    /// A signal asks for the end.
     Signal,
     /// A thread that records has failed.
     Failed(String),
@@ -27,16 +27,16 @@ pub enum Wake {
     Control(Command),
 }
 
-/// A word of a control file, as perf's.
+/// A word of a control file, as in perf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Record (again).
+    /// Starts recording (again).
     Enable,
-    /// Do not record for now.
+    /// Stops recording for now.
     Disable,
-    /// End.
+    /// Ends the recording.
     Stop,
-    /// Answer.
+    /// Asks for an answer.
     Ping,
 }
 
@@ -52,13 +52,13 @@ impl Command {
     }
 }
 
-/// Has signals that ask for an end sent to `wake`; the second one ends the process at once.
+/// Sends signals that ask for an end to `wake`; the second one ends the process at once.
 ///
 /// # Errors
 ///
 /// Errors of installing handlers.
 pub fn on_signals(wake: Sender<Wake>) -> io::Result<()> {
-    // (a pipe, as not every kernel has sockets)
+    // A pipe, as not every kernel has sockets.
     let (signals, write_end) = pipe_with(PipeFlags::CLOEXEC)?;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         pipe::register(signal, write_end.try_clone()?)?;
@@ -75,16 +75,16 @@ pub fn on_signals(wake: Sender<Wake>) -> io::Result<()> {
     Ok(())
 }
 
-/// Has the end of a command sent to `wake`.
+/// Sends the end of a command to `wake`.
 pub fn on_end(mut child: Child, wake: Sender<Wake>) {
     thread::spawn(move || {
         let exit = child.wait().map_or(Exit::FAILURE, Exit::of_program);
-        // (who does not listen any more has ended for another reason)
+        // If the receiver is gone, it has ended for another reason.
         let _ = wake.send(Wake::Ended(exit));
     });
 }
 
-/// A file that says what to do, and one that is told what was done.
+/// A control file to read commands from, and one to write answers to.
 #[derive(Debug)]
 pub struct Control {
     commands: File,
@@ -92,7 +92,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Those of `fd:CTL[,ACK]` or `fifo:CTL[,ACK]`: numbers of open files, or paths.
+    /// Opens the files of `fd:CTL[,ACK]` or `fifo:CTL[,ACK]`: numbers of open files, or paths.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl Control {
         })
     }
 
-    /// Has what the file says sent to `wake`; the answers go to what is returned.
+    /// Sends the words of the file to `wake`; returns the file for the answers.
     ///
     /// # Errors
     ///
@@ -147,21 +147,21 @@ impl Control {
     }
 }
 
-/// The other end of a control file.
+/// The other end of a control file, which answers go to.
 #[derive(Debug, Default)]
 pub struct Answers(Option<File>);
 
 impl Answers {
-    /// Says a word.
+    /// Writes a word.
     pub fn say(&mut self, word: &str) {
         if let Some(file) = &mut self.0 {
-            // (who asked may be gone)
+            // The other side may be gone.
             let _ = writeln!(file, "{word}");
         }
     }
 }
 
-/// Waits for a reason, at most until `deadline`.
+/// Waits for a reason, at most until `timeout` ends.
 pub fn next(wakes: &Receiver<Wake>, timeout: std::time::Duration) -> Option<Wake> {
     wakes.recv_timeout(timeout).ok()
 }

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Rearranges records for a compressor: docs/file-format.md has the layout.
+//! Recording, the columns: rearranges records for a compressor. docs/file-format.md has the layout.
 //!
-//! Functions, callers and kinds of slots repeat, and stand beside their like. Times are put down as the difference from
-//! those that the slots before let expect, which is small, and in planes: lowest bytes, second bytes, and so on.
+//! Functions, callers and kinds of slots repeat, and stand beside their like. Times are stored as
+//! the difference from those that the slots before let expect, which is small, and in planes:
+//! lowest bytes, second bytes, and so on.
 
 use rftrace_engine::engine::slot::SLOT_BYTES;
 
 use crate::stream::Record;
 
-/// Bytes of a slot that are in its row: all but the time.
+/// Size of a slot in its row: all but the time.
 const ROW_BYTES: usize = 12;
-/// Bytes of a number that is in planes.
+/// Number of planes: the bytes of a number.
 const PLANES: usize = size_of::<u32>();
-/// Kind of a slot that begins a call. (docs/raw-format.md)
+/// Kind of a slot that begins a call (docs/raw-format.md).
 const ENTRY: u32 = 64;
 /// Kind of a slot that is a whole call.
 const CALL: u32 = 65;
 /// Kind of a slot that ends a call.
 const RETURN: u32 = 66;
 
-/// Expectations of the next slot, by those so far.
+/// The values that the slots so far let expect of the next one.
 struct Expected {
     /// Time at which the last event was over.
     time: u32,
@@ -47,7 +48,7 @@ impl Expected {
         }
     }
 
-    /// The time expected of a slot of this kind, which is taken off.
+    /// Returns the time expected of a slot of this kind, which is subtracted.
     #[inline]
     fn time_of(&self, kind: u32) -> u32 {
         match is_event(kind) {
@@ -56,7 +57,7 @@ impl Expected {
         }
     }
 
-    /// The value expected of a slot of this kind at a time, which is taken off.
+    /// Returns the value expected of a slot of this kind at a time, which is subtracted.
     #[inline]
     fn value_of(&self, kind: u32, time: u32) -> u32 {
         match kind >> 24 {
@@ -65,7 +66,7 @@ impl Expected {
         }
     }
 
-    /// Looks at a slot.
+    /// Learns from a slot.
     #[inline]
     fn see(&mut self, slot: &Slot) {
         if !is_event(slot.kind) {
@@ -80,7 +81,7 @@ impl Expected {
     }
 }
 
-/// A slot is an event: it has a time.
+/// Returns whether a slot is an event, and so has a time.
 #[inline]
 fn is_event(kind: u32) -> bool {
     kind >> 24 >= ENTRY
@@ -98,7 +99,7 @@ fn depth(kind: u32) -> usize {
 }
 
 impl Slot {
-    /// That of the bytes of a slot.
+    /// Parses the bytes of a slot.
     #[inline]
     fn of(bytes: &[u8]) -> Self {
         Self {
@@ -109,7 +110,7 @@ impl Slot {
         }
     }
 
-    /// That of a row: the time is elsewhere.
+    /// Parses a row: the time is elsewhere.
     #[inline]
     fn of_row(bytes: &[u8]) -> Self {
         Self {
@@ -136,8 +137,9 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// Those of records of `bytes` together; `header` gives the record whose header begins at so many bytes of headers, behind
-    /// so many slots. `None` if they do not come to so many bytes.
+    /// Returns the sizes of records of `bytes` together; `header` returns the record whose header
+    /// begins at that offset of the headers, behind so many slots. `None` if they do not add up to
+    /// `bytes`.
     fn of(bytes: usize, header: impl Fn(usize, usize) -> Option<Record>) -> Option<Self> {
         let mut sizes = Self {
             headers: 0,
@@ -156,7 +158,7 @@ impl Sizes {
     }
 }
 
-/// The record whose header is there.
+/// Returns the record whose header is at `at`.
 fn record_at(bytes: &[u8], at: usize) -> Option<Record> {
     Record::parse(bytes.get(at..)?).ok().flatten()
 }
@@ -168,12 +170,12 @@ fn append_planes(bytes: &mut Vec<u8>, numbers: &[u32]) {
     }
 }
 
-/// Puts numbers together.
+/// Puts numbers together from their planes.
 fn of_planes(planes: &[u8]) -> Vec<u32> {
     let count = planes.len() / PLANES;
     let mut numbers = vec![0; count];
     for (place, plane) in planes.chunks_exact(count.max(1)).enumerate() {
-        // (a loop that is made one of vectors)
+        // A loop that the compiler vectorizes.
         for (number, byte) in numbers.iter_mut().zip(plane) {
             *number |= u32::from(*byte) << (8 * place);
         }
@@ -181,12 +183,12 @@ fn of_planes(planes: &[u8]) -> Vec<u32> {
     numbers
 }
 
-/// Most bytes that records of `bytes` have in columns.
+/// Returns the maximum size in columns of records of `bytes`.
 pub(super) fn most_bytes(bytes: usize) -> usize {
     bytes + bytes / SLOT_BYTES * PLANES
 }
 
-/// Records in columns; `None` if they are not whole records.
+/// Returns records in columns; `None` if they are not whole records.
 pub(super) fn from_records(records: &[u8]) -> Option<Vec<u8>> {
     let at = |headers, slots| record_at(records, headers + slots * SLOT_BYTES);
     let sizes = Sizes::of(records.len(), at)?;
@@ -223,7 +225,7 @@ pub(super) fn from_records(records: &[u8]) -> Option<Vec<u8>> {
     Some(columns)
 }
 
-/// Replaces `records` by those of columns, `length` bytes.
+/// Replaces `records` by the records of columns, `length` bytes.
 ///
 /// # Errors
 ///
@@ -279,13 +281,13 @@ mod tests {
     use super::*;
     use crate::sample::machine::{Machine, Step};
 
-    /// Records of columns.
+    /// Returns the records of columns.
     fn back(columns: &[u8], length: usize) -> Result<Vec<u8>, &'static str> {
         let mut records = vec![7; 7];
         to_records(columns, length, &mut records).map(|()| records)
     }
 
-    /// A machine's records of a CPU, and more of them.
+    /// Returns records of a CPU of a machine, and some more.
     fn records() -> Vec<u8> {
         let mut machine = Machine::new(1, true);
         for number in 0..200_u8 {
@@ -311,7 +313,8 @@ mod tests {
         assert!(back(&none, 0).unwrap().is_empty());
     }
 
-    /// Of calls in each other times are in planes, of which only the lowest has anything, and returns say nothing new.
+    /// Times of nested calls are in planes of which only the lowest has anything, and returns add
+    /// nothing new.
     #[test]
     fn what_was_to_be_expected_is_zero() {
         let records = records();

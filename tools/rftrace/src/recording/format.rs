@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The layout of a recording: a header of 16 bytes, then chunks. docs/file-format.md has the same for its readers.
+//! Recording, the layout: a header of 16 bytes, then chunks. docs/file-format.md has the same for
+//! its readers.
 //!
 //! | bytes | of the file's header                                                          |
 //! |-------|-------------------------------------------------------------------------------|
@@ -24,11 +25,12 @@
 //!
 //! All numbers are little-endian.
 
-/// The first bytes of a file. A newline that a program has translated, or a bit that it has cut, spoils them.
+/// The first bytes of a file. A newline that a program has translated, or a bit that it has cut,
+/// spoils them.
 pub const MAGIC: [u8; 8] = *b"\x89RFT\r\n\x1a\n";
 /// The format's version. It changes when an old reader would go wrong.
 pub const VERSION: u16 = 1;
-/// The file's header.
+/// The header of a file.
 pub const FILE_HEADER: [u8; 16] = [
     MAGIC[0],
     MAGIC[1],
@@ -54,13 +56,14 @@ pub const CHUNK_BYTES: usize = 32;
 /// Most bytes that a chunk's contents have, stored or not.
 pub const MAX_CHUNK: u32 = 64 << 20;
 
-/// The kinds of chunks. A reader leaves out what it does not know.
+/// The kinds of chunks. A reader leaves out a kind that it does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Kind {
     /// [`Settings`](super::Settings), as JSON. Before all events.
     Settings = 1,
-    /// Symbols of code, as lines of `/proc/kallsyms`. Later ones are added: modules that were loaded meanwhile.
+    /// Symbols of code, as lines of `/proc/kallsyms`. Later ones are added: modules that were
+    /// loaded meanwhile.
     Symbols = 2,
     /// Types of the functions' arguments: BTF.
     Btf = 3,
@@ -71,7 +74,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of this number.
+    /// Returns the kind of this number.
     pub fn from_number(number: u16) -> Option<Self> {
         [
             Self::Settings,
@@ -89,18 +92,18 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Encoding {
-    /// As they are.
+    /// The contents as they are.
     Plain = 0,
-    /// As a block of LZ4.
+    /// A block of LZ4.
     Lz4 = 1,
-    /// As a stream of zlib.
+    /// A stream of zlib.
     Zlib = 2,
-    /// Records in columns, as a block of LZ4.
+    /// A block of LZ4 of records in columns.
     Columns = 3,
 }
 
 impl Encoding {
-    /// The encoding of this number.
+    /// Returns the encoding of this number.
     pub fn from_number(number: u16) -> Option<Self> {
         [Self::Plain, Self::Lz4, Self::Zlib, Self::Columns]
             .into_iter()
@@ -128,7 +131,7 @@ pub struct ChunkHeader {
 }
 
 impl ChunkHeader {
-    /// As it is in a file.
+    /// Returns the header as it is in a file.
     pub fn to_bytes(self) -> [u8; CHUNK_BYTES] {
         let mut bytes = [0; CHUNK_BYTES];
         bytes[0..4].copy_from_slice(&CHUNK_MAGIC);
@@ -144,7 +147,7 @@ impl ChunkHeader {
         bytes
     }
 
-    /// From a file.
+    /// Parses the header of a file's chunk.
     ///
     /// # Errors
     ///
@@ -197,7 +200,7 @@ mod tests {
         }
     }
 
-    /// docs/file-format.md ends with the bytes of a file.
+    /// Checks the bytes of a file at the end of docs/file-format.md.
     #[test]
     fn the_example_of_the_document_is_right() {
         let document = include_str!("../../../../docs/file-format.md");

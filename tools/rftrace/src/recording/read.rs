@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Reads a recording.
+//! Recording, reading: finds the chunks of a file, and decodes them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,10 +20,10 @@ use super::Error;
 use crate::kernel::{Symbol, Symbols};
 use crate::stream::{self, Blocks, CpuEvents, Merged};
 
-/// Bytes of the file's header that are looked at.
+/// Size of the file's header that is examined.
 const HEADER_BYTES: usize = 16;
 
-/// A chunk, and where it is.
+/// A chunk, and its place.
 #[derive(Clone, Copy, Debug)]
 struct Chunk {
     offset: u64,
@@ -38,15 +38,15 @@ pub struct Recording {
     end: Option<End>,
     symbols: Vec<Chunk>,
     btf: Option<Chunk>,
-    /// By CPU.
+    /// Chunks of events, by CPU.
     events: BTreeMap<u32, Vec<Chunk>>,
-    /// Where the file is cut off, if it is.
+    /// Offset at which the file is cut off, if it is.
     cut_at: Option<u64>,
     length: u64,
 }
 
 impl Recording {
-    /// Opens a recording, and looks its chunks over.
+    /// Opens a recording, and examines its chunks.
     ///
     /// # Errors
     ///
@@ -57,7 +57,7 @@ impl Recording {
         Self::new(file)
     }
 
-    /// The recording of an open file.
+    /// Reads the recording of an open file.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Looks at the headers of all chunks.
+    /// Reads the headers of all chunks.
     fn scan(&mut self, mut offset: u64) -> Result<(), Error> {
         let mut has_settings = false;
         while offset < self.length && self.end.is_none() {
@@ -135,27 +135,28 @@ impl Recording {
         })
     }
 
-    /// The way it was made.
+    /// Returns the settings with which the recording was made.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Its end; `None` if it was broken off.
+    /// Returns the end of the recording; `None` if it was broken off.
     pub fn end(&self) -> Option<&End> {
         self.end.as_ref()
     }
 
-    /// Where the file is cut off in a chunk, if it is.
+    /// Returns the offset at which the file is cut off in a chunk, if it is.
     pub fn cut_at(&self) -> Option<u64> {
         self.cut_at
     }
 
-    /// Bytes of the file.
+    /// Returns the size of the file.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Number of events, and bytes of their records before they were compressed, by CPU.
+    /// Returns the number of events, and the size of their records before they were compressed, by
+    /// CPU.
     pub fn sizes(&self) -> impl Iterator<Item = (u32, u64, u64)> + '_ {
         self.events.iter().map(|(cpu, chunks)| {
             let events = chunks.iter().map(|chunk| u64::from(chunk.header.events));
@@ -164,12 +165,12 @@ impl Recording {
         })
     }
 
-    /// Number of events.
+    /// Returns the number of events.
     pub fn events_count(&self) -> u64 {
         self.sizes().map(|(_, events, _)| events).sum()
     }
 
-    /// Its symbols.
+    /// Returns the symbols of the recording.
     ///
     /// # Errors
     ///
@@ -189,7 +190,7 @@ impl Recording {
         Ok(Symbols::new(all))
     }
 
-    /// The types of its functions, if they were recorded.
+    /// Returns the types of the functions' arguments, if they were recorded.
     ///
     /// # Errors
     ///
@@ -199,7 +200,7 @@ impl Recording {
         chunk.map(|chunk| contents(&self.file, chunk)).transpose()
     }
 
-    /// Its events, from the first on.
+    /// Returns the events of the recording, from the first on.
     ///
     /// # Errors
     ///
@@ -222,7 +223,7 @@ impl Recording {
 pub struct FileBlocks {
     file: Arc<File>,
     chunks: std::vec::IntoIter<Chunk>,
-    /// Those of all CPUs: one chunk is decoded at a time.
+    /// Buffers of all CPUs: one chunk is decoded at a time.
     buffers: Rc<RefCell<Buffers>>,
 }
 
@@ -237,7 +238,7 @@ impl Blocks for FileBlocks {
     }
 }
 
-/// Reads until `bytes` are full or the file ends: how many.
+/// Reads until `bytes` are full or the file ends, and returns how many bytes it read.
 fn read_up_to(file: &File, bytes: &mut [u8], offset: u64) -> Result<usize, Error> {
     let mut got = 0;
     while got < bytes.len() {
@@ -259,7 +260,7 @@ struct Buffers {
     columns: Vec<u8>,
 }
 
-/// The contents of a chunk.
+/// Returns the contents of a chunk.
 fn contents(file: &File, chunk: &Chunk) -> Result<Vec<u8>, Error> {
     let mut plain = Vec::new();
     decode(file, chunk, &mut Buffers::default(), &mut plain)?;
@@ -303,7 +304,7 @@ fn decode(
         }
         Some(Encoding::Zlib) => {
             plain.clear();
-            // (one byte more, to see that there is none)
+            // One byte more, to see that there is none.
             let mut decoder = ZlibDecoder::new(&**stored).take(length as u64 + 1);
             let read = decoder.read_to_end(plain);
             read.map_err(|error| wrong(&error.to_string()))?;
@@ -315,7 +316,8 @@ fn decode(
     }
 }
 
-/// Puts what a block of LZ4 has, `most` bytes at most, at the start of `plain`: how many bytes.
+/// Decompresses a block of LZ4, `most` bytes at most, to the start of `plain`, and returns their
+/// number.
 fn decompress(block: &[u8], most: usize, plain: &mut Vec<u8>) -> Result<usize, String> {
     if plain.len() < most {
         plain.resize(most, 0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The chunks that say how a recording was made, and what came of it: JSON, so that later versions can say more.
+//! Recording, the settings: chunks with the settings and the results of a recording, as JSON, so
+//! that later versions can add more.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,20 +18,20 @@ pub struct ClockPair {
 }
 
 impl ClockPair {
-    /// The wall-clock time of a time of the trace clock, in ns since 1970.
+    /// Returns the wall-clock time of a time of the trace clock, in ns since 1970.
     pub fn realtime(&self, trace_ns: u64) -> u64 {
         self.realtime_ns
             .wrapping_add(trace_ns.wrapping_sub(self.trace_ns))
     }
 
-    /// Its time since boot, in ns.
+    /// Returns the time since boot of a time of the trace clock, in ns.
     pub fn boottime(&self, trace_ns: u64) -> u64 {
         self.boottime_ns
             .wrapping_add(trace_ns.wrapping_sub(self.trace_ns))
     }
 }
 
-/// The way a recording was made.
+/// The settings with which a recording was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
@@ -54,11 +55,13 @@ pub struct Settings {
     pub start: ClockPair,
     /// The command that was run, if one was.
     pub command: Vec<String>,
-    /// Words that were typed.
+    /// The command line of rftrace.
     pub arguments: Vec<String>,
-    /// Files of the tracing directory that were written, with what was written to them, in that order.
+    /// Files of the tracing directory that were written, each with what was written to it, in that
+    /// order.
     pub files: Vec<(String, String)>,
-    /// Where `__irqentry_text_start` and `__irqentry_text_end` are: the code that interrupts come in by.
+    /// Addresses of `__irqentry_text_start` and `__irqentry_text_end`: the code by which interrupts
+    /// are entered.
     pub irq_text: (u64, u64),
 }
 
@@ -74,14 +77,14 @@ pub struct CpuTotals {
     pub read: u64,
     /// Events that were overwritten before they were taken out.
     pub overwritten: u64,
-    /// Events that came while a writer stood in the way.
+    /// Events that were lost because they came while a writer was interrupted.
     pub commit_overrun: u64,
-    /// Events that came while the buffer was full.
+    /// Events that were lost because the buffer was full.
     pub dropped: u64,
 }
 
 impl CpuTotals {
-    /// Events that are not in the file.
+    /// Returns the number of events that are not in the file.
     pub fn lost(&self) -> u64 {
         let lost = self.overwritten.saturating_add(self.commit_overrun);
         lost.saturating_add(self.dropped)
@@ -94,13 +97,13 @@ impl CpuTotals {
 pub struct End {
     /// A moment at the end.
     pub end: ClockPair,
-    /// Of each CPU.
+    /// Counts of each CPU.
     pub cpus: Vec<CpuTotals>,
-    /// Losses that are no CPU's, with their names in `status`.
+    /// Losses that belong to no CPU, with their names in `status`.
     pub lost: Vec<(String, u64)>,
     /// Bytes of events, before they were compressed.
     pub bytes: u64,
-    /// Time for which was recorded, in ns.
+    /// Time of recording, in ns.
     pub took_ns: u64,
     /// CPU time of the recorder, user and system, in ns.
     pub recorder_cpu_ns: u64,
@@ -111,7 +114,7 @@ pub struct End {
 }
 
 impl End {
-    /// All events that are not in the file.
+    /// Returns the number of all events that are not in the file.
     pub fn lost(&self) -> u64 {
         let cpus = self.cpus.iter().map(CpuTotals::lost);
         let others = self.lost.iter().map(|(_, count)| *count);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Recordings that are cut off, and recordings that are spoilt.
+//! Recording, the tests: recordings that are cut off, and recordings that are spoilt.
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -12,7 +12,7 @@ use super::*;
 use crate::sample::machine::{symbols, Machine, Step};
 use crate::stream::Events;
 
-/// A small recording of two CPUs, its bytes, and where its chunks begin.
+/// Returns a small recording of two CPUs: its bytes, and the offsets of its chunks.
 fn recording() -> (Vec<u8>, Vec<usize>) {
     let mut machine = Machine::new(2, true);
     let mut file = tempfile::tempfile().unwrap();
@@ -50,7 +50,7 @@ fn file_of(bytes: &[u8]) -> File {
     file
 }
 
-/// All that a recording has, or the first error.
+/// Reads all of a recording, or returns the first error.
 fn read(bytes: &[u8]) -> Result<(Recording, Vec<Event>), String> {
     let say = |error: &dyn std::fmt::Display| error.to_string();
     let recording = Recording::new(file_of(bytes)).map_err(|error| say(&error))?;
@@ -86,7 +86,7 @@ fn what_is_before_a_cut_is_there() {
         let expected = (cut != begin).then_some(begin as u64);
         assert_eq!(recording.cut_at(), expected, "cut at {cut}");
         assert!(recording.end().is_none());
-        // (two chunks of each CPU have the same events)
+        // Two chunks of each CPU have the same events.
         let chunks = whole_chunks.saturating_sub(3).min(4);
         assert_eq!(
             events.len(),
@@ -95,7 +95,7 @@ fn what_is_before_a_cut_is_there() {
     }
 }
 
-/// Events in the first chunks, of which CPU 0 has two, and then CPU 1.
+/// Returns the events in the first chunks, of which CPU 0 has two, and then CPU 1.
 fn events_of(all: &[Event], chunks: usize) -> usize {
     let (bytes, _) = recording();
     let recording = Recording::new(file_of(&bytes)).unwrap();
@@ -119,7 +119,7 @@ fn what_is_spoilt_is_told_with_its_place() {
             let mut spoilt = bytes.clone();
             spoilt[place] ^= 1 << bit;
             match read(&spoilt) {
-                // (some bytes of the file's header say nothing)
+                // Some bytes of the file's header have no meaning.
                 Ok((_, events)) => {
                     assert!((12..16).contains(&place), "byte {place}");
                     assert_eq!(events, all);
@@ -156,7 +156,7 @@ fn records_that_are_wrong_are_told_with_their_place() {
         spoilt[place] ^= 0x5a;
         let file = tempfile::tempfile().unwrap();
         let writer = Writer::new(file.try_clone().unwrap(), &Settings::default()).unwrap();
-        // (what is before is shown)
+        // The events before are shown.
         writer.events(0, &records, 1).unwrap();
         writer.events(0, &spoilt, 1).unwrap();
         let recording = Recording::new(file).unwrap();

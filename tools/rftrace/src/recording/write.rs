@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Writes a recording.
+//! Recording, writing: appends chunks to a file.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,19 +15,20 @@ use super::settings::{End, Settings};
 
 /// A recording in the making. Threads share it: chunks follow each other as they come.
 ///
-/// A chunk that cannot be written, as the disk is full, is taken back, and nothing is written after it.
+/// A chunk that cannot be written, as the disk is full, is removed again, and nothing is written
+/// after it.
 #[derive(Debug)]
 pub struct Writer {
-    /// Held while a chunk is written; nothing else is taken under it.
+    /// The file. Held while a chunk is written; no other lock is taken under it.
     file: Mutex<Output>,
 }
 
 #[derive(Debug)]
 struct Output {
     file: File,
-    /// Bytes of whole chunks, and the header.
+    /// Size of the header and of whole chunks.
     length: u64,
-    /// A chunk could not be written: the reason, as far as it is a number.
+    /// The reason for which a chunk could not be written, as far as it is a number.
     failed: Option<Option<i32>>,
 }
 
@@ -50,13 +51,13 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Bytes that were written.
+    /// Returns the number of bytes that were written.
     pub fn length(&self) -> u64 {
         self.output().length
     }
 
     fn output(&self) -> std::sync::MutexGuard<'_, Output> {
-        // (a thread that panics has written whole chunks, or is taken back)
+        // A thread that panics has written whole chunks, or its chunk is removed.
         self.file
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -68,7 +69,7 @@ impl Writer {
     ///
     /// Errors of writing.
     pub fn events(&self, cpu: u32, records: &[u8], events: u32) -> io::Result<()> {
-        // (what the kernel gives is whole records; others can be stored, too)
+        // Records of the kernel are whole; others can be stored, too.
         let columns = columns::from_records(records);
         let (encoding, plain) = match &columns {
             Some(columns) => (Encoding::Columns, &columns[..]),
@@ -165,7 +166,7 @@ impl Output {
             Ok(()) => self.length += chunk.len() as u64,
             Err(error) => {
                 self.failed = Some(error.raw_os_error());
-                // (if that fails, too, readers find a chunk that is cut off)
+                // If that fails, too, readers find a chunk that is cut off.
                 let _ = self.file.set_len(self.length);
             }
         }

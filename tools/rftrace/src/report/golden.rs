@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The text of reports and graphs of a small machine.
+//! Report, the golden tests: the text of reports and graphs of a small machine.
 
 use super::*;
 use crate::calls::{Assembler, By as Grouping, Counts, Limits};
@@ -20,7 +20,8 @@ ffffffff81000400 T poll
 ffffffff81000500 T _etext
 ";
 
-/// A task reads twice; the second time an interrupt comes, and something is lost. Another polls to the end.
+/// Returns events: a task reads twice; the second time an interrupt comes, and something is lost.
+/// Another one polls to the end.
 fn sample() -> Vec<u8> {
     let mut sample = CpuSample::new(0);
     let mut number = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The ways that lead to a function and from it, merged.
+//! Report, the graph: paths that lead to a function and from it, merged.
 
 use std::io::{self, Write};
 
@@ -11,22 +11,22 @@ use crate::calls::{Analysis, Label, NodeId, Tree};
 use crate::symbolizer::{FunctionId, Symbolizer};
 use crate::units::{Count, Time};
 
-/// A place on a way.
+/// A place on a path.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Place {
     /// The function; `[unknown]` where calls began before they could be seen.
     pub function: String,
-    /// Calls that have returned.
+    /// Number of calls that have returned.
     pub calls: u64,
-    /// Their time; of callers, the time of what they called.
+    /// Time of the calls; of callers, the time of the calls that they made.
     pub total_ns: u64,
-    /// The part of it in the function itself; 0 for callers.
+    /// The part of that time in the function itself; 0 for callers.
     pub self_ns: u64,
-    /// Calls that are not in that, as nothing is known.
+    /// Number of calls that are not in that part, as nothing is known.
     pub self_unknown: u64,
-    /// Calls that are still open at the end.
+    /// Number of calls that are still open at the end.
     pub open: u64,
-    /// The next ones on the way, most time first.
+    /// The next places on the path, most time first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub next: Vec<Place>,
 }
@@ -34,12 +34,12 @@ pub struct Place {
 /// A graph around a function.
 #[derive(Clone, Debug, Serialize)]
 pub struct Graph {
-    /// All calls of it.
+    /// All calls of the function.
     #[serde(flatten)]
     pub function: Place,
-    /// The ways that lead to it.
+    /// The paths that lead to it.
     pub callers: Vec<Place>,
-    /// The ways that lead from it.
+    /// The paths that lead from it.
     pub callees: Vec<Place>,
 }
 
@@ -55,7 +55,7 @@ struct Making {
     label: Option<Label>,
 }
 
-/// Ways in the making, merged by their beginnings: the first place is where all begin.
+/// Paths in the making, merged by their beginnings: the first place is the one where all begin.
 struct Ways {
     places: Vec<Making>,
     by_label: FxHashMap<(usize, Label), usize>,
@@ -82,7 +82,7 @@ impl Ways {
         next
     }
 
-    /// The places behind one, no more than so many levels.
+    /// Returns the places behind one, to so many levels.
     fn finish(&self, place: usize, levels: usize, name: &impl Fn(Label) -> String) -> Vec<Place> {
         if levels == 0 {
             return Vec::new();
@@ -113,7 +113,8 @@ impl Ways {
 }
 
 impl Graph {
-    /// The graph around functions, which have the same name, of so many levels each way; `None` if none was called.
+    /// Returns the graph around functions, which have the same name, of so many levels each way;
+    /// `None` if none was called.
     pub fn new(
         analysis: &Analysis,
         symbolizer: &Symbolizer,
@@ -130,7 +131,7 @@ impl Graph {
             if let Label::Function(id) = node.label {
                 function.function = symbolizer.name(id).into();
             }
-            // (time within another call of it is in that one's)
+            // Time within another call of it is part of that call's time.
             let is_outermost = tree
                 .way(id)
                 .skip(1)
@@ -164,7 +165,7 @@ impl Graph {
         })
     }
 
-    /// Prints it.
+    /// Prints the graph.
     ///
     /// # Errors
     ///
@@ -186,7 +187,7 @@ impl Graph {
     }
 }
 
-/// Merges what is below a node into the ways from it.
+/// Merges the nodes below a node into the paths from it.
 fn add_below(tree: &Tree, top: NodeId, ways: &mut Ways) {
     let mut todo: Vec<(NodeId, usize)> = vec![(top, 0)];
     while let Some((id, place)) = todo.pop() {
@@ -204,7 +205,7 @@ fn add_below(tree: &Tree, top: NodeId, ways: &mut Ways) {
     }
 }
 
-/// Prints places, and what is next to them, as a tree.
+/// Prints places, and the places next to them, as a tree.
 fn write_places(
     places: &[Place],
     indent: &str,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Lines behind a table: of what it does not say.
+//! Report, the summary: lines behind a table, on what it does not tell.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use crate::report::{label_name, Rows};
 use crate::symbolizer::Symbolizer;
 use crate::units::Time;
 
-/// So many of these.
+/// Returns a count with its noun.
 fn counted(count: u64, what: &str) -> String {
     match count {
         1 => format!("1 {what}"),
@@ -23,34 +23,34 @@ fn counted(count: u64, what: &str) -> String {
 /// Remarks on events as a whole.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Summary {
-    /// Events.
+    /// Number of events.
     pub events: u64,
-    /// Time from the first to the last.
+    /// Time from the first event to the last.
     pub time_ns: u64,
-    /// Events that were lost, and are missing in the table.
+    /// Number of events that were lost, and are missing in the table.
     pub lost: u64,
-    /// Calls whose own time is not known, for that reason, or as they began before.
+    /// Number of calls whose own time is not known, for that reason, or as they began before.
     pub self_unknown: u64,
-    /// Calls that are still open at the end.
+    /// Number of calls that are still open at the end.
     pub open: u64,
-    /// The one of them that took longest so far: its function.
+    /// Function of the open call that took longest so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_longest: Option<String>,
-    /// And its time so far.
+    /// Time so far of that call.
     pub open_longest_ns: u64,
-    /// Calls whose return was not seen.
+    /// Number of calls whose return was not seen.
     pub missed: u64,
-    /// Calls for whose ways there was no room.
+    /// Number of calls whose paths there was no room for.
     pub without_room: u64,
-    /// Where the file is cut off, in bytes, if it is.
+    /// Offset at which the file is cut off, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut_at: Option<u64>,
-    /// It was broken off: nothing says how many events were lost at its end.
+    /// True if the recording was broken off: the number of events lost at its end is not known.
     pub is_broken_off: bool,
 }
 
 impl Summary {
-    /// Of an analysis that is done.
+    /// Returns the summary of an analysis that is done.
     pub fn new(analysis: &Analysis, counts: &Counts, symbolizer: &Symbolizer) -> Self {
         let tree = analysis.tree();
         let mut summary = Self {
@@ -71,18 +71,18 @@ impl Summary {
         summary
     }
 
-    /// Adds what the recording says of itself.
+    /// Adds what the recording tells of itself.
     pub fn of_recording(mut self, recording: &Recording) -> Self {
         self.cut_at = recording.cut_at();
         match recording.end() {
-            // (that has those, too, that nothing says the place of)
+            // It includes losses whose place is not known.
             Some(end) => self.lost = self.lost.max(end.lost()),
             None => self.is_broken_off = true,
         }
         self
     }
 
-    /// Prints what is worth a line.
+    /// Prints the lines that are not trivial.
     ///
     /// # Errors
     ///
@@ -145,7 +145,7 @@ impl Summary {
         lines.iter().try_for_each(|line| writeln!(out, "{line}"))
     }
 
-    /// Prints it as an object, on a line.
+    /// Prints the summary as an object, on a line.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl Summary {
         writeln!(out)
     }
 
-    /// Prints a table and what there is to say.
+    /// Prints a table and its summary.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A machine that does what it is told, and knows all of its calls: what is made of its records can be compared with
-//! the truth.
+//! A machine that follows a script, and knows all of its calls: an analysis of its records can be
+//! compared with the truth.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use crate::stream::{CpuEvents, Error, Merged};
 
 /// Number of functions.
 pub const FUNCTIONS: u8 = 6;
-/// Bytes from one function to the next.
+/// Distance from one function to the next, in bytes.
 const FUNCTION_BYTES: u64 = 0x40;
-/// Most calls in each other.
+/// Maximum depth of nested calls.
 const MAX_DEPTH: usize = 8;
 
-/// Something that a machine does.
+/// A step of a machine.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
     /// A function is called on a CPU.
@@ -39,7 +39,7 @@ pub enum Step {
         cpu: u8,
         /// The function.
         function: u8,
-        /// A hardirq, rather than a softirq.
+        /// True for a hardirq, false for a softirq.
         is_hard: bool,
     },
     /// An interrupt comes, and ends, when a function was entered, and that is not recorded yet.
@@ -49,7 +49,7 @@ pub enum Step {
         /// The function.
         function: u8,
     },
-    /// A task goes on on a CPU, wherever it was.
+    /// A task goes on on a CPU, wherever it was before.
     Run {
         /// The CPU.
         cpu: u8,
@@ -60,14 +60,14 @@ pub enum Step {
     Lose {
         /// The CPU.
         cpu: u8,
-        /// Their number.
+        /// Number of the events.
         events: u8,
     },
     /// A record of a CPU ends, and perhaps its sub-buffer.
     Cut {
         /// The CPU.
         cpu: u8,
-        /// The sub-buffer goes on.
+        /// True if the sub-buffer goes on.
         is_within: bool,
     },
 }
@@ -79,26 +79,26 @@ pub struct TrueCall {
     pub ip: u64,
     /// The task.
     pub task: Task,
-    /// The one around it, or that it interrupts: its number.
+    /// Number of the call around it, or of the one that it interrupts.
     pub around: Option<usize>,
-    /// It interrupts that.
+    /// True if it interrupts that call.
     pub is_interrupt: bool,
-    /// When it began.
+    /// Time at which it began.
     pub begin: u64,
-    /// When it ended, if it did.
+    /// Time at which it ended, if it did.
     pub end: Option<u64>,
     /// The part of its time that neither calls nor interrupts had.
     pub self_time: u64,
-    /// Its entry was recorded, and not lost.
+    /// True if its entry was recorded, and not lost.
     pub entry_is_recorded: bool,
-    /// Its return was.
+    /// True if its return was recorded, and not lost.
     pub end_is_recorded: bool,
-    /// Bits of its context that say that it is in an interrupt.
+    /// Bits of its context that tell of an interrupt.
     pub level: u32,
 }
 
 impl TrueCall {
-    /// Its duration, if it has ended.
+    /// Returns the duration, if the call has ended.
     pub fn duration(&self) -> Option<u64> {
         self.end.map(|end| end - self.begin)
     }
@@ -108,11 +108,11 @@ impl TrueCall {
 struct Cpu {
     sample: CpuSample,
     task: usize,
-    /// Events that are still to be lost.
+    /// Number of events that are still to be lost.
     losing: u64,
     /// Time of its last event that was recorded and not lost.
     last: u64,
-    /// Events were lost since.
+    /// True if events were lost since.
     has_lost: bool,
 }
 
@@ -125,20 +125,20 @@ pub struct Machine {
     tasks: Vec<(Task, Vec<usize>)>,
     /// All calls, by their numbers.
     pub calls: Vec<TrueCall>,
-    /// Times in which events were lost: of the last one before, and of the first one after.
+    /// Times in which events were lost: time of the last event before, and of the first one after.
     pub losses: Vec<(u64, u64)>,
     /// Time of the last event that was recorded.
     pub last: u64,
-    /// Events that were recorded and lost.
+    /// Number of events that were recorded and lost.
     pub lost: u64,
 }
 
-/// The address of a function.
+/// Returns the address of a function.
 pub fn ip(function: u8) -> u64 {
     TEXT + u64::from(function % FUNCTIONS) * FUNCTION_BYTES + 4
 }
 
-/// The symbols of its functions, as `/proc/kallsyms` has them: `f0`, `f1`, ...
+/// Returns the symbols of the functions, as `/proc/kallsyms` has them: `f0`, `f1`, ...
 pub fn symbols() -> String {
     let line = |function| format!("{:x} T f{function}\n", ip(function) - 4);
     let end = TEXT + u64::from(FUNCTIONS) * FUNCTION_BYTES;
@@ -146,7 +146,7 @@ pub fn symbols() -> String {
 }
 
 impl Machine {
-    /// A machine of so many CPUs, with a task more than these. It records if `is_recording`.
+    /// Returns a machine of so many CPUs, with one task more. It records if `is_recording`.
     pub fn new(cpus: u8, is_recording: bool) -> Self {
         let cpu = |number: u8| Cpu {
             sample: CpuSample::new(number.into()),
@@ -160,7 +160,7 @@ impl Machine {
             (task(100 + number, 100 + number / 2 * 2, &comm), Vec::new())
         };
         Self {
-            // (near the end of an epoch)
+            // Near the end of an epoch.
             now: (7 << 32) - 5000,
             is_recording,
             cpus: (0..cpus).map(cpu).collect(),
@@ -172,7 +172,7 @@ impl Machine {
         }
     }
 
-    /// Records from now on.
+    /// Starts recording.
     pub fn start(&mut self) {
         self.is_recording = true;
     }
@@ -213,7 +213,7 @@ impl Machine {
     }
 
     fn begin(&mut self, cpu: usize, function: u8, level: u32) {
-        // (an interrupt is interrupted only by what has a higher level)
+        // Only a higher level interrupts an interrupt.
         if level != 0 && level <= self.level(cpu) {
             return;
         }
@@ -278,7 +278,7 @@ impl Machine {
     }
 
     fn interrupted(&mut self, cpu: usize, function: u8) {
-        // (the interrupt that begins here finds one level more than there is in what is recorded)
+        // The interrupt that begins here finds one level more than there is in what is recorded.
         if self.level(cpu) != 0 {
             return;
         }
@@ -293,7 +293,7 @@ impl Machine {
         self.begin_at(cpu, function.wrapping_add(1), 0, 0);
     }
 
-    /// Has a CPU record an event, unless that is lost.
+    /// Records an event on a CPU, unless that is lost.
     fn record(&mut self, cpu: usize, event: impl FnOnce(&mut CpuSample)) -> bool {
         if !self.is_recording {
             return false;
@@ -317,7 +317,7 @@ impl Machine {
 
     fn run(&mut self, cpu: usize, task: usize) {
         let from = self.cpus.iter().position(|other| other.task == task);
-        // (interrupts stay where they are)
+        // Interrupts stay on their CPU.
         if self.level(cpu) != 0 || from.is_some_and(|from| self.level(from) != 0) {
             return;
         }
@@ -327,7 +327,7 @@ impl Machine {
         }
     }
 
-    /// Records on each CPU, that losses are told by.
+    /// Records an event on each CPU, to tell of losses.
     pub fn tell_losses(&mut self) {
         for cpu in 0..self.cpus.len() {
             self.cpus[cpu].losing = 0;
@@ -343,7 +343,7 @@ impl Machine {
         self.add_up();
     }
 
-    /// Finds the calls' own times.
+    /// Computes the calls' own times.
     fn add_up(&mut self) {
         let mut others: BTreeMap<usize, u64> = BTreeMap::new();
         for call in &self.calls {
@@ -360,13 +360,13 @@ impl Machine {
         }
     }
 
-    /// The records of all CPUs.
+    /// Returns the records of all CPUs.
     pub fn records(&self) -> Vec<Vec<u8>> {
         let cpus = self.cpus.iter();
         cpus.map(|cpu| cpu.sample.clone().finish().0).collect()
     }
 
-    /// Events of all CPUs.
+    /// Returns the events of all CPUs.
     ///
     /// # Errors
     ///

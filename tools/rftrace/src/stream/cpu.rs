@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The events of one CPU.
+//! Streams, one CPU: decodes its records to events.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use super::{Beside, Error};
 
 /// A source of a CPU's records.
 pub trait Blocks {
-    /// Replaces `block` by the next whole records; false if there are none (now).
+    /// Replaces `block` by the next whole records; returns false if there are none (now).
     ///
     /// # Errors
     ///
@@ -27,17 +27,17 @@ pub struct CpuEvents<B> {
     cpu: u32,
     blocks: B,
     block: Vec<u8>,
-    /// Where in `block` the next record begins.
+    /// Offset of the next record in `block`.
     at: usize,
     record: Option<Record>,
-    /// Those of the record.
+    /// Slots of the record.
     slots: Vec<Words>,
-    /// Number of them that are decoded.
+    /// Number of slots that are decoded.
     decoded: usize,
     decoder: Decoder,
     group: Group,
     event: Event,
-    /// Losses that the next event is told.
+    /// Losses that are passed on with the next event.
     lost: u64,
     /// Stacks of the sub-buffer, by their places in it.
     stacks: HashMap<usize, Vec<u64>>,
@@ -46,7 +46,7 @@ pub struct CpuEvents<B> {
 }
 
 impl<B: Blocks> CpuEvents<B> {
-    /// Events of `cpu`, from its blocks.
+    /// Returns the events of `cpu`, from its blocks.
     pub fn new(cpu: u32, blocks: B) -> Self {
         Self {
             cpu,
@@ -66,27 +66,27 @@ impl<B: Blocks> CpuEvents<B> {
         }
     }
 
-    /// The CPU's number.
+    /// Returns the CPU's number.
     pub fn cpu(&self) -> u32 {
         self.cpu
     }
 
-    /// The source of its records.
+    /// Returns the source of the records.
     pub fn blocks(&mut self) -> &mut B {
         &mut self.blocks
     }
 
-    /// Losses that no event was told yet: nothing came behind them.
+    /// Returns the losses that were not passed on with an event: none came behind them.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Data beside the last event; there is none unless it has extras.
+    /// Returns the data beside the last event; there is none unless it has extras.
     pub fn beside(&self) -> &Beside {
         &self.beside
     }
 
-    /// The next event, its times in ns; `None` if there are no more records (now).
+    /// Returns the next event, its times in ns; `None` if there are no more records (now).
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl<B: Blocks> CpuEvents<B> {
         Ok(self.advance()?.then_some(self.event))
     }
 
-    /// Goes on to the [event](Self::event) behind; false if there are no more records (now).
+    /// Goes on to the next [event](Self::event); returns false if there are no more records (now).
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl<B: Blocks> CpuEvents<B> {
         }
     }
 
-    /// The last event that there was, its times in ns.
+    /// Returns the last event, its times in ns.
     #[inline]
     pub fn event(&self) -> &Event {
         &self.event
@@ -133,7 +133,7 @@ impl<B: Blocks> CpuEvents<B> {
         }
     }
 
-    /// Gives the event times in ns, and tells it what was lost.
+    /// Converts the event's times to ns, and adds the losses to it.
     #[inline(always)]
     fn finish(&mut self) {
         let event = &mut self.event;
@@ -142,7 +142,7 @@ impl<B: Blocks> CpuEvents<B> {
             return;
         };
         if event.what == What::Return {
-            // (a call that began before time did is one of which the duration is not known)
+            // The duration of a call that began before time 0 is not known.
             event.duration = event.duration.min(event.time);
         }
         event.time = record.ns(event.time);
@@ -172,12 +172,12 @@ impl<B: Blocks> CpuEvents<B> {
         }
     }
 
-    /// Enters the next record; false if there is none (now).
+    /// Enters the next record; returns false if there is none (now).
     #[inline(never)]
     fn next_record(&mut self) -> Result<bool, Error> {
         while self.at >= self.block.len() {
             self.at = 0;
-            // (what was in it is left there: to fill zeroes in takes as long as to read some)
+            // The old contents stay: filling with zeroes takes as long as reading some.
             let next = self.blocks.next(&mut self.block);
             if !matches!(next, Ok(true)) {
                 self.block.clear();

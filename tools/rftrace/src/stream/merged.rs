@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The events of all CPUs, in the order of time.
+//! Streams, all CPUs: merges their events in the order of time.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -10,13 +10,13 @@ use rftrace_engine::engine::merge::{Merge, Source};
 use super::cpu::{Blocks, CpuEvents};
 use super::{end_of, Beside, Error, Events, Item, Seen};
 
-/// News of the sources beside their next events.
+/// News of the sources besides their next events.
 #[derive(Default)]
 struct Unusual {
-    /// There is something.
+    /// True if there is news.
     is_any: Cell<bool>,
     error: RefCell<Option<Error>>,
-    /// CPUs whose next event comes after a loss, and since when.
+    /// CPUs whose next event comes after a loss, with the time since when.
     ahead: RefCell<Vec<(u32, u64)>>,
 }
 
@@ -33,10 +33,11 @@ impl Unusual {
         self.is_any.set(true);
     }
 
-    /// The time since when something was lost, if it was. `told` is the CPU whose loss is told now.
+    /// Returns the time since when something was lost, if it was. `told` is the CPU whose loss is
+    /// reported now.
     #[cold]
     fn look(&self, told: Option<u32>) -> Result<Option<u64>, Error> {
-        // (one that broke off is told before anything comes that is later than what it would have had)
+        // An error is returned before any event that is later than the ones it stands for.
         if let Some(error) = self.error.take() {
             return Err(error);
         }
@@ -71,7 +72,7 @@ impl<B: Blocks> Source for Fallible<B> {
             Ok(true) => {
                 let event = self.events.event();
                 if event.lost != 0 {
-                    // (it was had before its time)
+                    // It was read before its time.
                     self.unusual.lost(self.events.cpu(), self.last);
                 }
                 self.last = end_of(event);
@@ -95,7 +96,7 @@ pub struct Merged<B: Blocks> {
 }
 
 impl<B: Blocks> Merged<B> {
-    /// Events of CPUs, each from its blocks.
+    /// Merges events of CPUs, each from its blocks.
     ///
     /// # Errors
     ///
@@ -119,7 +120,7 @@ impl<B: Blocks> Merged<B> {
         error.map_or(Ok(merged), Err)
     }
 
-    /// The next event.
+    /// Returns the next event.
     #[inline(always)]
     fn step(&mut self) -> Result<Option<Seen<'_>>, Error> {
         let next = self.merge.next().map(|(source, _)| &source.events);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Tests of what is selected of the events of machines that do anything, against what they did.
+//! Property tests: compares the selection of made-up machines' events with what the machines did.
 
 use proptest::prelude::*;
 use rftrace_engine::engine::decode::What;
@@ -9,10 +9,10 @@ use super::*;
 use crate::calls::properties::{config, machine, steps, symbolizer};
 use crate::sample::machine::{ip, Machine, Step, TrueCall};
 
-/// One end of a call: when, of which function, at which depth, and how long it took if it has ended.
+/// One end of a call: its time, function and depth, and the duration if it has ended.
 type End = (u64, u64, u8, Option<u64>);
 
-/// Names of some functions.
+/// Returns names of some functions.
 fn names() -> impl Strategy<Value = Vec<String>> {
     prop_oneof![
         2 => Just(Vec::new()),
@@ -40,7 +40,7 @@ fn selections() -> impl Strategy<Value = Selection> {
     )
 }
 
-/// A call is shown; `around` are those around it that are, innermost last.
+/// Returns whether a call is shown; `around` are the shown calls around it, innermost last.
 fn is_shown(machine: &Machine, selection: &Selection, call: &TrueCall, around: usize) -> bool {
     let name = |call: &TrueCall| {
         let number = (0..6).find(|number| ip(*number) == call.ip);
@@ -64,7 +64,7 @@ fn is_shown(machine: &Machine, selection: &Selection, call: &TrueCall, around: u
 }
 
 fn expected(machine: &Machine, selection: &Selection) -> Vec<End> {
-    // By call: it is shown, and how many around it are.
+    // By call: whether it is shown, and the number of shown calls around it.
     let mut shown: Vec<(bool, usize)> = Vec::new();
     let mut ends = Vec::new();
     for call in &machine.calls {
@@ -93,7 +93,7 @@ proptest! {
     fn what_is_selected_is_what_was_asked_for(
         cpus in 1..4_u8, mut steps in steps(false), selection in selections(),
     ) {
-        // (where an entry is not recorded yet, the depth of an interrupt is none that anything could know)
+        // Where an entry is not recorded yet, the depth of an interrupt cannot be known.
         for (step, _) in &mut steps {
             if let Step::InterruptedEntry { cpu, function } = *step {
                 *step = Step::Begin { cpu, function };
@@ -123,7 +123,7 @@ proptest! {
         prop_assert_eq!(told, expected(&machine, &selection));
     }
 
-    /// Calls whose entries were not seen are taken for what their returns say.
+    /// Calls whose entries were not seen are taken for what their returns tell.
     #[test]
     fn returns_alone_pass_no_filter_that_they_should_not(
         cpus in 1..4_u8, hidden in 0..60_usize, steps in steps(false), selection in selections(),
@@ -143,7 +143,7 @@ proptest! {
         }
     }
 
-    /// Those that are left out leave their losses to others.
+    /// Events that are left out pass their losses on to others.
     #[test]
     fn losses_are_passed_on(cpus in 1..4_u8, steps in steps(true), selection in selections()) {
         let machine = machine(cpus, 0, &steps);
@@ -161,7 +161,7 @@ proptest! {
         let mut told = 0;
         while let Some(item) = some.next().unwrap() {
             told += item.event.lost;
-            // (it says so, since a time that the events cannot be older than)
+            // It is reported, since a time that the events cannot be older than.
             prop_assert!(item.event.lost == 0 || some.lost_since().is_some_and(|since| since <= item.event.time));
         }
         prop_assert!(told <= lost);

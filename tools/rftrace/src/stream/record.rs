@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The header of a record (rust_ftrace/engine/raw.rs), as it is read.
+//! Streams, the header of a record (rust_ftrace/engine/raw.rs), as it is read.
 
 use rftrace_engine::engine::decode::{Decoder, Group};
 use rftrace_engine::engine::raw::{TimeFormat, FLAG_NS, HEADER_BYTES, MAGIC, VERSION};
 use rftrace_engine::engine::slot::{Task, Words, SLOT_BYTES};
 
-/// Most slots of a record: as many as the largest sub-buffer has.
+/// Maximum number of slots of a record: as many as the largest sub-buffer has.
 const MAX_SLOTS: u32 = (512 << 10) / SLOT_BYTES as u32;
 
-/// A record, but for its slots.
+/// A record without its slots.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
-    /// Where it was recorded.
+    /// The CPU that recorded it.
     pub cpu: u32,
     /// Bytes before the slots.
     pub header_bytes: usize,
@@ -20,18 +20,18 @@ pub struct Record {
     pub slots: usize,
     /// Number of the sub-buffer that they are from.
     pub seq: u64,
-    /// Events that were lost right before them.
+    /// Number of events that were lost right before them.
     pub lost: u64,
     /// Number of events.
     pub events: u32,
-    /// The way from stamps to times.
+    /// The conversion of stamps to times.
     pub time: TimeFormat,
     /// Epoch and task at the first slot.
     pub decoder: Decoder,
 }
 
 impl Record {
-    /// The record that `bytes` begin with; `None` if they end in its header.
+    /// Parses the record that `bytes` begin with; returns `None` if they end in its header.
     ///
     /// # Errors
     ///
@@ -83,30 +83,31 @@ impl Record {
         }))
     }
 
-    /// Bytes of the record, with its slots.
+    /// Returns the size of the record, with its slots.
     pub fn bytes(&self) -> usize {
         self.header_bytes + self.slots * SLOT_BYTES
     }
 
-    /// The time of a stamp, in ns.
+    /// Returns the time of a stamp, in ns.
     #[inline]
     pub fn ns(&self, stamp: u64) -> u64 {
         self.ticks(stamp).wrapping_add(self.time.offset)
     }
 
-    /// A duration in ns.
+    /// Returns a duration in ns.
     #[inline]
     pub fn ticks(&self, ticks: u64) -> u64 {
         ((u128::from(ticks) * u128::from(self.time.mult)) >> self.time.shift) as u64
     }
 
-    /// The slots of the record that `bytes` begin with, as far as they are there.
+    /// Returns the slots of the record that `bytes` begin with, as far as they are there.
     pub fn slots_of<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = Words> + 'a {
         let slots = bytes.get(self.header_bytes..).unwrap_or_default();
         slots.chunks_exact(SLOT_BYTES).take(self.slots).map(words)
     }
 
-    /// Time of the last event of the record that `bytes` begin with, in ns; `None` if it has no event.
+    /// Returns the time of the last event of the record that `bytes` begin with, in ns; `None` if
+    /// it has no event.
     pub fn last_time(&self, bytes: &[u8]) -> Option<u64> {
         let (mut decoder, mut group) = (self.decoder, Group::default());
         let events = self
@@ -116,7 +117,7 @@ impl Record {
     }
 }
 
-/// A slot of [`SLOT_BYTES`] bytes.
+/// Returns the words of a slot of [`SLOT_BYTES`] bytes.
 fn words(bytes: &[u8]) -> Words {
     let (low, high) = bytes.split_at(8);
     let word = |half: &[u8]| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Those events of a stream that somebody asks for, as if only they had been recorded.
+//! Streams, the selection: the events that are asked for, as if only they had been recorded.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -46,7 +46,7 @@ pub const NOISE: &[&str] = &[
 pub struct Globs(Vec<String>);
 
 impl Globs {
-    /// Of words as they are typed.
+    /// Returns the list of words as they are typed.
     pub fn new(words: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let mut globs = Vec::new();
         for word in words {
@@ -58,17 +58,18 @@ impl Globs {
         Self(globs)
     }
 
-    /// There are none.
+    /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The patterns.
+    /// Returns the patterns.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }
 
-    /// One of them is, or matches, the name of a function. (`name [module]` is matched without its module)
+    /// Returns whether one of them is, or matches, the name of a function; `name [module]` is
+    /// matched without its module.
     pub fn matches(&self, name: &str) -> bool {
         let name = name.split_once(' ').map_or(name, |(name, _)| name);
         let matches = |glob: &String| glob::matches(glob.as_bytes(), name.as_bytes());
@@ -76,31 +77,31 @@ impl Globs {
     }
 }
 
-/// A choice of events; by default, of all.
+/// A selection of events; by default, of all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Only calls of these functions and below (`-g`).
     pub roots: Globs,
     /// Only these functions (`-l`).
     pub functions: Globs,
-    /// Not these (`-n`).
+    /// Not these functions (`-n`).
     pub not_functions: Globs,
     /// Only tasks, or threads of processes, with these numbers (`-P`).
     pub pids: Vec<i32>,
     /// Only so many levels (`-D`).
     pub depth: Option<u16>,
-    /// Only calls that take so many ns, and what they are in (`--thresh`).
+    /// Only calls that take so many ns, and the calls around them (`--thresh`).
     pub threshold: Option<u64>,
 }
 
 impl Selection {
-    /// Nothing is left out.
+    /// Returns whether nothing is left out.
     pub fn is_all(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// A task among the keys of tables: each CPU has an idle task of its own, all with pid 0.
+/// Returns the key of a task in tables: each CPU has an idle task of its own, all with pid 0.
 pub fn task_key(cpu: u32, event: &Event) -> u64 {
     match event.task.pid() {
         0 => (1 << 32) | u64::from(cpu),
@@ -108,12 +109,12 @@ pub fn task_key(cpu: u32, event: &Event) -> u64 {
     }
 }
 
-/// Entries of calls whose duration is that of a threshold or more: bit N is that of the Nth [`What::Entry`].
+/// Entries of calls whose duration reaches a threshold: bit N is that of the Nth [`What::Entry`].
 #[derive(Clone, Debug, Default)]
 pub struct LongCalls(Vec<u64>);
 
 impl LongCalls {
-    /// Looks all events through. A call that never ends is as long as the events go on.
+    /// Finds them in all events. A call that never ends is as long as the events go on.
     ///
     /// # Errors
     ///
@@ -130,7 +131,7 @@ impl LongCalls {
                 continue;
             }
             let open = tasks.entry(task_key(item.cpu, event)).or_default();
-            // (depths that are missing have no number)
+            // Depths that are missing have no number.
             open.resize(depth.max(open.len()), (u64::MAX, 0));
             match event.what {
                 What::Entry => {
@@ -182,7 +183,7 @@ struct Verdict {
 #[derive(Clone, Copy)]
 struct Open {
     is_shown: bool,
-    /// Its entry was seen.
+    /// True if its entry was seen.
     is_known: bool,
     in_root: bool,
     /// The depth at which it is shown, or would be.
@@ -190,7 +191,7 @@ struct Open {
 }
 
 impl Open {
-    /// The depth of calls in it.
+    /// Returns the depth of calls in it.
     fn below(self) -> u16 {
         self.depth.saturating_add(u16::from(self.is_shown))
     }
@@ -204,16 +205,17 @@ pub struct Selected<E> {
     symbolizer: Rc<RefCell<Symbolizer>>,
     verdicts: FxHashMap<u64, Verdict>,
     tasks: FxHashMap<u64, Vec<Open>>,
-    /// Entries so far.
+    /// Number of entries so far.
     entries: u64,
-    /// By CPU: what was lost before events that were left out.
+    /// Losses before events that were left out, by CPU.
     pub(super) lost: FxHashMap<u32, u64>,
-    /// The time since when something was lost that was not told yet.
+    /// Time since when something was lost that was not reported yet.
     lost_since: Option<u64>,
 }
 
 impl<E: Events> Selected<E> {
-    /// Those of `events` that `selection` says. `long` is only asked if that has a threshold.
+    /// Returns those of `events` that `selection` accepts. `long` is only used if that has a
+    /// threshold.
     pub fn new(
         events: E,
         selection: Selection,
@@ -233,7 +235,7 @@ impl<E: Events> Selected<E> {
         }
     }
 
-    /// Keeps what was lost before an event that is left out, for the next one of its CPU.
+    /// Keeps the losses before an event that is left out, for the next event of its CPU.
     #[cold]
     fn lose(&mut self, item: &mut Item, selects: bool, since: Option<u64>) {
         let since = since.unwrap_or(0);
@@ -264,7 +266,7 @@ impl<E: Events> Selected<E> {
         verdict
     }
 
-    /// The event is one of those that are asked for; its depth is made what it is among them.
+    /// Returns whether the event is asked for, and sets its depth to that among such events.
     fn selects(&mut self, cpu: u32, event: &mut Event) -> bool {
         let pids = &self.selection.pids;
         let is_of_task = pids.is_empty()
@@ -291,7 +293,8 @@ impl<E: Events> Selected<E> {
         open.truncate(depth + usize::from(event.what == What::Return));
         let is_within = |depth: u16| selection.depth.is_none_or(|most| depth < most);
         while open.len() < depth {
-            // (a call whose entry was not recorded is there all the same; what it is of, its return will tell)
+            // A call whose entry was not recorded is there all the same; its return will tell its
+            // function.
             let around = open.last().copied().unwrap_or(outermost);
             let below = around.below();
             open.push(Open {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Where the text of a verb goes.
+//! Terminal, the output: stdout or a pager, with or without colour.
 
 use std::io::{self, BufWriter, Stdout, Write};
 
 use super::pager::{self, Pager};
 
-/// Where the text of a verb goes: stdout, by a pager if that is a terminal and the text is to be read.
+/// Destination of the text of a verb: stdout, by a pager if that is a terminal and the text is to
+/// be read.
 #[derive(Debug)]
 pub struct Output {
     to: To,
@@ -22,7 +23,8 @@ enum To {
 }
 
 impl Output {
-    /// Text to stdout, coloured as `color` says; by a pager on a terminal, if it `is_paged`.
+    /// Returns an output to stdout, coloured as `color` says; by a pager on a terminal, if it
+    /// `is_paged`.
     pub fn new(color: clap::ColorChoice, is_paged: bool) -> Self {
         let pager = match is_paged && super::is_able_here(&io::stdout()) {
             true => pager::wanted(|name| std::env::var(name).ok()),
@@ -34,17 +36,17 @@ impl Output {
         }
     }
 
-    /// Text is coloured.
+    /// Returns whether text is coloured.
     pub fn is_colored(&self) -> bool {
         self.is_colored
     }
 
-    /// Columns of the terminal.
+    /// Returns the columns of the terminal.
     pub fn width(&self) -> usize {
         super::width(io::stdout())
     }
 
-    /// Writes all, and waits for the pager.
+    /// Writes the rest, and waits for the pager.
     pub fn finish(mut self) -> io::Result<()> {
         match &mut self.to {
             To::Pager(_) => Ok(()),

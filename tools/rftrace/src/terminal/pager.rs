@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The program that shows long text page by page.
+//! Terminal, the pager: the program that shows long text page by page.
 
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-/// Options of less where the user has none: it ends where all fits on the screen, shows colours, and leaves the text.
+/// Options of less where the user has none: it ends where all fits on the screen, shows colours,
+/// and leaves the text.
 const LESS: &str = "FRX";
 
-/// A pager is at work, and the terminal is its.
+/// True while a pager is at work, and owns the terminal.
 static IS_AT_WORK: AtomicBool = AtomicBool::new(false);
 
-/// The command line that the user wants: `RFTRACE_PAGER`, or `PAGER`, or less. None if that is empty, or `cat`.
+/// Returns the command line that the user wants: `RFTRACE_PAGER`, or `PAGER`, or less. `None` if
+/// that is empty, or `cat`.
 pub(super) fn wanted(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let pager = variable("RFTRACE_PAGER")
         .or_else(|| variable("PAGER"))
@@ -22,7 +24,7 @@ pub(super) fn wanted(variable: impl Fn(&str) -> Option<String>) -> Option<String
     (!pager.is_empty() && pager != "cat").then(|| pager.into())
 }
 
-/// A pager is at work, and the terminal is its.
+/// Returns whether a pager is at work, and owns the terminal.
 pub(super) fn is_at_work() -> bool {
     IS_AT_WORK.load(Ordering::Relaxed)
 }
@@ -31,14 +33,14 @@ pub(super) fn is_at_work() -> bool {
 #[derive(Debug)]
 pub(super) struct Pager {
     child: Child,
-    /// None when it has been told that this is all.
+    /// The pager's input; `None` once it was closed.
     to: Option<BufWriter<ChildStdin>>,
-    /// The user has pressed Ctrl-C, which the pager outlives.
+    /// True once the user has pressed Ctrl-C, which the pager outlives.
     is_interrupted: Arc<AtomicBool>,
 }
 
 impl Pager {
-    /// Starts it; none if there is no such program.
+    /// Starts the pager; returns `None` if there is no such program.
     pub(super) fn start(command_line: &str) -> io::Result<Option<Self>> {
         let mut words = command_line.split_ascii_whitespace();
         let needs_shell = command_line.contains(|letter| "|&;<>()$`\\\"'*?[#~=%".contains(letter));
@@ -63,7 +65,7 @@ impl Pager {
             Err(error) => return Err(error),
         };
         let is_interrupted = Arc::new(AtomicBool::new(false));
-        // (otherwise Ctrl-C would end us, and leave the pager alone with the shell)
+        // Otherwise Ctrl-C would end this process, and leave the pager alone with the shell.
         signal_hook::flag::register(signal_hook::consts::SIGINT, is_interrupted.clone())?;
         IS_AT_WORK.store(true, Ordering::Relaxed);
         let to = child.stdin.take().map(BufWriter::new);
@@ -74,7 +76,7 @@ impl Pager {
         }))
     }
 
-    /// Ends the text, and waits until the user has seen enough.
+    /// Ends the text, and waits until the user has left the pager.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         let flushed = match self.to.take() {
             Some(mut to) if !self.is_interrupted() => to.flush(),
@@ -92,7 +94,7 @@ impl Pager {
     fn to(&mut self) -> io::Result<&mut BufWriter<ChildStdin>> {
         match &mut self.to {
             Some(to) if !self.is_interrupted.load(Ordering::Relaxed) => Ok(to),
-            // (as if the user had left the pager)
+            // As if the user had left the pager.
             _ => Err(ErrorKind::BrokenPipe.into()),
         }
     }
@@ -109,7 +111,7 @@ impl Write for Pager {
 }
 
 impl Drop for Pager {
-    /// The terminal is the pager's until that ends.
+    /// Waits for the pager, which owns the terminal until it ends.
     fn drop(&mut self) {
         let _ = self.finish();
     }
@@ -150,7 +152,7 @@ mod tests {
         assert_eq!(std::fs::metadata(file).unwrap().len(), 100_000);
         assert!(Pager::start("/no/such/pager -x").unwrap().is_none());
 
-        // One that is left early is a reader that has gone.
+        // A pager that is left early is a reader that has gone.
         let mut pager = Pager::start("true").unwrap().unwrap();
         let mut write = || (0..100_000).try_for_each(|_| pager.write_all(b"some line\n"));
         assert_eq!(write().unwrap_err().kind(), ErrorKind::BrokenPipe);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A line that says how far something is.
+//! Terminal, the progress: a line that is replaced in place.
 
 use std::fmt;
 use std::io::{self, Stderr, Write};
@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 
 use super::{is_able_here, pager, width};
 
-/// Time between two of them.
+/// Time between two updates of the line.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Goes to the begin of the line.
+/// Goes to the start of the line.
 const RETURN: &str = "\r";
 
 /// Erases the rest of the line.
 const ERASE: &str = "\x1b[K";
 
-/// A line on stderr that says how far something is, if that is a terminal; gone when it ends.
+/// A line on stderr that shows progress, if that is a terminal; gone when it ends.
 #[derive(Debug)]
 pub struct Progress {
     line: Option<Line<Stderr>>,
 }
 
 impl Progress {
-    /// None yet; never any if it is to be `quiet`.
+    /// Returns an empty line; it stays empty if it is to be `quiet`.
     pub fn new(quiet: bool) -> Self {
         let is_shown = !quiet && is_able_here(&io::stderr());
         Self {
@@ -32,7 +32,8 @@ impl Progress {
         }
     }
 
-    /// Shows `text` instead of what was there, ten times a second at most. Costs little where nothing is shown.
+    /// Shows `text` instead of the old one, ten times a second at most. Costs little where nothing
+    /// is shown.
     pub fn update(&mut self, text: fmt::Arguments<'_>) {
         let Some(line) = &mut self.line else {
             return;
@@ -43,7 +44,7 @@ impl Progress {
         }
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub fn finish(&mut self) {
         if let Some(line) = &mut self.line {
             line.erase();
@@ -60,7 +61,7 @@ impl Drop for Progress {
 #[derive(Debug)]
 struct Line<W: Write> {
     to: W,
-    /// When it may be shown anew.
+    /// Time at which it may be shown anew.
     next: Instant,
     is_shown: bool,
 }
@@ -77,14 +78,14 @@ impl<W: Write> Line<W> {
     fn show(&mut self, now: Instant, text: fmt::Arguments<'_>, width: usize) {
         self.next = now + INTERVAL;
         self.is_shown = true;
-        // (a line that is wrapped could not be replaced, nor one of several)
+        // A line that is wrapped could not be replaced, nor one of several.
         let text: String = text
             .to_string()
             .chars()
             .filter(|letter| !letter.is_control())
             .take(width.saturating_sub(1))
             .collect();
-        // (progress that cannot be seen stops nothing)
+        // Progress that cannot be shown is no error.
         let _ = write!(self.to, "{RETURN}{text}{ERASE}");
         let _ = self.to.flush();
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Text that grows.
+//! A buffer of text that grows.
 
 use std::fmt;
 
@@ -18,12 +18,12 @@ pub struct TextBuffer {
 }
 
 impl TextBuffer {
-    /// Bytes that were written.
+    /// Returns the bytes that were written.
     pub fn as_bytes(&self) -> &[u8] {
         &self.room[..self.length]
     }
 
-    /// Removes all, but keeps the room.
+    /// Removes all bytes, but keeps the room.
     pub fn clear(&mut self) {
         self.length = 0;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Makes one event of an entry and its return, if nothing of its CPU comes between them: such a call takes one line.
+//! Joins an entry and its return to one event, if nothing of its CPU comes between them: such a
+//! call takes one line.
 
 use std::collections::VecDeque;
 
@@ -10,13 +11,13 @@ use rftrace_engine::engine::decode::What;
 
 use crate::stream::{Beside, Error, Events, Item};
 
-/// Most events that wait for what comes behind an entry.
+/// Maximum number of events that wait for the one behind an entry.
 const MOST: usize = 4096;
 
 struct Waiting {
     item: Item,
     beside: Option<Box<Beside>>,
-    /// It is known what comes behind it on its CPU, or that does not matter.
+    /// True if the next event of its CPU is known, or does not matter.
     is_known: bool,
 }
 
@@ -26,12 +27,12 @@ pub struct Joined<E> {
     queue: VecDeque<Waiting>,
     /// Number of events that have left the queue.
     left: u64,
-    /// By CPU, the entry that was its last event: its number.
+    /// Number of the entry that was the last event of each CPU.
     entries: FxHashMap<u32, u64>,
     beside: Beside,
-    /// More may come behind an end.
+    /// True if more may come behind an end.
     is_live: bool,
-    /// All is given out, whatever comes behind it.
+    /// True if all is given out, whatever comes behind it.
     flushes: bool,
 }
 
@@ -44,7 +45,8 @@ impl<E: Events> Joined<E> {
         }
     }
 
-    /// Joins those of `events`, which have an end whenever there is nothing yet; see [`Joined::flush`].
+    /// Joins those of `events`, which have an end whenever there are none yet; see
+    /// [`Joined::flush`].
     pub fn live(events: E) -> Self {
         Self {
             events,
@@ -57,12 +59,12 @@ impl<E: Events> Joined<E> {
         }
     }
 
-    /// The events that are joined.
+    /// Returns the events that are joined.
     pub fn events(&mut self) -> &mut E {
         &mut self.events
     }
 
-    /// Gives out all that has come, whatever comes behind it.
+    /// Gives out all events so far, whatever comes behind them.
     pub fn flush(&mut self) {
         self.flushes = true;
         self.entries.clear();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The lines of events.
+//! Events as text, the lines: of each event, with the columns that options ask for.
 
 use std::cell::RefCell;
 use std::fmt::{self, Write};
@@ -23,13 +23,13 @@ use crate::recording::{ClockPair, Settings};
 use crate::stream::{Beside, Item};
 use crate::symbolizer::Symbolizer;
 
-/// A column of calls with the time.
+/// A column of the time in the lines of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeColumn {
-    /// None.
+    /// No column.
     #[default]
     Without,
-    /// The trace clock's.
+    /// The time of the trace clock.
     Trace,
     /// UTC, before the other columns.
     Wall,
@@ -50,7 +50,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Lines of what was recorded with `settings`.
+    /// Returns the maker of lines for what was recorded with `settings`.
     pub fn new(
         settings: &Settings,
         symbolizer: Rc<RefCell<Symbolizer>>,
@@ -66,7 +66,7 @@ impl Lines {
         let (from, until) = settings.irq_text;
         Self {
             symbolizer,
-            // (what is not to be understood is shown as registers)
+            // Arguments whose types are not understood are shown as registers.
             btf: btf.and_then(|btf| Btf::new(btf).ok().flatten()),
             graph: Graph::new(options, last.saturating_add(1), from..until),
             options,
@@ -79,7 +79,8 @@ impl Lines {
         }
     }
 
-    /// Appends the lines that begin with `#`. `events` are how many there are, and were.
+    /// Appends the lines that begin with `#`. `events` are the number that is there, and the number
+    /// that was written.
     ///
     /// # Errors
     ///
@@ -115,7 +116,8 @@ impl Lines {
         render_beside::write_registers(&mut self.arguments, args)
     }
 
-    /// Appends the lines of an event: its own, one before it if events were lost there, and those of its stack.
+    /// Appends the lines of an event: its own, one before it if events were lost there, and those
+    /// of its stack.
     ///
     /// # Errors
     ///

@@ -14,7 +14,8 @@ use crate::platform::preempt;
 use crate::support::{self, call, copy_space, task, Heap, Who};
 use crate::tests::interrupted;
 
-/// An event as a CPU has recorded it: its time, whether it is an entry, the call, its depth and duration.
+/// An event as a CPU has recorded it: its time, whether it is an entry, the call, its depth and
+/// duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Step {
     time: u64,
@@ -115,7 +116,8 @@ impl Cpu {
                     entry: false,
                     ip: called.ip,
                     depth,
-                    // (until the time at its place in the order, whatever came since it was first read)
+                    // Until the time at its place in the order, whatever came since it was first
+                    // read.
                     duration: time.get() - open.start,
                 });
             } else {
@@ -131,7 +133,7 @@ impl Cpu {
         self.leave(&called, &[]);
     }
 
-    /// Calls one after the other.
+    /// Makes calls one after the other.
     fn calls(&self, count: u32) {
         for _ in 0..count {
             self.call(|| ());
@@ -152,7 +154,7 @@ impl Cpu {
         std::iter::from_fn(|| cursor.next(&self.ring)).collect()
     }
 
-    /// All events, taken out, though one at a time.
+    /// Takes out all events, though one at a time.
     fn drained(&self) -> Vec<Event> {
         let mut consumer = Consumer::new(copy_space(&self.ring));
         let mut events = vec![];
@@ -173,7 +175,8 @@ impl Cpu {
         events
     }
 
-    /// Checks that the ring has what was recorded, all of it but for what was overwritten, in order.
+    /// Checks that the ring has the events that were recorded, all but the overwritten ones, in
+    /// order.
     fn check(&self) {
         self.complete();
         assert!(!self.ring.has_pending());
@@ -220,9 +223,9 @@ fn prepared((subbufs, subbuf_slots): (usize, usize), calls: u32, new_task: bool)
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     Leaf,
-    /// One in another.
+    /// One call in another.
     Nested,
-    /// With more than one slot at entry and return.
+    /// Calls with more than one slot at entry and return.
     Announced,
 }
 
@@ -376,7 +379,7 @@ fn interrupt_of_an_interrupt() {
     }
 }
 
-/// A reader on another CPU has this CPU complete its entry, at any moment.
+/// A reader on another CPU makes this CPU complete its entry, at any moment.
 #[test]
 fn completed_at_every_step() {
     for calls in states() {
@@ -403,7 +406,8 @@ fn completed_at_every_step() {
     }
 }
 
-/// An interrupt whose return is missed leaves its entry pending; nothing may wait for that for ever.
+/// An interrupt whose return is missed leaves its entry pending; nothing may wait for that for
+/// ever.
 #[test]
 fn missed_returns() {
     for calls in states() {
@@ -428,8 +432,8 @@ fn missed_returns() {
     }
 }
 
-/// A call that ends on another CPU, or in another ring of its own, is never taken for one that is pending there
-/// at the same place.
+/// A call that ends on another CPU, or in another ring of its own, is never taken for one that is
+/// pending there at the same place.
 #[test]
 fn rings_do_not_take_each_others_calls() {
     let mut cpu = Cpu::new(2, 8);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Copies of what rings hold, in less memory.
+//! Copies of the contents of rings, in less memory.
 
 use crate::engine::consumer::Consumer;
 use crate::engine::decode::Event;
@@ -22,7 +22,7 @@ fn kept(ring: &Ring<Heap>, subbufs: usize) -> Option<Ring<Heap>> {
     Ring::kept(Heap::zeroed(subbufs * SLOTS), ring)
 }
 
-/// A CPU that has written so many events, some of which need more slots than one.
+/// Returns a CPU that has written so many events, some of which need more slots than one.
 fn written(subbufs: usize, count: u32) -> Cpu {
     let cpu = Cpu::new(subbufs, SLOTS, 1);
     for number in 0..count {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Packets of a trace, one after the other, with the numbers of their fields
+//! Perfetto, the packets: messages one after the other, with the numbers of their fields
 //! (<https://perfetto.dev/docs/reference/trace-packet-proto>).
 
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use crate::export::protobuf::Message;
 use crate::symbolizer::{FunctionId, Symbolizer};
 
-/// `Trace`
+/// Field of `Trace`.
 const PACKET: u32 = 1;
 
 /// Fields of `TracePacket`.
@@ -25,7 +25,7 @@ const FTRACE_STATS: u32 = 34;
 const SYSTEM_INFO: u32 = 45;
 const TRACK_DESCRIPTOR: u32 = 60;
 
-/// Fields of `InternedData`; the number and the name are 1 and 2 in all.
+/// Fields of `InternedData`; the number and the name are 1 and 2 in all of its messages.
 const EVENT_NAMES: u32 = 2;
 const ANNOTATION_NAMES: u32 = 3;
 const STRING_VALUES: u32 = 29;
@@ -41,7 +41,7 @@ const NAME: u32 = 23;
 const REALTIME: u64 = 1;
 const BOOTTIME: u64 = 6;
 
-/// Bytes that are written at a time.
+/// Size of the buffer before the output, in bytes.
 const BUFFER_BYTES: usize = 1 << 16;
 
 /// A kind of `TrackEvent`.
@@ -70,20 +70,20 @@ pub(super) enum Value<'a> {
     Function(FunctionId),
 }
 
-/// Numbers under which names were written.
+/// Names that were interned, with their numbers.
 #[derive(Default)]
 struct Interned {
-    /// Of functions, as names of events.
+    /// Functions that were interned as names of events.
     names: Vec<bool>,
-    /// Of functions, as values.
+    /// Functions that were interned as values.
     values: Vec<bool>,
-    /// Of debug annotations.
+    /// Numbers of the names of debug annotations.
     annotations: FxHashMap<String, u64>,
-    /// Those that a packet tells.
+    /// Names that the next packet interns.
     data: Message,
 }
 
-/// Sets the bit of a function; whether it was not set.
+/// Sets the bit of a function, and returns whether it was clear.
 fn is_new(bits: &mut Vec<bool>, function: FunctionId) -> bool {
     if bits.len() <= function.index() {
         bits.resize(function.index() + 1, false);
@@ -114,7 +114,7 @@ impl<W: Write> Packets<W> {
     }
 
     fn packet(&mut self, fill: impl FnOnce(&mut Message, &mut Interned)) -> io::Result<()> {
-        // 1: what was interned before counts no more, 2: it is needed.
+        // 1: what was interned before is no longer valid, 2: interned data is needed.
         let flags = if self.has_begun { 2 } else { 1 };
         self.has_begun = true;
         let interned = &mut self.interned;
@@ -135,13 +135,13 @@ impl<W: Write> Packets<W> {
         Ok(())
     }
 
-    /// Writes what is left.
+    /// Writes the rest of the buffer.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         self.out.flush()
     }
 
-    /// Says what time it was.
+    /// Writes a snapshot of the clocks.
     pub(super) fn clocks(&mut self, boottime: u64, realtime: u64) -> io::Result<()> {
         self.packet(|packet, _| {
             packet.message(CLOCK_SNAPSHOT, |snapshot| {
@@ -156,7 +156,7 @@ impl<W: Write> Packets<W> {
         })
     }
 
-    /// Says what kernel it was: version, release, machine.
+    /// Describes the kernel: version, release, machine.
     pub(super) fn system(&mut self, version: &str, release: &str, machine: &str) -> io::Result<()> {
         self.packet(|packet, _| {
             packet.message(SYSTEM_INFO, |info| {
@@ -170,7 +170,7 @@ impl<W: Write> Packets<W> {
         })
     }
 
-    /// Describes a track; `fill` adds what it is of.
+    /// Describes a track; `fill` adds the fields of its kind.
     pub(super) fn track(
         &mut self,
         uuid: u64,
@@ -188,7 +188,7 @@ impl<W: Write> Packets<W> {
         })
     }
 
-    /// Says that events of a CPU were lost before this time.
+    /// Reports that events of a CPU were lost before this time.
     pub(super) fn lost(&mut self, cpu: u32, time: u64) -> io::Result<()> {
         self.packet(|packet, _| {
             packet.uint(TIMESTAMP, time);
@@ -199,7 +199,8 @@ impl<W: Write> Packets<W> {
         })
     }
 
-    /// Counts of CPUs, at the start or at the end: CPU, overwritten, commit overrun, dropped, read.
+    /// Writes counts of CPUs, at the start or at the end: CPU, overwritten, commit overrun,
+    /// dropped, read.
     pub(super) fn stats(&mut self, is_end: bool, cpus: &[[u64; 5]]) -> io::Result<()> {
         self.packet(|packet, _| {
             packet.message(FTRACE_STATS, |stats| {
@@ -261,7 +262,7 @@ fn intern(
     name: Name<'_>,
     annotations: &[(&str, Value<'_>)],
 ) {
-    // (a packet has one message of them, however many they are)
+    // A packet has one message of interned data, however many names are in it.
     let data = &mut interned.data;
     data.clear();
     let mut add = |field: u32, iid: u64, text: &str| {
