@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Targets only: the work is in scripts/ and qemu/. "make help" lists them.
 
-export KERNEL SUITE KDIR MIRROR ACCEL TIMEOUT JOBS T HOST GUEST CLIPPY V VMLINUZ BENCH JSON SMP \
+export KERNEL SUITE KDIR MIRROR ACCEL TIMEOUT JOBS T HOST GUEST CLIPPY V VMLINUZ BENCH JSON SMP UPDATE \
 	PREFIX DESTDIR MINUTES LENGTH SEED ONLY WITHOUT NMI BISECT NAMES
 
 module:				## build rust_ftrace.ko (the default)
@@ -56,6 +56,7 @@ help:				## this list
 	@echo 'Of make test: T=pattern (only guest tests whose folder/name match), HOST=0, GUEST=0 or BENCH=0, TIMEOUT=seconds.'
 	@echo 'Of make stress: MINUTES=3, SEED=n, ONLY=kinds, WITHOUT=kinds, NMI=0, BISECT=0 (see scripts/stress).'
 	@echo 'Of make planted: NAMES=bugs (of tests/planted/), LENGTH=60 seconds for each.'
-	@echo 'Of make bench: JSON=file, TOOL=0 or 1 (nothing of the command, or only that), SMP=0 (nothing on several CPUs), ACCEL=kvm (ns).'
+	@echo 'Of make bench: JSON=file, TOOL=0 or 1 (nothing of the command, or only that), SMP=0 (nothing on several CPUs), ACCEL=kvm (ns),'
+	@echo '  UPDATE=1 (writes the figures in the docs).'
 
 .PHONY: module tool man install-tool demo test stress planted check bench shell print-release print-vmlinuz print-tree clean clean-cache help

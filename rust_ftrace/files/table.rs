@@ -164,8 +164,8 @@ pub(super) const TABLE: &[Spec] = &[
         "buffer_size_kb",
         WRITE,
         SmallFile<BufferSize>,
-        "size of each CPU's buffer in KiB; changing it keeps the newest events that there is room for; \
-         X if they differ"
+        "size of each CPU's buffer in KiB; changing it keeps the newest events that \
+         there is room for; X if they differ"
     ),
     spec!(
         "buffer_total_size_kb",
