@@ -7,6 +7,7 @@ pub(crate) mod budget;
 pub(crate) mod clock;
 pub(crate) mod commands;
 pub(crate) mod cost;
+mod cpu_context;
 pub(crate) mod function;
 pub(crate) mod gate;
 pub(crate) mod graph;

@@ -6,12 +6,12 @@ use core::ops::Range;
 
 use kernel::prelude::*;
 
+use super::cpu_context::{CpuContext, IN_TASK};
 use super::memory::RingMemory;
 use super::recorder::CpuRing;
-use crate::engine::ring::{Call, Caller};
-use crate::engine::slot::Task;
+use crate::engine::ring::Call;
 use crate::sys::clock::local_ns;
-use crate::sys::context::{cycles, PreemptGuard, PreemptOff};
+use crate::sys::context::{cycles, PreemptGuard};
 use crate::sys::memory::{Room, SlotMemory};
 
 /// Slots of the ring that is written to, and of its sub-buffers.
@@ -41,7 +41,11 @@ pub(crate) fn writing_ps(text: &Range<u64>) -> Result<u64> {
     };
     let batch = || {
         let guard = PreemptGuard::new();
-        let caller = Alone(guard.token());
+        let caller = CpuContext {
+            token: guard.token(),
+            clock: cycles,
+            state: IN_TASK,
+        };
         let began = local_ns();
         for _ in 0..BATCH {
             // SAFETY: Nobody else knows of the ring, and preemption is off.
@@ -51,30 +55,4 @@ pub(crate) fn writing_ps(text: &Range<u64>) -> Result<u64> {
     };
     let fastest = (0..BATCHES).map(|_| batch()).min().unwrap_or(0);
     Ok((fastest.saturating_mul(1000) / BATCH).max(1))
-}
-
-/// The surroundings of a call that there was not.
-#[derive(Clone, Copy)]
-struct Alone<'a>(PreemptOff<'a>);
-
-impl Caller for Alone<'_> {
-    #[inline(always)]
-    fn now(&self) -> u64 {
-        cycles()
-    }
-
-    #[inline(always)]
-    fn context(&self) -> u32 {
-        self.0.current().state_word::<0>()
-    }
-
-    #[inline(always)]
-    fn task(&self) -> Task {
-        self.0.current().identity()
-    }
-
-    #[inline(always)]
-    fn is_task(&self, word: impl Fn(usize) -> u64) -> bool {
-        self.0.current().is_known_as(word)
-    }
 }

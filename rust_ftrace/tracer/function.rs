@@ -3,10 +3,11 @@
 //! The `function` tracer's hook: from a function's entry into this CPU's ring, without a call.
 
 use crate::engine::beside::ArgsSlots;
-use crate::engine::ring::{Call, Caller};
-use crate::engine::slot::{Task, Words};
+use crate::engine::ring::Call;
+use crate::engine::slot::Words;
 use crate::sys::context::{cycles, PreemptGuard, PreemptOff};
 use crate::sys::ftrace::{Handler, Registers, Site};
+use crate::tracer::cpu_context::{AtEntry, CpuContext};
 use crate::tracer::gate::Gate;
 use crate::tracer::recorder::Recorder;
 
@@ -68,19 +69,19 @@ impl Recorder {
         let args = args.as_ref().map_or(&[][..], ArgsSlots::slots);
         let ring = self.this_ring(token);
         if self.gate() & Gate::Clock as u64 == 0 {
-            let caller = Hooked {
+            let caller = CpuContext {
                 token,
-                registers,
                 clock: cycles,
+                state: AtEntry(registers),
             };
             // SAFETY: The ring is this CPU's, and preemption is off; whatever interrupts runs to
             // its end before this goes on.
             let _ = unsafe { ring.write_beside(call, caller, args, stack) };
         } else if let Some(reading) = self.clock().enter(token) {
-            let caller = Hooked {
+            let caller = CpuContext {
                 token,
-                registers,
                 clock: || reading.now(),
+                state: AtEntry(registers),
             };
             // SAFETY: The ring is this CPU's, and preemption is off; whatever interrupts runs to
             // its end before this goes on.
@@ -91,10 +92,10 @@ impl Recorder {
     #[inline(always)]
     fn record<C: Fn() -> u64 + Copy>(&self, token: PreemptOff<'_>, site: Site<'_>, clock: C) {
         let ring = self.this_ring(token);
-        let caller = Hooked {
+        let caller = CpuContext {
             token,
-            registers: site.registers,
             clock,
+            state: AtEntry(site.registers),
         };
         // SAFETY: The ring is this CPU's, and preemption is off; whoever interrupts runs to its end
         // before this goes on. What became of the event is counted in the ring.
@@ -114,37 +115,5 @@ impl Handler for Recorder {
         }
         let guard = PreemptGuard::new();
         self.record(guard.token(), site, cycles);
-    }
-}
-
-/// The hooked call's surroundings.
-#[derive(Clone, Copy)]
-struct Hooked<'a, C> {
-    token: PreemptOff<'a>,
-    registers: Registers<'a>,
-    clock: C,
-}
-
-impl<C: Fn() -> u64 + Copy> Caller for Hooked<'_, C> {
-    #[inline(always)]
-    fn now(&self) -> u64 {
-        (self.clock)()
-    }
-
-    #[inline(always)]
-    fn context(&self) -> u32 {
-        // (not kept from `is_task` on: there are registers enough for all but that)
-        self.token.current().context_word(self.registers.sp())
-    }
-
-    #[inline(always)]
-    fn task(&self) -> Task {
-        self.token.current().identity()
-    }
-
-    #[inline(always)]
-    fn is_task(&self, word: impl Fn(usize) -> u64) -> bool {
-        let current = self.token.current();
-        current.is_known_as(word)
     }
 }

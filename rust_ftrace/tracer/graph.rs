@@ -2,13 +2,14 @@
 
 //! The `function_graph` tracer's hook: calls with their entry and return into this CPU's ring.
 
-use crate::engine::ring::{Call, Caller, OpenCall, MAX_CALL_EXTRA};
+use crate::engine::ring::{Call, OpenCall, MAX_CALL_EXTRA};
 use crate::engine::shadow::{self, Shadow};
-use crate::engine::slot::{text_address, Task, Words};
+use crate::engine::slot::{text_address, Words};
 use crate::sys::context::{cycles, Current, PreemptOff};
 use crate::sys::fprobe::{CallHandler, Called, Returned};
 use crate::sys::ftrace::{Registers, Site};
 use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
+use crate::tracer::cpu_context::{CpuContext, State, IN_FPROBE};
 use crate::tracer::gate::Gate;
 use crate::tracer::graph_settings::Want;
 use crate::tracer::recorder::Recorder;
@@ -85,7 +86,11 @@ impl Recorder {
         open: &mut OpenCall,
     ) -> bool {
         let depth = || token.current().call_depth();
-        let caller = InCall { token, clock };
+        let caller = CpuContext {
+            token,
+            clock,
+            state: IN_FPROBE,
+        };
         let ring = self.this_ring(token);
         // SAFETY: The ring is this CPU's, and preemption is off; whoever interrupts runs to its end
         // before this goes on.
@@ -99,7 +104,11 @@ impl Recorder {
         open: OpenCall,
         clock: C,
     ) -> bool {
-        let caller = InCall { token, clock };
+        let caller = CpuContext {
+            token,
+            clock,
+            state: IN_FPROBE,
+        };
         // (the same CPU's clock, if it is pending)
         let duration = |now: u64| now.wrapping_sub(open.start);
         // SAFETY: As in `enter`; calls without a token of a ring do not come here.
@@ -116,7 +125,11 @@ impl Recorder {
         clock: C,
     ) {
         let depth = token.current().call_depth();
-        let caller = InCall { token, clock };
+        let caller = CpuContext {
+            token,
+            clock,
+            state: IN_FPROBE,
+        };
         // (clocks of two CPUs may differ a little)
         let duration = |now: u64| now.saturating_sub(open.start);
         let ring = self.this_ring(token);
@@ -286,7 +299,7 @@ impl Recorder {
         let is_open = if self.graph().thresh() == 0 {
             self.enter_announced(site, token, &mut open)
         } else if let Some(now) = self.now(token) {
-            let context = current.state_word::<RAISED>() & 0xffff;
+            let context = IN_FPROBE.word(&current) & 0xffff;
             open.start = now;
             open.token = u64::from(current.call_depth().min(0xff) | (context << 8));
             true
@@ -371,7 +384,11 @@ impl Recorder {
             parent_ip: text_address(word(3) >> 32),
         };
         let write = |clock: &dyn Fn() -> u64| {
-            let caller = InCall { token, clock };
+            let caller = CpuContext {
+                token,
+                clock,
+                state: IN_FPROBE,
+            };
             let ring = self.this_ring(token);
             // SAFETY: As in `enter`. If the event could not be written, that is counted.
             unsafe { ring.announce_call(call, word(1), info & 0xff, info >> 8, &caller) };
@@ -428,43 +445,5 @@ impl SwitchHandler for Recorder {
     fn switched(&self, prev: ShadowStack<'_>, next: ShadowStack<'_>, token: PreemptOff<'_>) {
         let secret = self.secret::<5>();
         shadow::switched(prev.marked(secret), next.marked(secret), || self.now(token));
-    }
-}
-
-/// The surroundings of a call.
-#[derive(Clone, Copy)]
-struct InCall<'a, C> {
-    token: PreemptOff<'a>,
-    clock: C,
-}
-
-/// The preempt counts that fgraph and fprobe add before they call us: `ftrace_test_recursion_trylock()`
-/// and `rcu_read_lock_sched_notrace()`.
-const RAISED: u32 = 2;
-
-impl<C: Fn() -> u64 + Copy> Caller for InCall<'_, C> {
-    #[inline(always)]
-    fn now(&self) -> u64 {
-        (self.clock)()
-    }
-
-    #[inline(always)]
-    fn context(&self) -> u32 {
-        self.flags()
-    }
-
-    #[inline(always)]
-    fn flags(&self) -> u32 {
-        self.token.current().state_word::<RAISED>()
-    }
-
-    #[inline(always)]
-    fn task(&self) -> Task {
-        self.token.current().identity()
-    }
-
-    #[inline(always)]
-    fn is_task(&self, word: impl Fn(usize) -> u64) -> bool {
-        self.token.current().is_known_as(word)
     }
 }

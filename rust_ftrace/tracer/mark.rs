@@ -2,9 +2,10 @@
 
 //! Marks, which programs write into the trace, on their way into this CPU's ring.
 
-use crate::engine::ring::{Caller, Outcome};
-use crate::engine::slot::{Kind, Task, Words};
+use crate::engine::ring::Outcome;
+use crate::engine::slot::{Kind, Words};
 use crate::sys::context::{cycles, PreemptOff};
+use crate::tracer::cpu_context::{CpuContext, IN_TASK};
 use crate::tracer::gate::Gate;
 use crate::tracer::recorder::Recorder;
 
@@ -73,36 +74,14 @@ impl Recorder {
         mark: Mark<'_>,
         clock: impl Fn() -> u64 + Copy,
     ) -> Result<usize, Outcome> {
-        let caller = Marking { token, clock };
+        let caller = CpuContext {
+            token,
+            clock,
+            state: IN_TASK,
+        };
         let ring = self.this_ring(token);
         // SAFETY: The ring is this CPU's, and preemption is off; whoever interrupts runs to its end
         // before this goes on.
         unsafe { ring.write_mark(mark.kind, mark.ip, mark.slots, mark.length, caller) }
-    }
-}
-
-/// The surroundings of who marks.
-#[derive(Clone, Copy)]
-struct Marking<'a, C> {
-    token: PreemptOff<'a>,
-    clock: C,
-}
-
-impl<C: Fn() -> u64 + Copy> Caller for Marking<'_, C> {
-    fn now(&self) -> u64 {
-        (self.clock)()
-    }
-
-    /// As ftrace has it, which has preemption off then.
-    fn context(&self) -> u32 {
-        self.token.current().state_word::<0>()
-    }
-
-    fn task(&self) -> Task {
-        self.token.current().identity()
-    }
-
-    fn is_task(&self, word: impl Fn(usize) -> u64) -> bool {
-        self.token.current().is_known_as(word)
     }
 }
