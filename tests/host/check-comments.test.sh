@@ -1,7 +1,7 @@
 #!/bin/bash
-# Does scripts/check-comments bite? Made-up files, each with one thing wrong, and some with none.
+# Does scripts/internal/check-comments bite? Made-up files, each with one thing wrong, and some with none.
 set -euo pipefail
-check=$(cd "$(dirname "$0")/../.." && pwd)/scripts/check-comments
+check=$(cd "$(dirname "$0")/../.." && pwd)/scripts/internal/check-comments
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 passed=0 failed=0

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Does scripts/check-imports bite? An import that must not be is added to a copy of the sources, one after the other,
+# Does scripts/internal/check-imports bite? An import that must not be is added to a copy of the sources, one after the other,
 # and each must be found at its line.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
@@ -20,7 +20,7 @@ case_of() {
 			"$copy/before" >"$file"
 		said="$3:$(grep -nFx -- "$4" "$file" | head -n 1 | cut -d : -f 1): $said"
 	fi
-	out=$("$copy/scripts/toolchain" "$copy/scripts/check-imports" 2>&1) || rc=$?
+	out=$("$copy/scripts/toolchain" "$copy/scripts/internal/check-imports" 2>&1) || rc=$?
 	if [[ -z $2 && $rc == 0 ]] || [[ -n $2 && $rc == 1 && $out == *"$said"* ]]; then
 		echo "ok: $name"
 		passed=$((passed + 1))

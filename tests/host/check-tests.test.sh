@@ -16,7 +16,7 @@ fault() {
 		: >"$dir/tree/$file"
 	done
 	cp "$top/tests/guest/order" "$dir/tree/tests/guest/"
-	cp "$top/tests/host/src/tests/mod.rs" "$dir/tree/tests/host/src/tests/"
+	cp "$top/tests/host/src/tests.rs" "$dir/tree/tests/host/src/"
 	(cd "$dir/tree" && eval "$3")
 	out=$("$top/scripts/internal/check-tests" "$dir/tree" 2>&1) || rc=$?
 	if [[ $out == "$2" && $rc == "$((${#2} > 0))" ]]; then
@@ -37,14 +37,14 @@ fault 'a guest test is listed twice' 'tests/guest/order names twice: core/load.s
 fault 'a guest has to have what is not known' 'tests/guest/order does not explain: moon' \
 	'sed -i "s|^core/load.sh|&	moon|" tests/guest/order'
 fault 'a file of the engine has no tests' \
-	'no tests in tests/host/src/tests for this file of the engine, nor is it in the table of mod.rs: ring/new' \
+	'no tests in tests/host/src/tests for this file of the engine, nor is it in the table of tests.rs: ring/new' \
 	'touch rust_ftrace/engine/ring/new.rs'
 fault 'tests are of no file of the engine' \
-	'of no file of the engine, and not in the table of tests/host/src/tests/mod.rs: the tests: new' \
+	'of no file of the engine, and not in the table of tests/host/src/tests.rs: the tests: new' \
 	'touch tests/host/src/tests/new.rs'
-fault 'the table names a file that is gone' 'in the table of tests/host/src/tests/mod.rs, but not in the engine: frames' \
+fault 'the table names a file that is gone' 'in the table of tests/host/src/tests.rs, but not in the engine: frames' \
 	'rm rust_ftrace/engine/frames.rs'
-fault 'the table names tests that are gone' 'in the table of tests/host/src/tests/mod.rs, but no tests: nesting' \
+fault 'the table names tests that are gone' 'in the table of tests/host/src/tests.rs, but no tests: nesting' \
 	'rm tests/host/src/tests/nesting.rs'
 
 echo "$passed passed, $failed failed"

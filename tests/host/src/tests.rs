@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of the engine. Those of `engine/x.rs` are in `x.rs`; what has no file of its name is tested by
-//! others, and some tests are of several files:
+//! Tests of the engine. Those of `engine/x.rs` are in `x.rs`; what has no file of its name is
+//! tested by others, and some tests are of several files:
 //!
 //! | tests | files of the engine |
 //! |---|---|
