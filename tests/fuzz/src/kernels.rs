@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use rftrace_cli::kernel::{self, traceable, DebugInformation, Kernel, Symbols};
+use rftrace_cli::kernel::{self, traceable, DebugInformation, Kernel, KernelSymbols};
 
 use crate::engine::beside::ARGS;
 use crate::engine::btf::Btf;
@@ -36,7 +36,7 @@ pub fn types(data: &[u8]) {
     };
     let names = || bytes.split(|byte| *byte == 0).take(64);
     let engine = Btf::new(&bytes[..]).expect("memory");
-    let tool = kernel::Btf::new(bytes.clone(), None);
+    let tool = kernel::KernelTypes::new(bytes.clone(), None);
     // The command knows more kinds.
     assert!(engine.is_none() || tool.is_some());
     if let Some(btf) = engine {
@@ -100,7 +100,7 @@ pub fn kernels(data: &[u8]) {
         }
         3 => look(&with_debug_information(data)),
         _ => {
-            if let Ok(symbols) = Symbols::of_text(&String::from_utf8_lossy(data)) {
+            if let Ok(symbols) = KernelSymbols::of_text(&String::from_utf8_lossy(data)) {
                 ask(&symbols);
             }
         }
@@ -127,7 +127,7 @@ fn look(bytes: &[u8]) {
     let _ = kernel.pointer(TEXT);
 }
 
-fn ask(symbols: &Symbols) {
+fn ask(symbols: &KernelSymbols) {
     for symbol in symbols.all() {
         assert!(symbols
             .at(symbol.address)

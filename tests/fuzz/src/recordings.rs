@@ -7,11 +7,11 @@ use std::fs::File;
 use std::io::Write;
 use std::rc::Rc;
 
-use rftrace_cli::calls::{Analysis, Assembler, By, Limits};
+use rftrace_cli::calls::{Analysis, Assembler, GroupBy, MemoryLimits};
 use rftrace_cli::export::stacks::{Stacks, Tops, Weight};
 use rftrace_cli::export::{flamegraph, folded, perfetto, pprof, trace_dat, About};
-use rftrace_cli::kernel::Symbols;
-use rftrace_cli::recording::{Recording, Settings, Writer};
+use rftrace_cli::kernel::KernelSymbols;
+use rftrace_cli::recording::{RecordingFile, RecordingSettings, Writer};
 use rftrace_cli::stream::{Events, Globs, LongCalls, Selected, Selection};
 use rftrace_cli::symbolizer::Symbolizer;
 use rftrace_cli::text::{Joined, Lines, TextBuffer, TimeColumn};
@@ -31,20 +31,22 @@ fn file(bytes: &[u8]) -> Option<File> {
 }
 
 /// Returns a recording: a whole file, or the contents of a valid chunk.
-fn recording(data: &[u8]) -> Option<Recording> {
+fn recording(data: &[u8]) -> Option<RecordingFile> {
     let (kind, data) = data.split_first()?;
     let recording = match kind % 4 {
-        0 => file(data).map(Recording::new),
+        0 => file(data).map(RecordingFile::new),
         kind => file(&[]).map(|file| {
-            if let Ok(writer) = Writer::new(file.try_clone().expect("a file"), &Settings::default())
-            {
+            if let Ok(writer) = Writer::new(
+                file.try_clone().expect("a file"),
+                &RecordingSettings::default(),
+            ) {
                 let _ = match kind {
                     1 => writer.events(0, data, 1),
                     2 => writer.symbols(&String::from_utf8_lossy(data)),
                     _ => writer.events(0, &record(data), 1),
                 };
             }
-            Recording::new(file)
+            RecordingFile::new(file)
         }),
     };
     recording?.ok()
@@ -103,14 +105,14 @@ fn record(slots: &[u8]) -> Vec<u8> {
 }
 
 /// Counts calls: none is counted twice, whatever comes.
-fn analyse(mut events: impl Events, symbols: Symbols) {
+fn analyse(mut events: impl Events, symbols: KernelSymbols) {
     let symbolizer = Rc::new(RefCell::new(Symbolizer::new(symbols)));
-    let limits = Limits {
+    let limits = MemoryLimits {
         nodes: 10,
         groups: 20,
         comms: 5,
     };
-    let analysis = Analysis::new(By::Function, true, limits);
+    let analysis = Analysis::new(GroupBy::Function, true, limits);
     let mut assembler = Assembler::new(analysis, symbolizer);
     let _ = assembler.run(&mut events, |_| {});
     let (analysis, counts) = assembler.finish();

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use rftrace_cli::closure::closure;
-use rftrace_cli::functions::Functions;
+use rftrace_cli::functions::KernelFunctions;
 use rftrace_cli::kernel::Kernel;
 
 fn main() -> anyhow::Result<()> {
@@ -13,7 +13,7 @@ fn main() -> anyhow::Result<()> {
     let [file, roots @ ..] = &arguments[..] else {
         anyhow::bail!("usage: closure VMLINUX ROOT...");
     };
-    let functions = Functions::new(Kernel::of_file(Path::new(file))?)?;
+    let functions = KernelFunctions::new(Kernel::of_file(Path::new(file))?)?;
     println!("{} functions can be traced", functions.traceable.len());
     for root in roots {
         let closure = closure(&functions, &[root]);

@@ -9,7 +9,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-use rftrace_cli::functions::Functions;
+use rftrace_cli::functions::KernelFunctions;
 use rftrace_cli::kernel::{DebugInformation, Kernel};
 use rftrace_cli::why::Answer;
 
@@ -28,7 +28,7 @@ fn main() -> anyhow::Result<()> {
     let file = Path::new(file);
     let information = DebugInformation::of_file(file)?;
     let information = information.ok_or_else(|| anyhow::anyhow!("no debug information"))?;
-    let functions = Functions::new(Kernel::of_file(file)?)?;
+    let functions = KernelFunctions::new(Kernel::of_file(file)?)?;
     let symbols = &functions.kernel.symbols;
     let unreachable: Vec<u64> = functions.unreachable().collect();
     let names: BTreeSet<String> = unreachable

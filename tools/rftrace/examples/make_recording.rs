@@ -10,7 +10,7 @@ use std::fs::File;
 use std::path::Path;
 use std::process::ExitCode;
 
-use rftrace_cli::recording::{CpuTotals, End, Settings, Writer};
+use rftrace_cli::recording::{CpuTotals, RecordingEnd, RecordingSettings, Writer};
 use rftrace_cli::sample::{self, CpuSample, Edge};
 use rftrace_engine::engine::context::{HARDIRQ, IRQS_ON};
 use rftrace_engine::engine::slot::Task;
@@ -150,12 +150,12 @@ impl Cpu {
 }
 
 fn make(path: &Path, events: u64, cpus: u32) -> std::io::Result<()> {
-    let settings = Settings {
+    let settings = RecordingSettings {
         rftrace: "sample".into(),
         tracer: "function_graph".into(),
         clock: "local".into(),
         cpus: (0..cpus).collect(),
-        ..Settings::default()
+        ..RecordingSettings::default()
     };
     let writer = Writer::new(File::create(path)?, &settings)?;
     let mut symbols = String::new();
@@ -178,9 +178,9 @@ fn make(path: &Path, events: u64, cpus: u32) -> std::io::Result<()> {
         read: *events,
         ..CpuTotals::default()
     });
-    let end = End {
+    let end = RecordingEnd {
         cpus: totals.collect(),
-        ..End::default()
+        ..RecordingEnd::default()
     };
     writer.end(&end)
 }

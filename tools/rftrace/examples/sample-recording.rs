@@ -10,7 +10,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
-use rftrace_cli::recording::{ClockPair, CpuTotals, End, Settings, Writer};
+use rftrace_cli::recording::{ClockPair, CpuTotals, RecordingEnd, RecordingSettings, Writer};
 use rftrace_engine::engine::consumer::Chunk;
 use rftrace_engine::engine::context::{HARDIRQ, IRQS_ON, SOFTIRQ};
 use rftrace_engine::engine::decode::Decoder;
@@ -417,7 +417,7 @@ fn main() -> io::Result<()> {
         realtime_ns: 1_790_000_000_000_000_000,
         boottime_ns: START + 1_000_000_000,
     };
-    let settings = Settings {
+    let settings = RecordingSettings {
         rftrace: env!("CARGO_PKG_VERSION").into(),
         release: "7.3.4+deb13-amd64".into(),
         version: "#1 SMP PREEMPT_DYNAMIC Debian 7.3.4-1".into(),
@@ -432,7 +432,7 @@ fn main() -> io::Result<()> {
         cpus: vec![0, 1],
         clock: "local".into(),
         start,
-        ..Settings::default()
+        ..RecordingSettings::default()
     };
     let writer = Writer::new(File::create(path)?, &settings)?;
     let mut symbols = format!("{:016x} T _stext\n", address(0) - 0x100);
@@ -467,7 +467,7 @@ fn main() -> io::Result<()> {
         });
     let last = sample.cpus.iter().map(|cpu| cpu.now).max().unwrap_or(START);
     let later = |ns: u64| ns + (last - START);
-    let end = End {
+    let end = RecordingEnd {
         end: ClockPair {
             trace_ns: last,
             realtime_ns: later(start.realtime_ns),
@@ -475,7 +475,7 @@ fn main() -> io::Result<()> {
         },
         cpus: totals.collect(),
         lost: vec![("missed returns".into(), 3), ("calls too deep".into(), 0)],
-        ..End::default()
+        ..RecordingEnd::default()
     };
     sample.writer.end(&end)?;
     sample.truth.flush()

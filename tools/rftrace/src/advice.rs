@@ -4,20 +4,20 @@
 
 use rftrace_engine::engine::glob;
 
-use crate::functions::Functions;
+use crate::functions::KernelFunctions;
 use crate::selection;
 use crate::why::Answer;
 
 /// Returns lines that say why nothing came of `words`, as they were given for `filter`; none for
 /// words of which no more is known than that they were not called.
-pub fn advice(functions: &Functions, words: &[&str]) -> Vec<String> {
+pub fn advice(functions: &KernelFunctions, words: &[&str]) -> Vec<String> {
     words
         .iter()
         .filter_map(|word| Some(format!("{word}: {}", reason(functions, word)?)))
         .collect()
 }
 
-fn reason(functions: &Functions, word: &str) -> Option<String> {
+fn reason(functions: &KernelFunctions, word: &str) -> Option<String> {
     let name = word.split(':').next().unwrap_or(word);
     if glob::is_pattern(name.as_bytes()) {
         let meant = selection::functions(&functions.kernel.symbols, word);
@@ -62,17 +62,17 @@ fn reason(functions: &Functions, word: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::synthetic::{functions, Code, Function};
+    use crate::kernel::synthetic::{functions, SyntheticCode, SyntheticFunction};
 
     #[test]
     fn a_line_for_each_name_that_has_a_reason() {
         let functions = functions(&[
-            Function::open("path_mount", &[Code::Call("helper")]),
-            Function::sealed("helper", &[]),
-            Function::sealed("nobody", &[]),
-            Function::sealed("early", &[]),
-            Function::sealed("init", &[Code::Call("early")]).at_boot(),
-            Function::open("entry", &[]).notrace(),
+            SyntheticFunction::open("path_mount", &[SyntheticCode::Call("helper")]),
+            SyntheticFunction::sealed("helper", &[]),
+            SyntheticFunction::sealed("nobody", &[]),
+            SyntheticFunction::sealed("early", &[]),
+            SyntheticFunction::sealed("init", &[SyntheticCode::Call("early")]).at_boot(),
+            SyntheticFunction::open("entry", &[]).notrace(),
         ]);
         let words = [
             "path_mount",

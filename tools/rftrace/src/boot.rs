@@ -2,7 +2,7 @@
 
 //! The file of the running kernel: it has the code that ran at boot, which is gone from memory.
 
-use crate::functions::Functions;
+use crate::functions::KernelFunctions;
 use crate::kernel::Kernel;
 
 /// The places where distributions put the file.
@@ -15,11 +15,11 @@ const PLACES: [&str; 4] = [
 
 /// Returns all that is known of the running kernel by its file; `None` if that is not there, or is
 /// of another build.
-pub fn functions(running: &Kernel) -> Option<Functions> {
+pub fn functions(running: &Kernel) -> Option<KernelFunctions> {
     let kernel = running.find_file(&PLACES, |place| {
         let kernel = Kernel::of_file(place).ok()?;
         let build_id = kernel.build_id()?;
         Some((kernel, build_id))
     })?;
-    Functions::new(kernel).ok()
+    KernelFunctions::new(kernel).ok()
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 
-use crate::kernel::{Alternative, Symbols, Text};
+use crate::kernel::{Alternative, KernelSymbols, KernelText};
 
 /// An instruction that calls a function, or jumps to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,7 +25,7 @@ pub struct Site {
 
 /// A function's side of the graph.
 #[derive(Debug, Default)]
-pub struct Node {
+pub struct FunctionNode {
     /// Instructions elsewhere that enter the function.
     pub callers: Vec<Site>,
     /// Functions that the function enters.
@@ -37,7 +37,7 @@ pub struct Node {
 /// A graph of calls. Functions are named by their addresses.
 #[derive(Debug, Default)]
 pub struct CallGraph {
-    nodes: HashMap<u64, Node>,
+    nodes: HashMap<u64, FunctionNode>,
     /// Parts that the compiler put elsewhere, with the functions that they belong to.
     cold: BTreeMap<u64, u64>,
     thunks: HashSet<u64>,
@@ -49,7 +49,7 @@ pub struct CallGraph {
 }
 
 /// Code of a function.
-struct Code<'a> {
+struct MachineCode<'a> {
     bytes: &'a [u8],
     address: u64,
     function: u64,
@@ -77,8 +77,8 @@ impl CallGraph {
     /// `pointer` reads one from memory: boot makes a call of the function that it leads to out of a
     /// call through it that may be replaced (`pv_ops`).
     pub fn new(
-        symbols: &Symbols,
-        texts: &[Text],
+        symbols: &KernelSymbols,
+        texts: &[KernelText],
         alternatives: &[Alternative],
         pointer: impl Fn(u64) -> Option<u64>,
     ) -> Self {
@@ -97,7 +97,7 @@ impl CallGraph {
             let place = alternative.place;
             let text = texts.iter().find(|text| text.addresses().contains(&place));
             if let (Some(text), Some(function)) = (text, graph.function_at(symbols, place)) {
-                let code = Code {
+                let code = MachineCode {
                     bytes: &alternative.code,
                     address: alternative.address,
                     function,
@@ -116,7 +116,7 @@ impl CallGraph {
     }
 
     /// Counts static calls that lead nowhere yet as calls through pointers.
-    fn end_static_calls(&mut self, symbols: &Symbols) {
+    fn end_static_calls(&mut self, symbols: &KernelSymbols) {
         for call in named(symbols, |name| name.starts_with(STATIC_CALLS)) {
             let Some(node) = self.nodes.get_mut(&call) else {
                 continue;
@@ -133,13 +133,13 @@ impl CallGraph {
     }
 
     /// Returns the function that the code at `ip` belongs to.
-    pub fn function_at(&self, symbols: &Symbols, ip: u64) -> Option<u64> {
+    pub fn function_at(&self, symbols: &KernelSymbols, ip: u64) -> Option<u64> {
         let begin = symbols.function_at(ip)?;
         Some(self.cold.get(&begin).copied().unwrap_or(begin))
     }
 
     /// Returns the function's callers and callees, if it has any.
-    pub fn node(&self, function: u64) -> Option<&Node> {
+    pub fn node(&self, function: u64) -> Option<&FunctionNode> {
         self.nodes.get(&function)
     }
 
@@ -153,7 +153,7 @@ impl CallGraph {
         self.nodes.keys().copied()
     }
 
-    fn add(&mut self, symbols: &Symbols, text: &Text, fixed: &Fixed<'_>) {
+    fn add(&mut self, symbols: &KernelSymbols, text: &KernelText, fixed: &Fixed<'_>) {
         // Decoded function by function, so that data between them does no harm.
         let addresses = text.addresses();
         let mut begins: Vec<u64> = symbols
@@ -165,7 +165,7 @@ impl CallGraph {
             if let Some(function) = self.function_at(symbols, pair[0]) {
                 let bytes = &text.code
                     [(pair[0] - text.address) as usize..(pair[1] - text.address) as usize];
-                let code = Code {
+                let code = MachineCode {
                     bytes,
                     address: pair[0],
                     function,
@@ -176,7 +176,7 @@ impl CallGraph {
         }
     }
 
-    fn add_code(&mut self, symbols: &Symbols, code: &Code<'_>, fixed: &Fixed<'_>) {
+    fn add_code(&mut self, symbols: &KernelSymbols, code: &MachineCode<'_>, fixed: &Fixed<'_>) {
         let mut decoder = Decoder::with_ip(64, code.bytes, code.address, DecoderOptions::NONE);
         let mut instruction = Instruction::default();
         while decoder.can_decode() {
@@ -188,8 +188,8 @@ impl CallGraph {
 
     fn look(
         &mut self,
-        symbols: &Symbols,
-        code: &Code<'_>,
+        symbols: &KernelSymbols,
+        code: &MachineCode<'_>,
         instruction: &Instruction,
         fixed: &Fixed<'_>,
     ) {
@@ -258,13 +258,13 @@ impl CallGraph {
 }
 
 /// Returns the functions with such a name.
-fn named(symbols: &Symbols, is_wanted: impl Fn(&str) -> bool) -> HashSet<u64> {
+fn named(symbols: &KernelSymbols, is_wanted: impl Fn(&str) -> bool) -> HashSet<u64> {
     let is_named = |begin: &u64| (symbols.at(*begin).iter()).any(|symbol| is_wanted(&symbol.name));
     symbols.functions().filter(is_named).collect()
 }
 
 /// Returns parts named `NAME.cold`, with the address of `NAME`.
-fn cold_parts(symbols: &Symbols) -> BTreeMap<u64, u64> {
+fn cold_parts(symbols: &KernelSymbols) -> BTreeMap<u64, u64> {
     let mut parts = BTreeMap::new();
     for begin in symbols.functions() {
         let name = symbols.name(begin);
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn calls_and_jumps_are_edges() {
         let symbol = |address, name| Symbol::new(address, b't', name, None);
-        let symbols = Symbols::new(vec![
+        let symbols = KernelSymbols::new(vec![
             symbol(0x1000, "caller"),
             symbol(0x1010, "__pfx_callee"),
             symbol(0x1020, "callee"),
@@ -313,7 +313,7 @@ mod tests {
         code[0x50..0x52].copy_from_slice(&[0xff, 0x10]);
         code[0x52..0x57].copy_from_slice(&[0xe8, 0x09, 0, 0, 0]);
         code[0x57..0x59].copy_from_slice(&[0xeb, 0x07]);
-        let text = Text {
+        let text = KernelText {
             address: 0x1000,
             code,
             is_init: false,

@@ -20,16 +20,16 @@ mod tree;
 use rftrace_engine::engine::context::Level;
 use rftrace_engine::engine::slot::Task;
 
-pub use analysis::{Analysis, By, GroupName, Limits};
-pub use assembler::{Assembler, Counts};
+pub use analysis::{Analysis, GroupBy, GroupName, MemoryLimits};
+pub use assembler::{Assembler, CallCounts};
 pub use groups::{Groups, Statistics};
-pub use tree::{Label, Node, NodeId, Tree};
+pub use tree::{Label, NodeId, Tree, TreeNode};
 
 use crate::symbolizer::FunctionId;
 
 /// A call that begins.
 #[derive(Clone, Copy, Debug)]
-pub struct Call<'a> {
+pub struct BegunCall<'a> {
     /// The CPU of the call.
     pub cpu: u32,
     /// The task that calls.
@@ -46,7 +46,7 @@ pub struct Call<'a> {
 
 /// Ways in which a call ends for the assembler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum CallEnd {
     /// The call has returned.
     Returned,
     /// The call is still open where the events end.
@@ -66,7 +66,7 @@ pub struct Finished {
     /// interrupts. `None` if that is not known: events were lost meanwhile, or before.
     pub self_time: Option<u64>,
     /// The way it ended.
-    pub end: End,
+    pub end: CallEnd,
 }
 
 /// Receives the calls.
@@ -79,7 +79,7 @@ pub trait Visitor {
     ///
     /// A call without a function, and one whose return is missed before it was reported, may never
     /// be left.
-    fn enter(&mut self, call: &Call<'_>, around: Option<Self::Frame>) -> Self::Frame;
+    fn enter(&mut self, call: &BegunCall<'_>, around: Option<Self::Frame>) -> Self::Frame;
 
     /// Handles the end of the innermost open call of a task.
     fn leave(&mut self, frame: Self::Frame, call: &Finished);

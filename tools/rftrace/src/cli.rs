@@ -17,7 +17,7 @@ pub mod report;
 pub mod selection;
 pub mod tracing;
 
-pub use graph::Graph;
+pub use graph::GraphArgs;
 
 /// Traces kernel functions, and tells what was seen.
 #[derive(Debug, Parser)]
@@ -70,13 +70,13 @@ pub enum Verb {
         rftrace why do_mount\n  \
         rftrace why --vmlinux /boot/vmlinuz-$(uname -r) do_mount\n  \
         rftrace why --json tcp_ack vfs_read")]
-    Why(Why),
+    Why(WhyArgs),
     /// List functions that can be traced
     #[command(after_help = "Examples:\n  \
         rftrace list 'tcp_*'\n  \
         rftrace list --proto path_mount\n  \
         rftrace list --unreachable")]
-    List(List),
+    List(ListArgs),
     /// Say which functions of a recording took how long
     #[command(after_help = report::EXAMPLES)]
     Report(report::Report),
@@ -96,25 +96,25 @@ pub enum Verb {
         rftrace trace -g path_mount mount -t tmpfs none /mnt\n  \
         rftrace trace -l 'vfs_*' --thresh 1ms --duration 10s\n  \
         rftrace trace -P 1234 -D 3 -n @noise")]
-    Trace(tracing::Trace),
+    Trace(tracing::TraceArgs),
     /// Record calls into a file
     #[command(after_help = "Examples:\n  \
         rftrace record -g do_sys_openat2 -o open.data ls\n  \
         rftrace record -l 'tcp_*' --duration 10s --max-size 1G\n  \
         rftrace record --overwrite 64M -a -n @noise --duration 1h")]
-    Record(tracing::Record),
+    Record(tracing::RecordArgs),
     /// Count and time calls, and print a table of the functions
     #[command(after_help = "Examples:\n  \
         rftrace profile -l 'vfs_*' --duration 10s\n  \
         rftrace profile -g path_openat -s p99 --limit 20 ls -lR /\n  \
         rftrace profile -P 1234 --by caller -l '*lock*' --duration 5s --json")]
-    Profile(tracing::Profile),
+    Profile(tracing::ProfileArgs),
     /// Print the calls of a recording
     #[command(after_help = "Examples:\n  \
         rftrace replay\n  \
         rftrace replay open.data -g path_openat --thresh 100us\n  \
         rftrace replay --json | jq .function")]
-    Replay(tracing::Replay),
+    Replay(tracing::ReplayArgs),
     /// Say how a recording was made, and what is in it
     #[command(after_help = "Examples:\n  \
         rftrace info\n  \
@@ -146,12 +146,12 @@ pub enum Verb {
     },
     /// Show the callers of a function, and what it calls
     #[command(after_help = graph::EXAMPLES)]
-    Graph(Graph),
+    Graph(GraphArgs),
 }
 
 /// The choice of the kernel that is examined.
 #[derive(Args, Debug)]
-pub struct Source {
+pub struct KernelArgs {
     /// Look at this vmlinux or vmlinuz instead of the kernel that runs
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub vmlinux: Option<PathBuf>,
@@ -175,13 +175,13 @@ pub struct Doctor {
 
 /// Arguments of `why`.
 #[derive(Args, Debug)]
-pub struct Why {
+pub struct WhyArgs {
     /// Functions to explain
     #[arg(required = true, value_name = "NAME", add = complete::functions())]
     pub names: Vec<String>,
     /// The kernel.
     #[command(flatten)]
-    pub source: Source,
+    pub source: KernelArgs,
     /// Print one JSON object a line
     #[arg(long)]
     pub json: bool,
@@ -189,7 +189,7 @@ pub struct Why {
 
 /// Arguments of `list`.
 #[derive(Args, Debug)]
-pub struct List {
+pub struct ListArgs {
     /// Only functions whose names match: * ? [a-z]
     #[arg(value_name = "GLOB", add = complete::functions())]
     pub glob: Option<String>,
@@ -201,7 +201,7 @@ pub struct List {
     pub proto: bool,
     /// The kernel.
     #[command(flatten)]
-    pub source: Source,
+    pub source: KernelArgs,
 }
 
 /// Arguments of `exec`.

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::functions::Functions;
+use crate::functions::KernelFunctions;
 use crate::selection;
 use crate::static_graph::is_plumbing;
 
@@ -45,7 +45,7 @@ pub struct Closure {
 }
 
 /// Returns all functions that those meant by `roots` lead to; `roots` are words, as in `filter`.
-pub fn closure(functions: &Functions, roots: &[&str]) -> Closure {
+pub fn closure(functions: &KernelFunctions, roots: &[&str]) -> Closure {
     let symbols = &functions.kernel.symbols;
     let mut closure = Closure::default();
     let mut reached = BTreeSet::new();
@@ -96,7 +96,7 @@ pub fn closure(functions: &Functions, roots: &[&str]) -> Closure {
 }
 
 /// Returns the word that means the function at `address`.
-fn word(functions: &Functions, address: u64) -> String {
+fn word(functions: &KernelFunctions, address: u64) -> String {
     let symbols = &functions.kernel.symbols;
     let name = symbols.name(address);
     let module = symbols
@@ -112,24 +112,24 @@ fn word(functions: &Functions, address: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::synthetic::{functions, Code, Function};
-    use Code::{Call, Jump, Pointer};
+    use crate::kernel::synthetic::{functions, SyntheticCode, SyntheticFunction};
+    use SyntheticCode::{Call, Jump, Pointer};
 
-    fn kernel() -> Functions {
+    fn kernel() -> KernelFunctions {
         functions(&[
-            Function::open(
+            SyntheticFunction::open(
                 "root",
                 &[Call("helper"), Call("asm"), Call("panic"), Pointer],
             ),
-            Function::sealed("helper", &[Jump("tail.isra.0"), Call("root")]),
-            Function::sealed("tail.isra.0", &[Pointer, Pointer, Call("twin")]),
-            Function::open("asm", &[Call("leaf")]).notrace(),
-            Function::sealed("leaf", &[]),
-            Function::sealed("twin", &[]),
-            Function::open("twin", &[Call("other")]),
-            Function::open("other", &[Call("root")]),
-            Function::sealed("panic", &[Call("dump")]),
-            Function::sealed("dump", &[Pointer]),
+            SyntheticFunction::sealed("helper", &[Jump("tail.isra.0"), Call("root")]),
+            SyntheticFunction::sealed("tail.isra.0", &[Pointer, Pointer, Call("twin")]),
+            SyntheticFunction::open("asm", &[Call("leaf")]).notrace(),
+            SyntheticFunction::sealed("leaf", &[]),
+            SyntheticFunction::sealed("twin", &[]),
+            SyntheticFunction::open("twin", &[Call("other")]),
+            SyntheticFunction::open("other", &[Call("root")]),
+            SyntheticFunction::sealed("panic", &[Call("dump")]),
+            SyntheticFunction::sealed("dump", &[Pointer]),
         ])
     }
 

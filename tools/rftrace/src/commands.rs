@@ -4,7 +4,7 @@
 
 use anyhow::Result;
 
-use crate::cli::{Cli, Module, Source, Verb};
+use crate::cli::{Cli, KernelArgs, Module, Verb};
 use crate::exit::Exit;
 use crate::kernel::{self, Kernel};
 use crate::live::{self, Directory};
@@ -74,7 +74,7 @@ fn is_paged(verb: &Verb) -> bool {
 }
 
 /// Returns the kernel that is asked about.
-fn kernel(source: &Source) -> Result<Kernel, kernel::Error> {
+fn kernel(source: &KernelArgs) -> Result<Kernel, kernel::Error> {
     match &source.vmlinux {
         Some(path) => Kernel::of_file(path),
         None => Kernel::running(),

@@ -13,14 +13,14 @@ const OLDEST: (u32, u32) = (7, 2);
 
 /// The files in which a machine describes itself; a test has another root.
 #[derive(Debug)]
-pub struct Machine {
+pub struct InspectedMachine {
     root: PathBuf,
     is_root: bool,
     release: String,
     machine: String,
 }
 
-impl Machine {
+impl InspectedMachine {
     /// Returns the machine that this runs on.
     pub fn this() -> Self {
         let uname = rustix::system::uname();
@@ -44,14 +44,14 @@ impl Machine {
 /// A verdict on something that tracing needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum CheckResult {
     /// The thing is as it should be.
     Good,
     /// The thing is missing, or wrong.
     Bad,
 }
 
-impl Verdict {
+impl CheckResult {
     /// Returns the word for the verdict.
     pub fn word(self) -> &'static str {
         match self {
@@ -67,7 +67,7 @@ pub struct Finding {
     /// The name of the thing.
     pub subject: &'static str,
     /// The verdict on it.
-    pub verdict: Verdict,
+    pub verdict: CheckResult,
     /// Details of the finding.
     pub text: String,
     /// A command that mends the fault.
@@ -78,7 +78,7 @@ pub struct Finding {
 fn good(subject: &'static str, text: impl Into<String>) -> Finding {
     Finding {
         subject,
-        verdict: Verdict::Good,
+        verdict: CheckResult::Good,
         text: text.into(),
         next: None,
     }
@@ -87,14 +87,14 @@ fn good(subject: &'static str, text: impl Into<String>) -> Finding {
 fn bad(subject: &'static str, text: impl Into<String>, next: Option<&str>) -> Finding {
     Finding {
         subject,
-        verdict: Verdict::Bad,
+        verdict: CheckResult::Bad,
         text: text.into(),
         next: next.map(Into::into),
     }
 }
 
 /// Examines all that tracing needs, and returns what was found.
-pub fn examine(machine: &Machine) -> Vec<Finding> {
+pub fn examine(machine: &InspectedMachine) -> Vec<Finding> {
     vec![
         user(machine),
         kernel(machine),
@@ -104,7 +104,7 @@ pub fn examine(machine: &Machine) -> Vec<Finding> {
     ]
 }
 
-fn user(machine: &Machine) -> Finding {
+fn user(machine: &InspectedMachine) -> Finding {
     match machine.is_root {
         true => good("user", "root"),
         false => bad(
@@ -115,7 +115,7 @@ fn user(machine: &Machine) -> Finding {
     }
 }
 
-fn kernel(machine: &Machine) -> Finding {
+fn kernel(machine: &InspectedMachine) -> Finding {
     let release = &machine.release;
     let mut numbers = release
         .split(['.', '-', '+'])
@@ -139,7 +139,7 @@ fn kernel(machine: &Machine) -> Finding {
     good("kernel", release)
 }
 
-fn debugfs(machine: &Machine) -> Finding {
+fn debugfs(machine: &InspectedMachine) -> Finding {
     let mounts = Mounts::read(&machine.root).ok();
     match mounts.as_ref().and_then(|mounts| mounts.first("debugfs")) {
         Some(path) => good("debugfs", format!("mounted at {}", path.display())),
@@ -151,7 +151,7 @@ fn debugfs(machine: &Machine) -> Finding {
     }
 }
 
-fn lockdown(machine: &Machine) -> Finding {
+fn lockdown(machine: &InspectedMachine) -> Finding {
     match live::lockdown(&machine.root) {
         None => good("lockdown", "none"),
         Some(mode) => bad(
@@ -162,7 +162,7 @@ fn lockdown(machine: &Machine) -> Finding {
     }
 }
 
-fn module(machine: &Machine) -> Finding {
+fn module(machine: &InspectedMachine) -> Finding {
     if machine.path("sys/module/rust_ftrace").exists() {
         let version = machine
             .text("sys/module/rust_ftrace/version")
@@ -194,14 +194,14 @@ fn has_module(modules: &Path) -> bool {
 mod tests {
     use super::*;
 
-    fn machine(release: &str, files: &[(&str, &str)]) -> (tempfile::TempDir, Machine) {
+    fn machine(release: &str, files: &[(&str, &str)]) -> (tempfile::TempDir, InspectedMachine) {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = root.path().join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let machine = Machine {
+        let machine = InspectedMachine {
             root: root.path().into(),
             is_root: true,
             release: release.into(),
@@ -210,8 +210,8 @@ mod tests {
         (root, machine)
     }
 
-    fn bad_ones(machine: &Machine) -> Vec<&'static str> {
-        let bad = |finding: &Finding| finding.verdict == Verdict::Bad;
+    fn bad_ones(machine: &InspectedMachine) -> Vec<&'static str> {
+        let bad = |finding: &Finding| finding.verdict == CheckResult::Bad;
         examine(machine)
             .iter()
             .filter(|finding| bad(finding))

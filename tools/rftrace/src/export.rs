@@ -19,7 +19,7 @@ use std::fmt::Write;
 use rftrace_engine::engine::beside::ARGS;
 use rftrace_engine::engine::btf::Btf;
 
-use crate::recording::{End, Settings};
+use crate::recording::{RecordingEnd, RecordingSettings};
 use crate::symbolizer::{FunctionId, Symbolizer};
 
 /// Registers of the first arguments, in the order of the calling convention.
@@ -28,9 +28,9 @@ const REGISTERS: [&str; ARGS] = ["rdi", "rsi", "rdx", "rcx", "r8", "r9"];
 /// All that is known of a recording, besides its events.
 pub struct About<'a> {
     /// Settings with which it was recorded.
-    pub settings: &'a Settings,
+    pub settings: &'a RecordingSettings,
     /// The end of the recording, unless it was broken off.
-    pub end: Option<&'a End>,
+    pub end: Option<&'a RecordingEnd>,
     /// Names of functions.
     pub symbolizer: &'a RefCell<Symbolizer>,
     /// Types of the functions' arguments.

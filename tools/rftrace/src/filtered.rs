@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Settings of one instance of the module, as its files have them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct FilterSettings {
     /// The name of the instance; empty for the one that always exists.
     pub instance: String,
     /// `current_tracer`
@@ -35,7 +35,7 @@ pub struct Settings {
     pub thresh: u64,
 }
 
-impl Settings {
+impl FilterSettings {
     /// Reads the settings of all instances that can be read; `directory` is the module's.
     pub fn of_all(directory: &Path) -> Vec<Self> {
         let mut all = vec![Self::read(directory, "")];
@@ -135,7 +135,7 @@ fn left_out(mask: &str, online: &str) -> Vec<u32> {
 ///
 /// `leads_to` tells whether the functions that it is given call the function, be it over others.
 pub fn reasons(
-    settings: &Settings,
+    settings: &FilterSettings,
     function: &str,
     leads_to: &dyn Fn(&[String]) -> bool,
 ) -> Option<Vec<String>> {
@@ -224,12 +224,12 @@ fn some(words: &[String]) -> String {
 mod tests {
     use super::*;
 
-    fn tracing(change: impl Fn(&mut Settings)) -> Option<Vec<String>> {
-        let mut settings = Settings {
+    fn tracing(change: impl Fn(&mut FilterSettings)) -> Option<Vec<String>> {
+        let mut settings = FilterSettings {
             tracer: "function_graph".into(),
             filter: vec!["path_mount".into(), "load [loop]".into()],
             is_on: true,
-            ..Settings::default()
+            ..FilterSettings::default()
         };
         change(&mut settings);
         reasons(&settings, "path_mount", &|roots| {
@@ -249,14 +249,15 @@ mod tests {
             None
         );
         assert_eq!(tracing(|settings| settings.filter = vec![]), Some(vec![]));
-        let idle =
-            |settings: &mut Settings| (settings.filter, settings.tracer) = (vec![], "nop".into());
+        let idle = |settings: &mut FilterSettings| {
+            (settings.filter, settings.tracer) = (vec![], "nop".into())
+        };
         assert_eq!(tracing(idle), None);
     }
 
     #[test]
     fn each_setting_is_named() {
-        let said = |change: &dyn Fn(&mut Settings)| {
+        let said = |change: &dyn Fn(&mut FilterSettings)| {
             let said = tracing(change).unwrap();
             assert_eq!(said.len(), 1, "{said:?}");
             said[0].clone()
@@ -264,7 +265,7 @@ mod tests {
         assert!(said(&|settings| settings.tracer = "nop".into()).contains("nop"));
         assert!(said(&|settings| settings.notrace = list(&["path_mount"])).contains("notrace"));
         assert!(said(&|settings| settings.is_on = false).contains("tracing_on is 0"));
-        let stopped = |settings: &mut Settings| {
+        let stopped = |settings: &mut FilterSettings| {
             (settings.is_on, settings.stopped) = (false, Some("budget: 9 calls".into()));
         };
         assert!(said(&stopped).contains("(budget: 9 calls)"));
@@ -284,7 +285,7 @@ mod tests {
 
     #[test]
     fn settings_of_one_tracer_do_not_hide_from_another() {
-        let function = |settings: &mut Settings| {
+        let function = |settings: &mut FilterSettings| {
             settings.tracer = "function".into();
             settings.graph_roots = list(&["x"]);
             (settings.max_depth, settings.thresh) = (1, 1);
@@ -316,15 +317,15 @@ mod tests {
         ] {
             std::fs::write(own.join(name), text).unwrap();
         }
-        let all = Settings::of_all(root.path());
+        let all = FilterSettings::of_all(root.path());
         assert_eq!(all.len(), 2);
-        let mine = Settings {
+        let mine = FilterSettings {
             instance: "mine".into(),
             tracer: "function".into(),
             filter: list(&["vfs_read", "load [loop]"]),
             stopped: Some("budget: 2".into()),
             max_depth: 3,
-            ..Settings::default()
+            ..FilterSettings::default()
         };
         assert_eq!(all[1], mine);
         assert!(reasons(&all[1], "load", &|_| false).is_some());

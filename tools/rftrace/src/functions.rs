@@ -11,7 +11,7 @@ use crate::reach::{Reach, Reachable};
 
 /// All that is known of a kernel's functions.
 #[derive(Debug)]
-pub struct Functions {
+pub struct KernelFunctions {
     /// The kernel.
     pub kernel: Kernel,
     /// Its call graph.
@@ -21,10 +21,10 @@ pub struct Functions {
     /// Functions that can run at all.
     pub reachable: Reachable,
     /// The graph of the file of the kernel that runs, once that has been looked for.
-    pub(crate) file: OnceLock<Option<Box<Functions>>>,
+    pub(crate) file: OnceLock<Option<Box<KernelFunctions>>>,
 }
 
-impl Functions {
+impl KernelFunctions {
     /// Looks at all of `kernel`.
     pub fn new(kernel: Kernel) -> Result<Self, kernel::Error> {
         let texts = kernel.texts()?;

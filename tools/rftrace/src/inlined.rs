@@ -19,7 +19,7 @@ use std::hash::{Hash, Hasher};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 use crate::call_graph::ENDBR;
-use crate::functions::Functions;
+use crate::functions::KernelFunctions;
 use crate::reach::Reach;
 use crate::static_graph::is_plumbing;
 
@@ -72,7 +72,7 @@ pub struct Container {
 
 /// Returns the functions that the one at `address` is certainly enough a part of, most likely
 /// first; often none.
-pub fn containers(functions: &Functions, address: u64) -> Vec<Container> {
+pub fn containers(functions: &KernelFunctions, address: u64) -> Vec<Container> {
     let symbols = &functions.kernel.symbols;
     // Each entry of a system call is one of several twins, and no part of another.
     if is_syscall(functions, address) {
@@ -131,14 +131,14 @@ pub fn containers(functions: &Functions, address: u64) -> Vec<Container> {
     found
 }
 
-fn is_syscall(functions: &Functions, function: u64) -> bool {
+fn is_syscall(functions: &KernelFunctions, function: u64) -> bool {
     let name = functions.kernel.symbols.name(function);
     SYSCALLS.iter().any(|begin| name.starts_with(begin))
 }
 
 /// Returns whether the one at `container` calls all that the one at `address` calls, and that calls
 /// something.
-fn calls_as_much(functions: &Functions, container: u64, address: u64) -> bool {
+fn calls_as_much(functions: &KernelFunctions, container: u64, address: u64) -> bool {
     let callees = |function| functions.graph.node(function).map(|node| &node.callees);
     let (Some(theirs), Some(own)) = (callees(container), callees(address)) else {
         return false;
@@ -152,7 +152,7 @@ fn calls_as_much(functions: &Functions, container: u64, address: u64) -> bool {
 }
 
 /// Returns the functions around the one at `address`, and that one, each as tokens.
-fn around(functions: &Functions, address: u64) -> HashMap<u64, Vec<u64>> {
+fn around(functions: &KernelFunctions, address: u64) -> HashMap<u64, Vec<u64>> {
     let begins: Vec<u64> = functions.kernel.symbols.functions().collect();
     let Ok(own) = begins.binary_search(&address) else {
         return HashMap::new();
@@ -196,7 +196,7 @@ fn aligned(own: &[(u64, f64)], tokens: &[u64]) -> f64 {
 }
 
 /// Returns, as numbers, the instructions of a function that stay the same wherever it is put.
-fn tokens(functions: &Functions, begin: u64, end: u64) -> Vec<u64> {
+fn tokens(functions: &KernelFunctions, begin: u64, end: u64) -> Vec<u64> {
     let Ok(code) = functions.kernel.code(begin..end) else {
         return Vec::new();
     };
@@ -224,13 +224,13 @@ fn hash(of: impl Hash) -> u64 {
 }
 
 /// Returns whether a function begins there, or its `endbr64` ends there.
-fn is_begin(functions: &Functions, target: u64) -> bool {
+fn is_begin(functions: &KernelFunctions, target: u64) -> bool {
     let begin = functions.kernel.symbols.function_at(target);
     begin.is_some_and(|begin| [0, ENDBR].contains(&(target - begin)))
 }
 
 /// Returns the token of a call or a jump: its target function, or only that it stays within.
-fn branch(functions: &Functions, begin: u64, instruction: &Instruction) -> Option<u64> {
+fn branch(functions: &KernelFunctions, begin: u64, instruction: &Instruction) -> Option<u64> {
     let symbols = &functions.kernel.symbols;
     let target = instruction.near_branch_target();
     let is_call = instruction.flow_control() == FlowControl::Call;

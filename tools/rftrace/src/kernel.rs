@@ -21,10 +21,10 @@ pub(crate) mod synthetic;
 mod traceable;
 mod unpack;
 
-pub use btf::Btf;
+pub use btf::KernelTypes;
 pub use debug_info::{DebugInformation, Inlined};
-pub use memory::Memory;
-pub use symbols::{Symbol, Symbols};
+pub use memory::KernelMemory;
+pub use symbols::{KernelSymbols, Symbol};
 pub use traceable::traceable;
 pub(crate) use traceable::TRACING_DIRECTORIES;
 
@@ -56,7 +56,7 @@ pub enum Error {
 
 /// Code of the kernel, as it lies in memory.
 #[derive(Debug)]
-pub struct Text {
+pub struct KernelText {
     /// Address at which it begins.
     pub address: u64,
     /// The code.
@@ -65,7 +65,7 @@ pub struct Text {
     pub is_init: bool,
 }
 
-impl Text {
+impl KernelText {
     /// Returns the addresses of the code.
     pub fn addresses(&self) -> Range<u64> {
         self.address..self.address + self.code.len() as u64
@@ -87,9 +87,9 @@ pub struct Alternative {
 #[derive(Debug)]
 pub struct Kernel {
     /// The kernel's symbols.
-    pub symbols: Symbols,
+    pub symbols: KernelSymbols,
     /// The kernel's memory. That of a running kernel is opened on first use: it may not show it.
-    memory: OnceLock<Memory>,
+    memory: OnceLock<KernelMemory>,
     is_running: bool,
 }
 
@@ -100,7 +100,7 @@ impl Kernel {
         let text = std::fs::read_to_string(kallsyms)
             .map_err(|error| Error::Read(kallsyms.to_owned(), error))?;
         Ok(Self {
-            symbols: Symbols::of_text(&text)?,
+            symbols: KernelSymbols::of_text(&text)?,
             memory: OnceLock::new(),
             is_running: true,
         })
@@ -115,14 +115,14 @@ impl Kernel {
         let limit = memory::loaded_bytes(path).unwrap_or(u64::MAX);
         file.take(limit).read_to_end(&mut bytes).map_err(failed)?;
         let vmlinux = unpack::vmlinuz(&bytes)?.unwrap_or(bytes);
-        let memory = Memory::of_vmlinux(vmlinux)?;
+        let memory = KernelMemory::of_vmlinux(vmlinux)?;
         let found = memory
             .parts()
             .find_map(|(address, part)| kallsyms::find(part, address).ok());
         let symbols =
             found.ok_or_else(|| Error::Malformed("no table of symbols was found in it".into()))?;
         Ok(Self {
-            symbols: Symbols::new(symbols),
+            symbols: KernelSymbols::new(symbols),
             memory: OnceLock::from(memory),
             is_running: false,
         })
@@ -133,7 +133,7 @@ impl Kernel {
         self.is_running
     }
 
-    fn memory(&self) -> Result<&Memory, Error> {
+    fn memory(&self) -> Result<&KernelMemory, Error> {
         if let Some(memory) = self.memory.get() {
             return Ok(memory);
         }
@@ -141,7 +141,7 @@ impl Kernel {
         if !kcore.exists() {
             return Err(Error::NoKcore);
         }
-        let memory = Memory::of_kcore(kcore)?;
+        let memory = KernelMemory::of_kcore(kcore)?;
         Ok(self.memory.get_or_init(|| memory))
     }
 
@@ -205,16 +205,16 @@ impl Kernel {
     }
 
     /// Returns all code of the kernel that is there: its own, and its modules'.
-    pub fn texts(&self) -> Result<Vec<Text>, Error> {
+    pub fn texts(&self) -> Result<Vec<KernelText>, Error> {
         let (address, code) = self.between("_stext", "_etext")?;
-        let mut texts = vec![Text {
+        let mut texts = vec![KernelText {
             address,
             code,
             is_init: false,
         }];
         if !self.is_running {
             let (address, code) = self.between("_sinittext", "_einittext")?;
-            texts.push(Text {
+            texts.push(KernelText {
                 address,
                 code,
                 is_init: true,
@@ -223,7 +223,7 @@ impl Kernel {
         for addresses in self.module_texts() {
             // The module may have gone since its symbols were read.
             if let Ok(code) = self.memory()?.read(addresses.clone()) {
-                texts.push(Text {
+                texts.push(KernelText {
                     address: addresses.start,
                     code,
                     is_init: false,
@@ -295,24 +295,30 @@ impl Kernel {
     }
 
     /// Returns the kernel's own types; `None` if it has no BTF.
-    pub fn btf(&self) -> Result<Option<Arc<Btf>>, Error> {
+    pub fn btf(&self) -> Result<Option<Arc<KernelTypes>>, Error> {
         let bytes = if self.is_running {
             sysfs_btf("vmlinux")?
         } else {
             let part = self.between("__start_BTF", "__stop_BTF").ok();
             part.map(|(_, bytes)| bytes)
         };
-        Ok(bytes.and_then(|bytes| Btf::new(bytes, None)).map(Arc::new))
+        Ok(bytes
+            .and_then(|bytes| KernelTypes::new(bytes, None))
+            .map(Arc::new))
     }
 
     /// Returns the types of a module, which go on from `base`; `None` if it has no BTF.
-    pub fn module_btf(&self, module: &str, base: &Arc<Btf>) -> Result<Option<Btf>, Error> {
+    pub fn module_btf(
+        &self,
+        module: &str,
+        base: &Arc<KernelTypes>,
+    ) -> Result<Option<KernelTypes>, Error> {
         let bytes = if self.is_running {
             sysfs_btf(module)?
         } else {
             None
         };
-        Ok(bytes.and_then(|bytes| Btf::new(bytes, Some(base.clone()))))
+        Ok(bytes.and_then(|bytes| KernelTypes::new(bytes, Some(base.clone()))))
     }
 
     /// Returns the names of functions that BPF programs call, the kernel's own and its modules'.

@@ -17,15 +17,15 @@ pub mod recorder;
 mod session;
 pub mod wake;
 
-pub use child::{become_command, Waiting, WAIT_VERB};
+pub use child::{become_command, WaitingChild, WAIT_VERB};
 pub use directory::Directory;
 pub use drain::{Bell, RawFile, Whole};
-pub use instance::Instance;
+pub use instance::OwnInstance;
 pub use lockdown::lockdown;
 pub use merged::LiveEvents;
 pub use mounts::{Mount, Mounts};
-pub use recorder::Recorder;
-pub use session::{Plan, Session};
+pub use recorder::RecorderThreads;
+pub use session::{Session, TracePlan};
 
 /// The name of the module in the kernel.
 pub const MODULE: &str = "rust_ftrace";

@@ -11,7 +11,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::call_graph::CallGraph;
-use crate::kernel::{Kernel, Text};
+use crate::kernel::{Kernel, KernelText};
 
 /// An `endbr64`.
 const ENDBR: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
@@ -22,7 +22,7 @@ const POISONS: [[u8; 4]; 2] = [[0x66, 0x0f, 0x1f, 0x00], [0x0f, 0x1f, 0x40, 0xd6
 
 /// The way in which a function begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Entry {
+pub enum EntryKind {
     /// With an `endbr64`: pointers may lead there.
     Open,
     /// With what replaces it: no pointer leads there.
@@ -46,7 +46,7 @@ pub enum Reach {
 /// Functions of a kernel, with the way in which they begin, and the time at which they can run.
 #[derive(Debug)]
 pub struct Reachable {
-    entries: HashMap<u64, Entry>,
+    entries: HashMap<u64, EntryKind>,
     always: HashSet<u64>,
     at_boot: HashSet<u64>,
     is_certain: bool,
@@ -61,7 +61,7 @@ impl Reachable {
     pub fn new(
         kernel: &Kernel,
         graph: &CallGraph,
-        texts: &[Text],
+        texts: &[KernelText],
         traceable: &BTreeSet<u64>,
         called_by_name: &HashSet<u64>,
     ) -> Self {
@@ -80,9 +80,11 @@ impl Reachable {
                 let entry = entry(text, begin, &seals);
                 entries.insert(begin, entry);
                 let is_root = match entry {
-                    Entry::Open => true,
-                    Entry::Sealed => called_by_name.contains(&begin),
-                    Entry::Bare => called_by_name.contains(&begin) || !traceable.contains(&begin),
+                    EntryKind::Open => true,
+                    EntryKind::Sealed => called_by_name.contains(&begin),
+                    EntryKind::Bare => {
+                        called_by_name.contains(&begin) || !traceable.contains(&begin)
+                    }
                 };
                 if text.is_init {
                     at_boot.push(begin);
@@ -94,7 +96,7 @@ impl Reachable {
         let always = closure(graph, always);
         at_boot.retain(|function| !always.contains(function));
         Self {
-            is_certain: entries.values().any(|entry| *entry == Entry::Sealed),
+            is_certain: entries.values().any(|entry| *entry == EntryKind::Sealed),
             at_boot: closure(graph, at_boot),
             entries,
             always,
@@ -108,7 +110,7 @@ impl Reachable {
     }
 
     /// Returns the way in which the function at `address` begins, if there is one.
-    pub fn entry(&self, address: u64) -> Option<Entry> {
+    pub fn entry(&self, address: u64) -> Option<EntryKind> {
         self.entries.get(&address).copied()
     }
 
@@ -127,17 +129,17 @@ impl Reachable {
     }
 }
 
-fn entry(text: &Text, begin: u64, seals: &BTreeSet<u64>) -> Entry {
+fn entry(text: &KernelText, begin: u64, seals: &BTreeSet<u64>) -> EntryKind {
     let offset = (begin - text.address) as usize;
     match text
         .code
         .get(offset..offset + 4)
         .and_then(|bytes| <[u8; 4]>::try_from(bytes).ok())
     {
-        Some(ENDBR) if !seals.contains(&begin) => Entry::Open,
-        Some(ENDBR) => Entry::Sealed,
-        Some(bytes) if POISONS.contains(&bytes) => Entry::Sealed,
-        _ => Entry::Bare,
+        Some(ENDBR) if !seals.contains(&begin) => EntryKind::Open,
+        Some(ENDBR) => EntryKind::Sealed,
+        Some(bytes) if POISONS.contains(&bytes) => EntryKind::Sealed,
+        _ => EntryKind::Bare,
     }
 }
 
@@ -158,19 +160,19 @@ fn closure(graph: &CallGraph, roots: Vec<u64>) -> HashSet<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::synthetic::{functions, Code, Function};
-    use Code::{Call, Jump, Pointer};
+    use crate::kernel::synthetic::{functions, SyntheticCode, SyntheticFunction};
+    use SyntheticCode::{Call, Jump, Pointer};
 
     #[test]
     fn a_sealed_function_runs_if_what_calls_it_does() {
         let functions = functions(&[
-            Function::open("open", &[Call("called"), Pointer]),
-            Function::sealed("called", &[]),
-            Function::sealed("alone", &[Call("with_it")]),
-            Function::sealed("with_it", &[]),
-            Function::sealed("early", &[Jump("earlier")]),
-            Function::sealed("earlier", &[]),
-            Function::sealed("init", &[Call("early"), Call("called")]).at_boot(),
+            SyntheticFunction::open("open", &[Call("called"), Pointer]),
+            SyntheticFunction::sealed("called", &[]),
+            SyntheticFunction::sealed("alone", &[Call("with_it")]),
+            SyntheticFunction::sealed("with_it", &[]),
+            SyntheticFunction::sealed("early", &[Jump("earlier")]),
+            SyntheticFunction::sealed("earlier", &[]),
+            SyntheticFunction::sealed("init", &[Call("early"), Call("called")]).at_boot(),
         ]);
         let reach = |name| {
             let place = functions.kernel.symbols.place(name).unwrap();

@@ -3,7 +3,7 @@
 //! Recording: the file that `rftrace record` writes. docs/file-format.md describes it.
 //!
 //! [`Writer`] appends chunks, so that what was written is valid up to the last one whatever
-//! happens; [`Recording`] reads them, on any machine.
+//! happens; [`RecordingFile`] reads them, on any machine.
 
 mod columns;
 mod format;
@@ -14,10 +14,11 @@ mod tests;
 mod write;
 
 pub use format::{
-    ChunkHeader, Encoding, Kind, CHUNK_BYTES, CHUNK_MAGIC, FILE_HEADER, MAGIC, MAX_CHUNK, VERSION,
+    ChunkHeader, ChunkKind, Encoding, CHUNK_BYTES, CHUNK_MAGIC, FILE_HEADER, MAGIC, MAX_CHUNK,
+    VERSION,
 };
-pub use read::{FileBlocks, Recording};
-pub use settings::{ClockPair, CpuTotals, End, Settings};
+pub use read::{FileBlocks, RecordingFile};
+pub use settings::{ClockPair, CpuTotals, RecordingEnd, RecordingSettings};
 pub use write::Writer;
 
 /// A reason why a recording cannot be read.

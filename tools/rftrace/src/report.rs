@@ -11,11 +11,11 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-pub use graph::{Graph, Place};
+pub use graph::{GraphAround, PathStep};
 pub use summary::Summary;
 
 use crate::calls::{Analysis, GroupName, Label, Statistics};
-use crate::cli::report::{By, Sort, Table};
+use crate::cli::report::{ReportBy, Sort, TableArgs};
 use crate::symbolizer::Symbolizer;
 use crate::units::{Count, Time};
 
@@ -120,7 +120,7 @@ pub fn label_name(label: Label, analysis: &Analysis, symbolizer: &Symbolizer) ->
 /// The lines of a table, and the number of those that were left out.
 #[derive(Clone, Debug)]
 pub struct Rows {
-    by: By,
+    by: ReportBy,
     rows: Vec<Row>,
     left_out: usize,
     has_times: bool,
@@ -128,7 +128,7 @@ pub struct Rows {
 
 impl Rows {
     /// Makes the table of the counts so far.
-    pub fn new(analysis: &Analysis, symbolizer: &Symbolizer, table: &Table) -> Self {
+    pub fn new(analysis: &Analysis, symbolizer: &Symbolizer, table: &TableArgs) -> Self {
         let groups = analysis.groups().iter().map(|(name, statistics)| {
             let mut row = Row::new(statistics);
             match *name {
@@ -180,9 +180,9 @@ impl Rows {
     /// Errors of writing.
     pub fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
         let title = match self.by {
-            By::Function => "FUNCTION",
-            By::Caller => "FUNCTION <- CALLER",
-            By::Comm => "COMM",
+            ReportBy::Function => "FUNCTION",
+            ReportBy::Caller => "FUNCTION <- CALLER",
+            ReportBy::Comm => "COMM",
         };
         if !self.has_times {
             writeln!(out, "{:>9}  {title}", "CALLS")?;

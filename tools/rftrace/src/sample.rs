@@ -247,16 +247,16 @@ impl CpuSample {
 
 /// Blocks that are in memory.
 #[derive(Clone, Debug, Default)]
-pub struct Memory(pub std::collections::VecDeque<Vec<u8>>);
+pub struct SampleMemory(pub std::collections::VecDeque<Vec<u8>>);
 
-impl Memory {
+impl SampleMemory {
     /// Returns one block.
     pub fn of(block: Vec<u8>) -> Self {
         Self([block].into())
     }
 }
 
-impl Blocks for Memory {
+impl Blocks for SampleMemory {
     fn next(&mut self, block: &mut Vec<u8>) -> Result<bool, Error> {
         match self.0.pop_front() {
             Some(next) => *block = next,

@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use rftrace_engine::engine::filter::Selector;
 
 use crate::function_names;
-use crate::kernel::{Symbol, Symbols};
+use crate::kernel::{KernelSymbols, Symbol};
 
 /// Returns the addresses of the functions that `word` means: a name (and the variants that
 /// compilers make of it), a pattern, and perhaps `:mod:MODULE`. Empty if it means none.
-pub fn functions(symbols: &Symbols, word: &str) -> BTreeSet<u64> {
+pub fn functions(symbols: &KernelSymbols, word: &str) -> BTreeSet<u64> {
     let Ok(selector) = Selector::parse(word.as_bytes()) else {
         return BTreeSet::new();
     };
@@ -27,7 +27,7 @@ pub fn functions(symbols: &Symbols, word: &str) -> BTreeSet<u64> {
 }
 
 /// Returns the names of functions that may have been meant by `name`.
-pub fn nearest(symbols: &Symbols, name: &str) -> Vec<String> {
+pub fn nearest(symbols: &KernelSymbols, name: &str) -> Vec<String> {
     let is_function = |symbol: &&Symbol| symbol.is_code && !symbol.is_mark();
     let functions = symbols.all().iter().filter(is_function);
     function_names::nearest(name, functions.map(|symbol| &*symbol.name))
@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn a_word_means_variants_and_modules() {
         let symbol = |address, name, module| Symbol::new(address, b't', name, module);
-        let symbols = Symbols::new(vec![
+        let symbols = KernelSymbols::new(vec![
             symbol(0x10, "read", None),
             symbol(0x20, "read.isra.0", None),
             symbol(0x30, "read.cold", None),

@@ -4,8 +4,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::functions::Functions;
-use crate::kernel::Symbols;
+use crate::functions::KernelFunctions;
+use crate::kernel::KernelSymbols;
 
 /// Functions that compilers make every other one call, so that calls of them say nothing.
 const PLUMBING: [&str; 3] = ["__fentry__", "__stack_chk_fail", "__sanitizer_cov_"];
@@ -32,7 +32,7 @@ pub enum Below {
 
 /// A function in a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct TreeStep {
     /// Address of the function.
     pub function: u64,
     /// Number of calls between it and the root.
@@ -49,17 +49,22 @@ pub struct Step {
 }
 
 /// Returns whether trees leave out the function.
-pub(crate) fn is_plumbing(symbols: &Symbols, function: u64) -> bool {
+pub(crate) fn is_plumbing(symbols: &KernelSymbols, function: u64) -> bool {
     let name = symbols.name(function);
     PLUMBING.iter().any(|plumbing| name.starts_with(plumbing))
 }
 
 /// Returns the tree of functions that `root` leads to, down to `depth` calls, each function before
 /// those below it.
-pub fn tree(functions: &Functions, root: u64, direction: Direction, depth: usize) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
+pub fn tree(
+    functions: &KernelFunctions,
+    root: u64,
+    direction: Direction,
+    depth: usize,
+) -> Vec<TreeStep> {
+    let mut steps: Vec<TreeStep> = Vec::new();
     let mut shown = HashSet::new();
-    let mut left = vec![Step {
+    let mut left = vec![TreeStep {
         function: root,
         depth: 0,
         sites: 0,
@@ -80,7 +85,7 @@ pub fn tree(functions: &Functions, root: u64, direction: Direction, depth: usize
             shown.insert(step.function);
             // The last one goes in first, as the first one is to come out first.
             for (number, (function, sites)) in next.into_iter().rev().enumerate() {
-                left.push(Step {
+                left.push(TreeStep {
                     function,
                     depth: step.depth + 1,
                     sites,
@@ -95,14 +100,18 @@ pub fn tree(functions: &Functions, root: u64, direction: Direction, depth: usize
     steps
 }
 
-fn indirect(functions: &Functions, function: u64) -> usize {
+fn indirect(functions: &KernelFunctions, function: u64) -> usize {
     let node = functions.graph.node(function);
     node.map_or(0, |node| node.indirect)
 }
 
 /// Returns functions next to the one at `function`, in the order of the instructions, each with the
 /// number of instructions.
-fn neighbours(functions: &Functions, function: u64, direction: Direction) -> Vec<(u64, usize)> {
+fn neighbours(
+    functions: &KernelFunctions,
+    function: u64,
+    direction: Direction,
+) -> Vec<(u64, usize)> {
     let graph = &functions.graph;
     let Some(node) = graph.node(function) else {
         return Vec::new();
@@ -139,14 +148,14 @@ fn neighbours(functions: &Functions, function: u64, direction: Direction) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::synthetic::{functions, Code, Function};
-    use Code::{Call, Jump, Pointer};
+    use crate::kernel::synthetic::{functions, SyntheticCode, SyntheticFunction};
+    use SyntheticCode::{Call, Jump, Pointer};
 
     /// Returns the tree as text: a function with its sites, deeper ones further in.
     fn text(direction: Direction, depth: usize) -> Vec<String> {
         let functions = functions(&[
-            Function::open("outer", &[Call("middle"), Call("leaf")]),
-            Function::sealed(
+            SyntheticFunction::open("outer", &[Call("middle"), Call("leaf")]),
+            SyntheticFunction::sealed(
                 "middle",
                 &[
                     Call("leaf"),
@@ -156,16 +165,16 @@ mod tests {
                     Jump("tail"),
                 ],
             ),
-            Function::sealed("leaf", &[]),
-            Function::sealed("tail", &[Call("leaf"), Call("middle")]),
-            Function::open("__fentry__", &[]),
+            SyntheticFunction::sealed("leaf", &[]),
+            SyntheticFunction::sealed("tail", &[Call("leaf"), Call("middle")]),
+            SyntheticFunction::open("__fentry__", &[]),
         ]);
         let name = match direction {
             Direction::Callers => "leaf",
             Direction::Callees => "outer",
         };
         let root = functions.kernel.symbols.place(name).unwrap();
-        let line = |step: &Step| {
+        let line = |step: &TreeStep| {
             let below = match step.below {
                 Below::All => "",
                 Below::Above => " above",

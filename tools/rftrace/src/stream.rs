@@ -3,7 +3,7 @@
 //! Streams of events: from the records of `per_cpu/cpuN/raw` (docs/raw-format.md) to events of all
 //! CPUs in the order of time, their times in ns.
 //!
-//! [`CpuEvents`] decodes the records of one CPU, which come in [`Blocks`]; [`Merged`] has the
+//! [`CpuEvents`] decodes the records of one CPU, which come in [`Blocks`]; [`MergedEvents`] has the
 //! events of all, and [`Selected`] those of them that a [`Selection`] asks for.
 
 mod cpu;
@@ -16,8 +16,8 @@ mod select;
 use rftrace_engine::engine::decode::{Event, Extras, What};
 
 pub use cpu::{Blocks, CpuEvents};
-pub use merged::Merged;
-pub use record::Record;
+pub use merged::MergedEvents;
+pub use record::RecordHeader;
 pub use select::{task_key, Globs, LongCalls, Selected, Selection, NOISE};
 
 /// A reason why events cannot be read.
@@ -52,18 +52,18 @@ pub struct Item {
 
 /// An event of a stream as it passes by, with all that is known of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct SeenEvent<'a> {
     /// The CPU.
     pub cpu: u32,
     /// The event; its `time` and `duration` in ns.
     pub event: &'a Event,
     /// Data beside it; it is another event's unless this one has [extras](Event::has_extras).
-    pub beside: &'a Beside,
+    pub beside: &'a OwnedExtras,
     /// The result of [`Events::lost_since`].
     pub lost_since: Option<u64>,
 }
 
-impl Seen<'_> {
+impl SeenEvent<'_> {
     /// Returns when the event's call began, if that was before its own time.
     #[inline]
     pub fn since(&self) -> Option<u64> {
@@ -83,7 +83,7 @@ pub fn end_of(event: &Event) -> u64 {
 
 /// Data that only some events have.
 #[derive(Clone, Debug, Default)]
-pub struct Beside {
+pub struct OwnedExtras {
     /// All that is of a fixed length; `since` is in ns, too.
     pub extras: Extras,
     /// The return addresses behind the event's `parent_ip`, if its stack was recorded.
@@ -106,12 +106,12 @@ pub trait Events {
     /// # Errors
     ///
     /// As of [`next`](Self::next); what was before is shown.
-    fn for_each(&mut self, mut each: impl FnMut(Seen<'_>)) -> Result<(), Error>
+    fn for_each(&mut self, mut each: impl FnMut(SeenEvent<'_>)) -> Result<(), Error>
     where
         Self: Sized,
     {
         while let Some(item) = self.next()? {
-            each(Seen {
+            each(SeenEvent {
                 cpu: item.cpu,
                 event: &item.event,
                 beside: self.beside(),
@@ -123,7 +123,7 @@ pub trait Events {
 
     /// Returns the data beside the last event; there is none unless it has
     /// [extras](Event::has_extras).
-    fn beside(&self) -> &Beside;
+    fn beside(&self) -> &OwnedExtras;
 
     /// Returns the time from which on events were lost, if some were, on any CPU, right before the
     /// last event or before one that is still to come: anything that a task did since may be
@@ -138,11 +138,11 @@ impl<E: Events> Events for &mut E {
         (**self).next()
     }
 
-    fn for_each(&mut self, each: impl FnMut(Seen<'_>)) -> Result<(), Error> {
+    fn for_each(&mut self, each: impl FnMut(SeenEvent<'_>)) -> Result<(), Error> {
         (**self).for_each(each)
     }
 
-    fn beside(&self) -> &Beside {
+    fn beside(&self) -> &OwnedExtras {
         (**self).beside()
     }
 
@@ -156,11 +156,11 @@ impl<E: Events> Events for Box<E> {
         (**self).next()
     }
 
-    fn for_each(&mut self, each: impl FnMut(Seen<'_>)) -> Result<(), Error> {
+    fn for_each(&mut self, each: impl FnMut(SeenEvent<'_>)) -> Result<(), Error> {
         (**self).for_each(each)
     }
 
-    fn beside(&self) -> &Beside {
+    fn beside(&self) -> &OwnedExtras {
         (**self).beside()
     }
 

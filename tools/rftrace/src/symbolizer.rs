@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use rftrace_engine::engine::render;
 
-use crate::kernel::Symbols;
+use crate::kernel::KernelSymbols;
 
 /// The number of a function, counted from 0 in the order in which functions were first asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,7 +22,7 @@ impl FunctionId {
 /// Gives functions numbers and names.
 #[derive(Debug, Default)]
 pub struct Symbolizer {
-    symbols: Symbols,
+    symbols: KernelSymbols,
     by_address: FxHashMap<u64, FunctionId>,
     /// Functions by the addresses at which they begin; where there is no symbol, by the address
     /// itself.
@@ -33,7 +33,7 @@ pub struct Symbolizer {
 
 impl Symbolizer {
     /// Returns a symbolizer that uses these symbols.
-    pub fn new(symbols: Symbols) -> Self {
+    pub fn new(symbols: KernelSymbols) -> Self {
         Self {
             symbols,
             ..Self::default()
@@ -41,7 +41,7 @@ impl Symbolizer {
     }
 
     /// Returns the symbols.
-    pub fn symbols(&self) -> &Symbols {
+    pub fn symbols(&self) -> &KernelSymbols {
         &self.symbols
     }
 
@@ -84,7 +84,7 @@ impl Symbolizer {
 }
 
 /// Returns the name of the symbol at `start`, with its module.
-fn full_name(symbols: &Symbols, start: u64) -> String {
+fn full_name(symbols: &KernelSymbols, start: u64) -> String {
     let name = symbols.name(start);
     let found = symbols.at(start).iter().find(|symbol| *symbol.name == name);
     match found.and_then(|symbol| symbol.module.as_ref()) {
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn addresses_of_a_function_have_one_name() {
         let text = "ff00 T one\nff20 T two\nff40 t load\t[loop]\nff80 t end\t[loop]\n";
-        let mut names = Symbolizer::new(Symbols::of_text(text).unwrap());
+        let mut names = Symbolizer::new(KernelSymbols::of_text(text).unwrap());
         let one = names.function(0xff04);
         assert_eq!(names.function(0xff1f), one);
         assert_eq!(Symbolizer::name(&names, one), "one");

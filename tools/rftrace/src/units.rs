@@ -22,7 +22,7 @@ struct Unit {
 }
 
 /// A kind of quantity: its units, the smallest (of factor 1) first.
-struct Kind {
+struct QuantityKind {
     units: &'static [Unit],
     /// Number of digits behind the point, but for the smallest unit.
     digits: u32,
@@ -48,7 +48,7 @@ const fn unit(names: &'static [&'static str], factor: u64) -> Unit {
     Unit { names, factor }
 }
 
-const SIZES: Kind = Kind {
+const SIZES: QuantityKind = QuantityKind {
     units: &powers(
         1024,
         [
@@ -64,7 +64,7 @@ const SIZES: Kind = Kind {
     forms: "4096, 512k, 64M or 1.5G (bytes, or powers of 1024)",
 };
 
-const TIMES: Kind = Kind {
+const TIMES: QuantityKind = QuantityKind {
     units: &[
         unit(&["ns"], 1),
         unit(&["us", "µs"], 1_000),
@@ -78,7 +78,7 @@ const TIMES: Kind = Kind {
     forms: "100ns, 250us, 10ms, 1.5s, 2m or 1h",
 };
 
-const COUNTS: Kind = Kind {
+const COUNTS: QuantityKind = QuantityKind {
     units: &powers(1000, [&[""], &["k"], &["M"], &["G"], &["T"]]),
     digits: 1,
     is_plain: true,
@@ -106,7 +106,7 @@ pub enum Error {
     TooMuch,
 }
 
-impl Kind {
+impl QuantityKind {
     /// Parses the quantity that `text` names, in the smallest unit, rounded.
     fn parse(&self, text: &str) -> Result<u64, Error> {
         let text = text.trim();
@@ -335,7 +335,7 @@ mod tests {
     /// Checks that a text that is printed can be typed, and is off by no more than half of the last
     /// digit.
     fn check<T: FromStr<Err = Error> + fmt::Display>(
-        kind: &Kind,
+        kind: &QuantityKind,
         value: u64,
         new: impl Fn(u64) -> T,
         get: impl Fn(T) -> u64,

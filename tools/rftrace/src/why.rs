@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use crate::boot;
 use crate::call_graph::Site;
-use crate::functions::Functions;
+use crate::functions::KernelFunctions;
 use crate::inlined::{containers, Container};
 use crate::kernel::{self, DebugInformation, Inlined};
-use crate::reach::{Entry, Reach};
+use crate::reach::{EntryKind, Reach};
 use crate::selection;
 
 /// Returns a function's name as the source has it.
@@ -35,7 +35,7 @@ const NAMED: usize = 4;
 
 /// A function that another one seems to be a part of.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Part {
+pub struct SplitPart {
     /// Name of the function.
     pub name: String,
     /// Share of the other's code that is here too, 0 to 1.
@@ -61,7 +61,7 @@ pub enum Answer {
         /// Callers of the function, which are never entered either.
         callers: Vec<String>,
         /// Functions that the compiler seems to have inlined it into.
-        inlined_into: Vec<Part>,
+        inlined_into: Vec<SplitPart>,
         /// A function to trace in its stead.
         instead: Option<String>,
         /// True if code that ran at boot may have called it: that is gone, and the kernel's file is
@@ -90,7 +90,7 @@ pub enum Answer {
 
 /// An answer for one of the functions of a name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Why {
+pub struct Explanation {
     /// Name that was asked for.
     pub name: String,
     /// Address of the function; 0 if there is none.
@@ -114,12 +114,12 @@ pub struct PartOf {
 
 /// The file of the running kernel, and the distance by which the kernel was moved.
 #[derive(Clone, Copy)]
-struct File<'a> {
-    functions: &'a Functions,
+struct KernelImage<'a> {
+    functions: &'a KernelFunctions,
     moved: u64,
 }
 
-impl File<'_> {
+impl KernelImage<'_> {
     /// Returns the answer for a function that runs at boot only.
     fn at_boot(&self, address: u64) -> Option<Answer> {
         let address = address.wrapping_sub(self.moved);
@@ -128,10 +128,10 @@ impl File<'_> {
     }
 }
 
-impl Functions {
+impl KernelFunctions {
     /// Returns an answer for each function of that name.
-    pub fn why(&self, name: &str) -> Vec<Why> {
-        let why = |address, answer| Why {
+    pub fn why(&self, name: &str) -> Vec<Explanation> {
+        let why = |address, answer| Explanation {
             name: name.into(),
             address,
             answer,
@@ -155,7 +155,7 @@ impl Functions {
     pub fn add_parts(
         &self,
         debug: &DebugInformation,
-        whys: &mut [Why],
+        whys: &mut [Explanation],
     ) -> Result<(), kernel::Error> {
         let names: HashSet<&str> = whys.iter().map(|why| stem(&why.name)).collect();
         let moved = self
@@ -201,12 +201,13 @@ impl Functions {
                 if let Some(answer) = file.and_then(|file| file.at_boot(address)) {
                     return answer;
                 }
-                let part = |container: &Container| Part {
+                let part = |container: &Container| SplitPart {
                     name: self.kernel.symbols.name(container.function),
                     share: container.share,
                 };
                 let containers = containers(self, address);
-                let inlined_into: Vec<Part> = containers.iter().take(NAMED).map(part).collect();
+                let inlined_into: Vec<SplitPart> =
+                    containers.iter().take(NAMED).map(part).collect();
                 let instead = match inlined_into.is_empty() {
                     true => None,
                     false => self.instead(address),
@@ -224,14 +225,14 @@ impl Functions {
                 sites: sites.len(),
                 by_pointer: reach
                     .and(self.reachable.entry(address))
-                    .map(|entry| entry == Entry::Open),
+                    .map(|entry| entry == EntryKind::Open),
                 is_certain: reach.is_some(),
             },
         }
     }
 
     /// Returns the running kernel's file, with the distance to the kernel's place.
-    fn file(&self) -> Option<File<'_>> {
+    fn file(&self) -> Option<KernelImage<'_>> {
         let find = || boot::functions(&self.kernel).map(Box::new);
         if !self.kernel.is_running() {
             return None;
@@ -241,7 +242,7 @@ impl Functions {
             .kernel
             .text_begin()?
             .wrapping_sub(functions.kernel.text_begin()?);
-        Some(File { functions, moved })
+        Some(KernelImage { functions, moved })
     }
 
     /// Returns the obstacle that keeps ftrace from a function.

@@ -6,12 +6,12 @@ use rftrace_engine::engine::slot::Task;
 use rustc_hash::FxHashMap;
 
 use super::tree::{Label, NodeId, Tree};
-use super::{Call, Finished, Groups, Visitor};
+use super::{BegunCall, Finished, Groups, Visitor};
 use crate::symbolizer::FunctionId;
 
 /// A property that calls are grouped by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum By {
+pub enum GroupBy {
     /// The function.
     #[default]
     Function,
@@ -36,7 +36,7 @@ pub enum GroupName {
 
 /// Bounds of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct MemoryLimits {
     /// Maximum number of nodes of the tree, about 130 bytes each.
     pub nodes: usize,
     /// Maximum number of groups, about 10 KB each.
@@ -45,7 +45,7 @@ pub struct Limits {
     pub comms: usize,
 }
 
-impl Default for Limits {
+impl Default for MemoryLimits {
     fn default() -> Self {
         Self {
             nodes: 2 << 20,
@@ -57,7 +57,7 @@ impl Default for Limits {
 
 /// A call that is open.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame {
+pub struct AnalysisFrame {
     node: NodeId,
     group: u32,
     /// True if the call is in no other call of the group.
@@ -76,25 +76,25 @@ struct Grouped {
 pub struct Analysis {
     tree: Tree,
     groups: Groups<GroupName>,
-    by: By,
+    by: GroupBy,
     has_comms: bool,
     numbers: FxHashMap<GroupName, u32>,
     /// Groups of the calls of each node.
     grouped: Vec<Grouped>,
     comms: Vec<[u64; 2]>,
     comm_numbers: FxHashMap<[u64; 2], u32>,
-    limits: Limits,
+    limits: MemoryLimits,
 }
 
 impl Analysis {
     /// Returns an analysis that groups calls by `by`. With `has_comms` the tree's first level is
     /// the names of tasks, else it is the outermost functions.
-    pub fn new(by: By, has_comms: bool, limits: Limits) -> Self {
+    pub fn new(by: GroupBy, has_comms: bool, limits: MemoryLimits) -> Self {
         let mut analysis = Self {
             tree: Tree::new(limits.nodes),
             groups: Groups::new(limits.groups, GroupName::Others),
             by,
-            has_comms: has_comms || by == By::Comm,
+            has_comms: has_comms || by == GroupBy::Comm,
             numbers: FxHashMap::default(),
             grouped: Vec::new(),
             comms: Vec::new(),
@@ -168,7 +168,7 @@ impl Analysis {
     }
 
     #[inline]
-    fn frame(&mut self, above: NodeId, label: Label) -> Frame {
+    fn frame(&mut self, above: NodeId, label: Label) -> AnalysisFrame {
         let node = self.tree.child(above, label);
         if node.index() >= self.grouped.len() {
             self.group_nodes();
@@ -177,7 +177,7 @@ impl Analysis {
             group,
             is_outermost,
         } = self.grouped[node.index()];
-        Frame {
+        AnalysisFrame {
             node,
             group,
             is_outermost,
@@ -210,12 +210,12 @@ impl Analysis {
             return GroupName::Others;
         };
         match self.by {
-            By::Function => GroupName::Function(function),
-            By::Caller => {
+            GroupBy::Function => GroupName::Function(function),
+            GroupBy::Caller => {
                 let caller = self.tree.node(self.tree.node(node).parent).label;
                 GroupName::Call(caller, function)
             }
-            By::Comm => {
+            GroupBy::Comm => {
                 let top = self.tree.way(node).last();
                 match top.map(|top| self.tree.node(top).label) {
                     Some(Label::Comm(comm)) => GroupName::Comm(comm),
@@ -243,10 +243,10 @@ impl Analysis {
 }
 
 impl Visitor for Analysis {
-    type Frame = Frame;
+    type Frame = AnalysisFrame;
 
     #[inline(always)]
-    fn enter(&mut self, call: &Call<'_>, around: Option<Frame>) -> Frame {
+    fn enter(&mut self, call: &BegunCall<'_>, around: Option<AnalysisFrame>) -> AnalysisFrame {
         let label = call.function.map_or(Label::Unknown, Label::Function);
         let above = match around {
             Some(around) => around.node,
@@ -254,18 +254,18 @@ impl Visitor for Analysis {
         };
         let mut frame = self.frame(above, label);
         if frame.node == NodeId::OTHER {
-            if let (By::Function, Some(function)) = (self.by, call.function) {
+            if let (GroupBy::Function, Some(function)) = (self.by, call.function) {
                 frame.group = self.group_without_node(GroupName::Function(function));
             }
         }
-        if self.by == By::Comm {
+        if self.by == GroupBy::Comm {
             frame.is_outermost = !call.is_nested;
         }
         frame
     }
 
     #[inline]
-    fn leave(&mut self, frame: Frame, call: &Finished) {
+    fn leave(&mut self, frame: AnalysisFrame, call: &Finished) {
         self.tree.add(frame.node, call);
         self.groups.of(frame.group).add(call, frame.is_outermost);
     }

@@ -10,8 +10,8 @@ use rftrace_engine::engine::decode::{Event, What};
 
 use super::losses::Losses;
 use super::tasks::Tasks;
-use super::{Call, End, Finished, Visitor};
-use crate::stream::{end_of, task_key, Error, Events, Seen};
+use super::{BegunCall, CallEnd, Finished, Visitor};
+use crate::stream::{end_of, task_key, Error, Events, SeenEvent};
 use crate::symbolizer::{FunctionId, Symbolizer};
 
 /// The depth from which on events do not tell the depth: it stands for all deeper calls.
@@ -27,7 +27,7 @@ const STEP: u64 = 1 << 16;
 
 /// A call that is open.
 #[derive(Clone, Copy, Debug)]
-struct Open<F> {
+struct AssembledCall<F> {
     frame: F,
     /// The function; `None` if its entry was not seen.
     function: Option<FunctionId>,
@@ -47,7 +47,7 @@ struct Open<F> {
     item: u64,
 }
 
-impl<F> Open<F> {
+impl<F> AssembledCall<F> {
     /// Returns whether the call is whole, and has ended by then.
     fn is_over(&self, time: u64) -> bool {
         self.is_whole && self.until <= time
@@ -56,7 +56,7 @@ impl<F> Open<F> {
 
 /// Counts of events, losses and calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct CallCounts {
     /// Events.
     pub events: u64,
     /// Events that were lost, as far as others tell of them.
@@ -78,12 +78,12 @@ pub struct Counts {
 /// Follows the open calls of all tasks.
 pub struct Assembler<V: Visitor> {
     visitor: V,
-    counts: Counts,
+    counts: CallCounts,
     losses: Losses,
-    tasks: Tasks<Open<V::Frame>>,
+    tasks: Tasks<AssembledCall<V::Frame>>,
     symbolizer: Rc<RefCell<Symbolizer>>,
     at_hand: Box<[(u64, FunctionId)]>,
-    forgotten: Vec<Vec<Open<V::Frame>>>,
+    forgotten: Vec<Vec<AssembledCall<V::Frame>>>,
 }
 
 impl<V: Visitor> Assembler<V> {
@@ -92,7 +92,7 @@ impl<V: Visitor> Assembler<V> {
     pub fn new(visitor: V, symbolizer: Rc<RefCell<Symbolizer>>) -> Self {
         Self {
             visitor,
-            counts: Counts::default(),
+            counts: CallCounts::default(),
             losses: Losses::default(),
             tasks: Tasks::new(),
             symbolizer,
@@ -108,7 +108,7 @@ impl<V: Visitor> Assembler<V> {
     }
 
     /// Returns the counts so far.
-    pub fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &CallCounts {
         &self.counts
     }
 
@@ -132,7 +132,7 @@ impl<V: Visitor> Assembler<V> {
 
     /// Follows one event.
     #[inline]
-    pub fn add(&mut self, seen: &Seen<'_>) {
+    pub fn add(&mut self, seen: &SeenEvent<'_>) {
         let (cpu, event) = (seen.cpu, seen.event);
         if self.counts.events == 0 {
             self.counts.first = event.time;
@@ -161,7 +161,7 @@ impl<V: Visitor> Assembler<V> {
     }
 
     /// Ends all open calls, and returns the visitor and the counts.
-    pub fn finish(mut self) -> (V, Counts) {
+    pub fn finish(mut self) -> (V, CallCounts) {
         self.forget();
         for open in self.tasks.take() {
             self.forgotten.push(open);
@@ -210,14 +210,14 @@ impl<V: Visitor> Assembler<V> {
     #[cold]
     fn forget(&mut self) {
         for mut open in std::mem::take(&mut self.forgotten) {
-            let mut calls = Stack {
+            let mut calls = CallStack {
                 open: &mut open,
                 visitor: &mut self.visitor,
                 counts: &mut self.counts,
                 losses: &self.losses,
             };
             while !calls.open.is_empty() {
-                calls.leave(End::Open);
+                calls.leave(CallEnd::Open);
             }
         }
     }
@@ -228,7 +228,7 @@ impl<V: Visitor> Assembler<V> {
         let function = self.function(event.ip);
         let place = self.task(cpu, event);
         let stack = self.tasks.open(place);
-        let mut calls = Stack {
+        let mut calls = CallStack {
             open: stack,
             visitor: &mut self.visitor,
             counts: &mut self.counts,
@@ -244,7 +244,7 @@ impl<V: Visitor> Assembler<V> {
         let function = self.function(event.ip);
         let place = self.task(cpu, event);
         let stack = self.tasks.open(place);
-        let mut calls = Stack {
+        let mut calls = CallStack {
             open: stack,
             visitor: &mut self.visitor,
             counts: &mut self.counts,
@@ -255,14 +255,14 @@ impl<V: Visitor> Assembler<V> {
 }
 
 /// The open calls of the task at hand, and the visitor that is told of them.
-struct Stack<'a, V: Visitor> {
-    open: &'a mut Vec<Open<V::Frame>>,
+struct CallStack<'a, V: Visitor> {
+    open: &'a mut Vec<AssembledCall<V::Frame>>,
     visitor: &'a mut V,
-    counts: &'a mut Counts,
+    counts: &'a mut CallCounts,
     losses: &'a Losses,
 }
 
-impl<V: Visitor> Stack<'_, V> {
+impl<V: Visitor> CallStack<'_, V> {
     /// Ends the calls from a depth on.
     #[inline]
     fn end_from(&mut self, depth: usize) {
@@ -275,7 +275,11 @@ impl<V: Visitor> Stack<'_, V> {
     #[inline(never)]
     fn end(&mut self) {
         let is_whole = self.open.last().is_some_and(|call| call.is_whole);
-        self.leave(if is_whole { End::Returned } else { End::Missed });
+        self.leave(if is_whole {
+            CallEnd::Returned
+        } else {
+            CallEnd::Missed
+        });
     }
 
     /// Ends whole calls that are over: deeper ones are in another call, which was lost, or is not
@@ -346,7 +350,7 @@ impl<V: Visitor> Stack<'_, V> {
             true => event.time.saturating_add(event.duration),
             false => u64::MAX,
         };
-        self.open.push(Open {
+        self.open.push(AssembledCall {
             frame,
             function,
             level,
@@ -370,7 +374,7 @@ impl<V: Visitor> Stack<'_, V> {
         level: Level,
     ) -> V::Frame {
         let is_interrupt = level != Level::Task && self.interrupts(level);
-        let call = Call {
+        let call = BegunCall {
             cpu,
             task: &event.task,
             function,
@@ -398,7 +402,7 @@ impl<V: Visitor> Stack<'_, V> {
         // Where events were lost, another call of the function may have returned.
         let begin = event.time.saturating_sub(event.duration);
         let losses = self.losses;
-        let is_it = |call: &Open<V::Frame>| {
+        let is_it = |call: &AssembledCall<V::Frame>| {
             call.function == Some(function)
                 && !call.is_whole
                 && (!losses.any_since(call.item) || begin <= call.begin.saturating_add(SLACK))
@@ -414,7 +418,7 @@ impl<V: Visitor> Stack<'_, V> {
                 Some(call) if is_it(call) => {
                     call.duration = event.duration;
                     call.until = event.time;
-                    return self.leave(End::Returned);
+                    return self.leave(CallEnd::Returned);
                 }
                 // Another call, whose return was missed.
                 _ => self.end(),
@@ -429,7 +433,7 @@ impl<V: Visitor> Stack<'_, V> {
     fn returned_unseen(&mut self, cpu: u32, event: &Event, function: FunctionId) {
         let level = event.context.level();
         let frame = self.enter(cpu, event, Some(function), level);
-        self.open.push(Open {
+        self.open.push(AssembledCall {
             frame,
             function: Some(function),
             level,
@@ -441,12 +445,12 @@ impl<V: Visitor> Stack<'_, V> {
             others: 0,
             item: self.counts.events,
         });
-        self.leave(End::Returned);
+        self.leave(CallEnd::Returned);
     }
 
     /// Ends the innermost call, and reports it.
     #[inline]
-    fn leave(&mut self, mut end: End) {
+    fn leave(&mut self, mut end: CallEnd) {
         let Some((call, around)) = self.open.split_last_mut() else {
             return;
         };
@@ -461,27 +465,28 @@ impl<V: Visitor> Stack<'_, V> {
             return;
         }
         let duration = match end {
-            End::Open if call.is_whole => {
-                end = End::Returned;
+            CallEnd::Open if call.is_whole => {
+                end = CallEnd::Returned;
                 call.duration
             }
-            End::Returned => call.duration,
-            End::Open => self.counts.last.saturating_sub(call.begin),
-            End::Missed => 0,
+            CallEnd::Returned => call.duration,
+            CallEnd::Open => self.counts.last.saturating_sub(call.begin),
+            CallEnd::Missed => 0,
         };
-        let is_unclear =
-            call.is_unclear || end == End::Missed || self.losses.any_between(call.item, call.until);
+        let is_unclear = call.is_unclear
+            || end == CallEnd::Missed
+            || self.losses.any_between(call.item, call.until);
         match end {
-            End::Returned => {
+            CallEnd::Returned => {
                 self.counts.returned += 1;
                 self.counts.self_unknown += u64::from(is_unclear);
             }
-            End::Open => self.counts.open += 1,
-            End::Missed => self.counts.missed += 1,
+            CallEnd::Open => self.counts.open += 1,
+            CallEnd::Missed => self.counts.missed += 1,
         }
         if let Some(around) = around {
             around.others = around.others.saturating_add(duration);
-            around.is_unclear |= end == End::Missed;
+            around.is_unclear |= end == CallEnd::Missed;
         }
         let finished = Finished {
             begin: call.begin,

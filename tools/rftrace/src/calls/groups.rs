@@ -5,7 +5,7 @@
 
 use hdrhistogram::Histogram;
 
-use super::{End, Finished};
+use super::{CallEnd, Finished};
 
 /// Number of digits to which percentiles of durations are right.
 const DIGITS: u8 = 2;
@@ -51,12 +51,12 @@ impl Statistics {
     #[inline]
     pub fn add(&mut self, call: &Finished, is_outermost: bool) {
         match call.end {
-            End::Returned => self.returned(call, is_outermost),
-            End::Open => {
+            CallEnd::Returned => self.returned(call, is_outermost),
+            CallEnd::Open => {
                 self.open += 1;
                 self.open_longest = self.open_longest.max(call.duration);
             }
-            End::Missed => self.missed += 1,
+            CallEnd::Missed => self.missed += 1,
         }
     }
 

@@ -9,8 +9,8 @@ use std::rc::Rc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::kernel::Symbols;
-use crate::sample::machine::{ip, symbols, Machine, Step, TrueCall};
+use crate::kernel::KernelSymbols;
+use crate::sample::machine::{ip, symbols, MachineStep, SampleMachine, TrueCall};
 use crate::stream::Events;
 use crate::symbolizer::Symbolizer;
 
@@ -25,28 +25,28 @@ pub(crate) fn config() -> ProptestConfig {
 }
 
 /// Returns steps, with more calls than returns so that they nest, and losses if asked for.
-pub(crate) fn steps(has_losses: bool) -> impl Strategy<Value = Vec<(Step, u16)>> {
+pub(crate) fn steps(has_losses: bool) -> impl Strategy<Value = Vec<(MachineStep, u16)>> {
     let step = (any::<u8>(), 0..3_u8, any::<u8>()).prop_map(move |(kind, cpu, argument)| {
         let function = argument;
         match kind % 32 {
-            0..11 => Step::Begin { cpu, function },
-            11..23 => Step::End { cpu },
-            23..25 => Step::Interrupt {
+            0..11 => MachineStep::Begin { cpu, function },
+            11..23 => MachineStep::End { cpu },
+            23..25 => MachineStep::Interrupt {
                 cpu,
                 function,
                 is_hard: argument >= 128,
             },
-            25 => Step::InterruptedEntry { cpu, function },
-            26..29 => Step::Run {
+            25 => MachineStep::InterruptedEntry { cpu, function },
+            26..29 => MachineStep::Run {
                 cpu,
                 task: argument,
             },
-            29 if has_losses => Step::Lose {
+            29 if has_losses => MachineStep::Lose {
                 cpu,
                 events: argument,
             },
-            29 => Step::End { cpu },
-            _ => Step::Cut {
+            29 => MachineStep::End { cpu },
+            _ => MachineStep::Cut {
                 cpu,
                 is_within: argument >= 128,
             },
@@ -56,8 +56,8 @@ pub(crate) fn steps(has_losses: bool) -> impl Strategy<Value = Vec<(Step, u16)>>
 }
 
 /// Returns a machine that did the steps, and recorded all but the first ones.
-pub(crate) fn machine(cpus: u8, hidden: usize, steps: &[(Step, u16)]) -> Machine {
-    let mut machine = Machine::new(cpus, false);
+pub(crate) fn machine(cpus: u8, hidden: usize, steps: &[(MachineStep, u16)]) -> SampleMachine {
+    let mut machine = SampleMachine::new(cpus, false);
     for (number, (step, after)) in steps.iter().enumerate() {
         if number == hidden {
             machine.start();
@@ -69,13 +69,13 @@ pub(crate) fn machine(cpus: u8, hidden: usize, steps: &[(Step, u16)]) -> Machine
 }
 
 pub(crate) fn symbolizer() -> Rc<RefCell<Symbolizer>> {
-    let symbols = Symbols::of_text(&symbols()).unwrap();
+    let symbols = KernelSymbols::of_text(&symbols()).unwrap();
     Rc::new(RefCell::new(Symbolizer::new(symbols)))
 }
 
 /// A call as a visitor sees it.
 #[derive(Clone, Debug, PartialEq)]
-struct Told {
+struct VisitedCall {
     function: Option<FunctionId>,
     /// The functions around, innermost first; one unknown stands for several.
     around: Vec<Option<FunctionId>>,
@@ -84,18 +84,18 @@ struct Told {
 
 /// A visitor that remembers all calls.
 #[derive(Default)]
-struct Witness(Vec<Told>);
+struct Witness(Vec<VisitedCall>);
 
 impl Visitor for Witness {
     type Frame = usize;
 
-    fn enter(&mut self, call: &Call<'_>, around: Option<usize>) -> usize {
+    fn enter(&mut self, call: &BegunCall<'_>, around: Option<usize>) -> usize {
         let mut way = Vec::new();
         if let Some(around) = around {
             way.push(self.0[around].function);
             way.extend(self.0[around].around.iter().copied());
         }
-        self.0.push(Told {
+        self.0.push(VisitedCall {
             function: call.function,
             around: way,
             finished: None,
@@ -113,10 +113,10 @@ impl Visitor for Witness {
 }
 
 fn assemble<V: Visitor>(
-    machine: &Machine,
+    machine: &SampleMachine,
     visitor: V,
     symbolizer: &Rc<RefCell<Symbolizer>>,
-) -> (V, Counts) {
+) -> (V, CallCounts) {
     let mut events = machine.events().unwrap();
     let mut assembler = Assembler::new(visitor, symbolizer.clone());
     assembler.run(&mut events, |_| {}).unwrap();
@@ -125,7 +125,7 @@ fn assemble<V: Visitor>(
 
 /// Returns whether a call is an interrupt, as far as can be known: where nothing is known around,
 /// that it is in one is enough.
-fn is_root(machine: &Machine, call: &TrueCall) -> bool {
+fn is_root(machine: &SampleMachine, call: &TrueCall) -> bool {
     let around = |call: &TrueCall| call.around.map(|around| machine.calls[around].clone());
     let mut all = std::iter::successors(around(call), around);
     let known = all.find(|call| call.entry_is_recorded);
@@ -134,7 +134,7 @@ fn is_root(machine: &Machine, call: &TrueCall) -> bool {
 
 /// Returns the functions around a call, as far as they can be known.
 fn true_way(
-    machine: &Machine,
+    machine: &SampleMachine,
     call: &TrueCall,
     symbolizer: &RefCell<Symbolizer>,
 ) -> Vec<Option<FunctionId>> {
@@ -153,16 +153,17 @@ fn true_way(
 }
 
 /// Returns the calls that have returned, by their begin.
-fn by_begin(told: &[Told]) -> BTreeMap<u64, &Told> {
-    let with_end = |end: End| move |told: &&Told| told.finished.is_some_and(|call| call.end == end);
-    let returned = told.iter().filter(with_end(End::Returned));
+fn by_begin(told: &[VisitedCall]) -> BTreeMap<u64, &VisitedCall> {
+    let with_end =
+        |end: CallEnd| move |told: &&VisitedCall| told.finished.is_some_and(|call| call.end == end);
+    let returned = told.iter().filter(with_end(CallEnd::Returned));
     returned
         .map(|told| (told.finished.unwrap().begin, told))
         .collect()
 }
 
 /// Returns whether a call was open while events were lost: from after one event to before another.
-fn is_across_loss(machine: &Machine, call: &TrueCall) -> bool {
+fn is_across_loss(machine: &SampleMachine, call: &TrueCall) -> bool {
     let end = call.end.unwrap_or(u64::MAX);
     let mut losses = machine.losses.iter();
     losses.any(|(from, until)| *from < end && call.begin < *until)
@@ -216,8 +217,8 @@ proptest! {
         }
         let mut open: Vec<_> = machine.calls.iter().filter(|call| call.end.is_none() && call.entry_is_recorded)
             .map(|call| (call.begin, machine.last - call.begin, Some(call.self_time))).collect();
-        let with_end = |end: End| move |told: &Told| told.finished.filter(|call| call.end == end);
-        let mut told: Vec<_> = witness.0.iter().filter_map(with_end(End::Open))
+        let with_end = |end: CallEnd| move |told: &VisitedCall| told.finished.filter(|call| call.end == end);
+        let mut told: Vec<_> = witness.0.iter().filter_map(with_end(CallEnd::Open))
             .map(|call| (call.begin, call.duration, call.self_time)).collect();
         open.sort_unstable();
         told.sort_unstable();
@@ -231,10 +232,10 @@ proptest! {
     fn counts_are_right(cpus in 1..4_u8, steps in steps(false)) {
         let machine = machine(cpus, 0, &steps);
         let symbolizer = symbolizer();
-        let limits = Limits::default();
-        let by_function = Analysis::new(By::Function, true, limits);
+        let limits = MemoryLimits::default();
+        let by_function = Analysis::new(GroupBy::Function, true, limits);
         let (by_function, _) = assemble(&machine, by_function, &symbolizer);
-        let by_caller = Analysis::new(By::Caller, false, limits);
+        let by_caller = Analysis::new(GroupBy::Caller, false, limits);
         let (by_caller, _) = assemble(&machine, by_caller, &symbolizer);
         let mut ways: BTreeMap<Vec<Label>, [u64; 3]> = BTreeMap::new();
         let mut functions: BTreeMap<FunctionId, (Vec<u64>, u64, u64)> = BTreeMap::new();
@@ -309,8 +310,8 @@ proptest! {
     fn room_ends_gracefully(steps in steps(true)) {
         let machine = machine(2, 0, &steps);
         let symbolizer = symbolizer();
-        let limits = Limits { nodes: 5, groups: 3, comms: 1 };
-        for by in [By::Function, By::Caller, By::Comm] {
+        let limits = MemoryLimits { nodes: 5, groups: 3, comms: 1 };
+        for by in [GroupBy::Function, GroupBy::Caller, GroupBy::Comm] {
             let analysis = Analysis::new(by, true, limits);
             let (analysis, counts) = assemble(&machine, analysis, &symbolizer);
             let of_groups: u64 = analysis.groups().iter().map(|(_, group)| group.calls).sum();
@@ -325,8 +326,8 @@ proptest! {
 
 #[test]
 fn calls_deeper_than_events_say_are_told_with_their_times() {
-    use crate::sample::{task, CpuSample, Edge, Memory};
-    use crate::stream::{CpuEvents, Merged};
+    use crate::sample::{task, CpuSample, Edge, SampleMemory};
+    use crate::stream::{CpuEvents, MergedEvents};
     let mut sample = CpuSample::new(0);
     let edge = |time, depth: u32| Edge {
         time,
@@ -346,9 +347,9 @@ fn calls_deeper_than_events_say_are_told_with_their_times() {
             time - 1000 - u64::from(depth),
         );
     }
-    let events = CpuEvents::new(0, Memory::of(sample.finish().0));
+    let events = CpuEvents::new(0, SampleMemory::of(sample.finish().0));
     let mut assembler = Assembler::new(Witness::default(), symbolizer());
-    let mut events = Merged::new([events]).unwrap();
+    let mut events = MergedEvents::new([events]).unwrap();
     assembler.run(&mut events, |_| {}).unwrap();
     let (witness, counts) = assembler.finish();
     assert_eq!(
@@ -367,8 +368,8 @@ fn calls_deeper_than_events_say_are_told_with_their_times() {
 
 #[test]
 fn functions_are_hits_by_callers() {
-    use crate::sample::{task, CpuSample, Edge, Memory};
-    use crate::stream::{CpuEvents, Merged};
+    use crate::sample::{task, CpuSample, Edge, SampleMemory};
+    use crate::stream::{CpuEvents, MergedEvents};
     let mut sample = CpuSample::new(0);
     for (time, function, caller) in [(10, 1, 0), (20, 1, 0), (30, 1, 2), (40, 2, 2)] {
         sample.function(Edge {
@@ -379,11 +380,11 @@ fn functions_are_hits_by_callers() {
             ..Edge::default()
         });
     }
-    let events = CpuEvents::new(0, Memory::of(sample.finish().0));
+    let events = CpuEvents::new(0, SampleMemory::of(sample.finish().0));
     let symbolizer = symbolizer();
-    let analysis = Analysis::new(By::Caller, false, Limits::default());
+    let analysis = Analysis::new(GroupBy::Caller, false, MemoryLimits::default());
     let mut assembler = Assembler::new(analysis, symbolizer.clone());
-    let mut events = Merged::new([events]).unwrap();
+    let mut events = MergedEvents::new([events]).unwrap();
     events.for_each(|seen| assembler.add(&seen)).unwrap();
     let (analysis, counts) = assembler.finish();
     assert_eq!((counts.events, counts.returned), (4, 0));

@@ -4,7 +4,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{End, Finished};
+use super::{CallEnd, Finished};
 use crate::symbolizer::FunctionId;
 
 /// A node by its place in its tree.
@@ -66,7 +66,7 @@ const AT_HAND: usize = 4;
 /// Calls are counted all over the tree, so all fields that each call needs are in one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-pub struct Node {
+pub struct TreeNode {
     /// The function of the calls, or another meaning of the node.
     pub label: Label,
     /// Children that were asked for last, with the codes of their labels.
@@ -98,7 +98,7 @@ pub struct Node {
     pub is_outermost: bool,
 }
 
-impl Node {
+impl TreeNode {
     fn new(label: Label, parent: NodeId) -> Self {
         Self {
             label,
@@ -123,7 +123,7 @@ impl Node {
 /// A calling-context tree with a limited number of nodes.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    nodes: Vec<Node>,
+    nodes: Vec<TreeNode>,
     children: FxHashMap<(NodeId, u32), NodeId>,
     limit: usize,
 }
@@ -132,7 +132,7 @@ impl Tree {
     /// Returns a tree of `limit` nodes at most.
     pub fn new(limit: usize) -> Self {
         let mut tree = Self {
-            nodes: vec![Node::new(Label::Root, NodeId::ROOT)],
+            nodes: vec![TreeNode::new(Label::Root, NodeId::ROOT)],
             children: FxHashMap::default(),
             limit: limit.clamp(2, NodeId::NONE.index()),
         };
@@ -175,7 +175,7 @@ impl Tree {
 
     fn append(&mut self, parent: NodeId, label: Label) -> NodeId {
         let id = NodeId(self.nodes.len() as u32);
-        let mut node = Node::new(label, parent);
+        let mut node = TreeNode::new(label, parent);
         node.is_outermost = self.way(parent).all(|above| self.label(above) != label);
         self.nodes.push(node);
         self.children.insert((parent, label.code()), id);
@@ -193,7 +193,7 @@ impl Tree {
     }
 
     /// Returns a node.
-    pub fn node(&self, id: NodeId) -> &Node {
+    pub fn node(&self, id: NodeId) -> &TreeNode {
         &self.nodes[id.index()]
     }
 
@@ -234,7 +234,7 @@ impl Tree {
     pub fn add(&mut self, id: NodeId, call: &Finished) {
         let node = &mut self.nodes[id.index()];
         match call.end {
-            End::Returned => {
+            CallEnd::Returned => {
                 node.calls += 1;
                 // Times of a recording that is spoilt may be anything.
                 node.total = node.total.saturating_add(call.duration);
@@ -243,13 +243,13 @@ impl Tree {
                     None => node.self_unknown += 1,
                 }
             }
-            End::Open => {
+            CallEnd::Open => {
                 node.open += 1;
                 node.open_total = node.open_total.saturating_add(call.duration);
                 let own = call.self_time.unwrap_or(0);
                 node.open_self = node.open_self.saturating_add(own);
             }
-            End::Missed => node.missed += 1,
+            CallEnd::Missed => node.missed += 1,
         }
     }
 

@@ -10,7 +10,7 @@ use super::selection::SelectionArgs;
 
 /// Formats of other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum ExportFormat {
     /// A trace for Perfetto
     Perfetto,
     /// A trace for trace-cmd and KernelShark
@@ -24,7 +24,7 @@ pub enum Format {
 
 /// Weights of stacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum By {
+pub enum StackWeight {
     /// The time in functions themselves, in ns
     #[default]
     Time,
@@ -40,13 +40,13 @@ pub struct Export {
     pub file: PathBuf,
     /// The format
     #[arg(long, value_enum, value_name = "FORMAT")]
-    pub to: Format,
+    pub to: ExportFormat,
     /// Write to this file
     #[arg(short = 'o', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
     /// Weights of folded stacks (default: time)
     #[arg(long, value_enum, value_name = "WEIGHT")]
-    pub by: Option<By>,
+    pub by: Option<StackWeight>,
     /// Functions, tasks, depth and threshold.
     #[command(flatten)]
     pub selection: SelectionArgs,
@@ -63,7 +63,7 @@ pub struct FlameGraph {
     pub output: PathBuf,
     /// Widths of frames
     #[arg(long, value_enum, value_name = "WEIGHT", default_value_t)]
-    pub by: By,
+    pub by: StackWeight,
     /// Functions, tasks, depth and threshold.
     #[command(flatten)]
     pub selection: SelectionArgs,

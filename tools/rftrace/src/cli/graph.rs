@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use super::selection::SelectionArgs;
-use super::{complete, Source};
+use super::{complete, KernelArgs};
 
 /// Examples at the end of its help.
 pub(super) const EXAMPLES: &str = "Examples:
@@ -19,7 +19,7 @@ pub(super) const EXAMPLES: &str = "Examples:
 
 /// Arguments of `graph`.
 #[derive(Args, Debug)]
-pub struct Graph {
+pub struct GraphArgs {
     /// The function
     #[arg(value_name = "FUNC", add = complete::functions())]
     pub function: String,
@@ -35,7 +35,7 @@ pub struct Graph {
     pub selection: SelectionArgs,
     /// The kernel.
     #[command(flatten)]
-    pub source: Source,
+    pub source: KernelArgs,
     /// Print one JSON object a line
     #[arg(long)]
     pub json: bool,

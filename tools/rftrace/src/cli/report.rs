@@ -27,7 +27,7 @@ pub struct Report {
     pub selection: SelectionArgs,
     /// The table.
     #[command(flatten)]
-    pub table: Table,
+    pub table: TableArgs,
     /// Print one JSON object a line; the last one is the summary
     #[arg(long)]
     pub json: bool,
@@ -35,7 +35,7 @@ pub struct Report {
 
 /// A table of functions.
 #[derive(Args, Clone, Debug, Default)]
-pub struct Table {
+pub struct TableArgs {
     /// Sort by this column, the largest first [default: self]
     #[arg(short, long, value_name = "COLUMN", help_heading = "Which table")]
     pub sort: Option<Sort>,
@@ -46,7 +46,7 @@ pub struct Table {
         default_value = "function",
         help_heading = "Which table"
     )]
-    pub by: By,
+    pub by: ReportBy,
     /// Show only so many lines
     #[arg(long, value_name = "N", help_heading = "Which table")]
     pub limit: Option<usize>,
@@ -74,7 +74,7 @@ pub enum Sort {
 
 /// A property that calls of one line have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum By {
+pub enum ReportBy {
     /// The function
     #[default]
     Function,
@@ -84,12 +84,12 @@ pub enum By {
     Comm,
 }
 
-impl From<By> for calls::By {
-    fn from(by: By) -> Self {
+impl From<ReportBy> for calls::GroupBy {
+    fn from(by: ReportBy) -> Self {
         match by {
-            By::Function => Self::Function,
-            By::Caller => Self::Caller,
-            By::Comm => Self::Comm,
+            ReportBy::Function => Self::Function,
+            ReportBy::Caller => Self::Caller,
+            ReportBy::Comm => Self::Comm,
         }
     }
 }

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::report::Table;
+use super::report::TableArgs;
 use super::selection::SelectionArgs;
 use super::{complete, Module};
 use crate::units::{Count, Size, Time};
 
 /// Tracers that can be asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Tracer {
+pub enum TracerArg {
     /// Calls, with how long they take
     #[default]
     #[value(name = "function_graph")]
@@ -24,7 +24,7 @@ pub enum Tracer {
     Function,
 }
 
-impl Tracer {
+impl TracerArg {
     /// Returns the name of the tracer in `current_tracer`.
     pub fn name(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ pub struct Tracing {
     pub selection: SelectionArgs,
     /// Trace with this tracer
     #[arg(short = 'p', long, value_enum, value_name = "TRACER", default_value_t)]
-    pub tracer: Tracer,
+    pub tracer: TracerArg,
     /// Record what functions are called with
     #[arg(long)]
     pub args: bool,
@@ -83,7 +83,7 @@ pub struct Tracing {
 
 /// Arguments of `trace`.
 #[derive(Args, Debug)]
-pub struct Trace {
+pub struct TraceArgs {
     /// The way in which it is traced.
     #[command(flatten)]
     pub tracing: Tracing,
@@ -94,7 +94,7 @@ pub struct Trace {
 
 /// Arguments of `record`.
 #[derive(Args, Debug)]
-pub struct Record {
+pub struct RecordArgs {
     /// The way in which it is traced.
     #[command(flatten)]
     pub tracing: Tracing,
@@ -119,10 +119,10 @@ pub struct Record {
 
 /// Arguments of `profile`.
 #[derive(Args, Debug)]
-pub struct Profile {
+pub struct ProfileArgs {
     /// The table.
     #[command(flatten)]
-    pub table: Table,
+    pub table: TableArgs,
     /// Print one JSON object a line; the last one is the summary
     #[arg(long)]
     pub json: bool,
@@ -148,7 +148,7 @@ pub struct Look {
 
 /// Arguments of `replay`.
 #[derive(Args, Debug)]
-pub struct Replay {
+pub struct ReplayArgs {
     /// A recording
     #[arg(value_name = "FILE", default_value = "rftrace.data", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,

@@ -7,12 +7,12 @@ use std::io::Write;
 use anyhow::Result;
 
 use crate::cli;
-use crate::doctor::{examine, Machine, Verdict};
+use crate::doctor::{examine, CheckResult, InspectedMachine};
 use crate::exit::Exit;
 
 /// Prints the findings, and a command where something is missing.
 pub(super) fn run(arguments: &cli::Doctor, out: &mut dyn Write) -> Result<Exit> {
-    let findings = examine(&Machine::this());
+    let findings = examine(&InspectedMachine::this());
     for finding in &findings {
         if arguments.json {
             writeln!(out, "{}", serde_json::to_string(finding)?)?;
@@ -31,6 +31,6 @@ pub(super) fn run(arguments: &cli::Doctor, out: &mut dyn Write) -> Result<Exit> 
     }
     let is_bad = findings
         .iter()
-        .any(|finding| finding.verdict == Verdict::Bad);
+        .any(|finding| finding.verdict == CheckResult::Bad);
     Ok(if is_bad { Exit::FAILURE } else { Exit::SUCCESS })
 }

@@ -9,14 +9,14 @@ use anyhow::{Context, Result};
 use clap::error::ErrorKind;
 use rftrace_engine::engine::btf::Btf;
 
-use super::recorded::{say_end, Recorded};
-use crate::cli::exporting::{By, Export, Format};
+use super::recorded::{say_end, OpenRecording};
+use crate::cli::exporting::{Export, ExportFormat, StackWeight};
 use crate::cli::selection::SelectionArgs;
-use crate::export::output::Output;
+use crate::export::output::OutputFile;
 use crate::export::stacks::{Stacks, Tops, Weight};
 use crate::export::{folded, perfetto, pprof, trace_dat, About};
-use crate::recording::Recording;
-use crate::stream::{self, Beside, Events, Item};
+use crate::recording::RecordingFile;
+use crate::stream::{self, Events, Item, OwnedExtras};
 use crate::terminal::Progress;
 use crate::units::Count;
 
@@ -25,31 +25,31 @@ const STEP: u64 = 1 << 16;
 
 /// Writes a recording in the format of another program.
 pub(super) fn run(arguments: &Export) -> Result<()> {
-    if arguments.by.is_some() && arguments.to != Format::Folded {
+    if arguments.by.is_some() && arguments.to != ExportFormat::Folded {
         let conflict = "--by is for --to folded: the other formats have both times and calls";
         let error = clap::Command::new("rftrace").error(ErrorKind::ArgumentConflict, conflict);
         return Err(error.into());
     }
-    let source = Source::open(&arguments.file)?;
-    let output = Output::new(&arguments.output, &arguments.file)?;
+    let source = ExportSource::open(&arguments.file)?;
+    let output = OutputFile::new(&arguments.output, &arguments.file)?;
     let selection = &arguments.selection;
     let about = source.about();
     output.fill(|output| match arguments.to {
-        Format::Perfetto => {
+        ExportFormat::Perfetto => {
             let mut events = source.events(selection)?;
             perfetto::write(BufWriter::new(output.file()), &about, &mut events)
         }
-        Format::TraceDat => {
+        ExportFormat::TraceDat => {
             let mut events = source.events(selection)?;
             let folder = output.folder().to_owned();
             trace_dat::write(output.file(), &folder, &about, &mut events)
         }
-        Format::Folded => {
+        ExportFormat::Folded => {
             let stacks = source.stacks(selection, Tops::Comms)?;
             let weight = weight(arguments.by.unwrap_or_default());
             folded::write(BufWriter::new(output.file()), &about, &stacks, weight)
         }
-        Format::Pprof => {
+        ExportFormat::Pprof => {
             let stacks = source.stacks(selection, Tops::Threads)?;
             pprof::write(BufWriter::new(output.file()), &about, &stacks)
         }
@@ -59,23 +59,23 @@ pub(super) fn run(arguments: &Export) -> Result<()> {
 }
 
 /// Returns the weight that is asked for.
-pub(super) fn weight(by: By) -> Weight {
+pub(super) fn weight(by: StackWeight) -> Weight {
     match by {
-        By::Time => Weight::Time,
-        By::Calls => Weight::Calls,
+        StackWeight::Time => Weight::Time,
+        StackWeight::Calls => Weight::Calls,
     }
 }
 
 /// A recording, with what its events are understood by.
-pub(super) struct Source<'a> {
-    recorded: Recorded<'a>,
+pub(super) struct ExportSource<'a> {
+    recorded: OpenRecording<'a>,
     btf: Option<Btf<Vec<u8>>>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> ExportSource<'a> {
     /// Opens the recording at `path`.
     pub(super) fn open(path: &'a Path) -> Result<Self> {
-        let recorded = Recorded::open(path)?;
+        let recorded = OpenRecording::open(path)?;
         let btf = recorded.recording.btf();
         let btf = btf.with_context(|| format!("cannot read {}", path.display()))?;
         // Types that are not understood are taken as missing.
@@ -84,7 +84,7 @@ impl<'a> Source<'a> {
     }
 
     /// Returns the recording.
-    pub(super) fn recording(&self) -> &Recording {
+    pub(super) fn recording(&self) -> &RecordingFile {
         &self.recorded.recording
     }
 
@@ -100,7 +100,7 @@ impl<'a> Source<'a> {
 
     fn events(&self, selection: &SelectionArgs) -> Result<impl Events> {
         let events = self.recorded.events(selection.selection())?;
-        Ok(Shown::new(events, self.recording().events_count()))
+        Ok(CountedEvents::new(events, self.recording().events_count()))
     }
 
     /// Returns the calls of the recording, by the paths that led to them.
@@ -111,7 +111,7 @@ impl<'a> Source<'a> {
 }
 
 /// Events with a line on the terminal that tells their number.
-struct Shown<E> {
+struct CountedEvents<E> {
     events: E,
     progress: Progress,
     count: u64,
@@ -119,7 +119,7 @@ struct Shown<E> {
     total: u64,
 }
 
-impl<E> Shown<E> {
+impl<E> CountedEvents<E> {
     fn new(events: E, total: u64) -> Self {
         Self {
             events,
@@ -130,7 +130,7 @@ impl<E> Shown<E> {
     }
 }
 
-impl<E: Events> Events for Shown<E> {
+impl<E: Events> Events for CountedEvents<E> {
     fn next(&mut self) -> Result<Option<Item>, stream::Error> {
         self.count += 1;
         if self.count % STEP == 0 {
@@ -141,7 +141,7 @@ impl<E: Events> Events for Shown<E> {
         self.events.next()
     }
 
-    fn beside(&self) -> &Beside {
+    fn beside(&self) -> &OwnedExtras {
         self.events.beside()
     }
 

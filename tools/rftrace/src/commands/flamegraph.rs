@@ -6,17 +6,17 @@ use std::io::BufWriter;
 
 use anyhow::Result;
 
-use super::export::{weight, Source};
+use super::export::{weight, ExportSource};
 use super::recorded::say_end;
 use crate::cli::exporting::FlameGraph;
 use crate::export::flamegraph;
-use crate::export::output::Output;
+use crate::export::output::OutputFile;
 use crate::export::stacks::Tops;
 
 /// Draws the time of a recording.
 pub(super) fn run(arguments: &FlameGraph) -> Result<()> {
-    let source = Source::open(&arguments.file)?;
-    let output = Output::new(&arguments.output, &arguments.file)?;
+    let source = ExportSource::open(&arguments.file)?;
+    let output = OutputFile::new(&arguments.output, &arguments.file)?;
     let about = source.about();
     output.fill(|output| {
         let stacks = source.stacks(&arguments.selection, Tops::Comms)?;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use rustix::event::Timespec;
 
-use super::tracing::{deadline, Reason};
+use super::tracing::{deadline, EndReason};
 use crate::cli::tracing::Tracing;
 use crate::live::wake::{self, Wake};
 use crate::live::{Bell, LiveEvents, Session};
@@ -35,7 +35,7 @@ pub(super) fn follow(
     tracing: &Tracing,
     session: &mut Session,
     follower: &mut impl Follower,
-) -> Result<Reason> {
+) -> Result<EndReason> {
     let bell = Arc::new(Bell::new()?);
     let (sender, wakes) = channel();
     wake::on_signals(ringing(sender.clone(), bell.clone()))?;
@@ -70,7 +70,7 @@ fn until_end(
     follower: &mut impl Follower,
     bell: &Bell,
     wakes: &Receiver<Wake>,
-) -> Result<Reason> {
+) -> Result<EndReason> {
     let deadline = deadline(tracing);
     let mut stopped: Option<String> = None;
     let mut looked = Instant::now();
@@ -88,21 +88,21 @@ fn until_end(
         if bell.wait(files, Some(timeout)).context("cannot wait")? {
             match wakes.try_recv() {
                 Ok(Wake::Ended(exit)) => {
-                    return Ok(stopped.map_or(Reason::Ended(exit), Reason::Stopped))
+                    return Ok(stopped.map_or(EndReason::Ended(exit), EndReason::Stopped))
                 }
-                Ok(_) => return Ok(Reason::Asked),
+                Ok(_) => return Ok(EndReason::Asked),
                 Err(_) => {}
             }
         }
         if until.is_some_and(|left| left.is_zero()) {
-            return Ok(Reason::Time);
+            return Ok(EndReason::Time);
         }
         if stopped.is_none() && looked.elapsed() >= TICK {
             looked = Instant::now();
             stopped = session.stopped();
             // A command that runs is not left alone.
             if let Some(reason) = stopped.as_ref().filter(|_| tracing.command.is_empty()) {
-                return Ok(Reason::Stopped(reason.clone()));
+                return Ok(EndReason::Stopped(reason.clone()));
             }
         }
     }

@@ -10,7 +10,7 @@ use expect_test::expect_file;
 
 use super::{export, graph, info, replay, report};
 use crate::cli::{command, Cli, Verb};
-use crate::recording::{ClockPair, CpuTotals, End, Settings, Writer};
+use crate::recording::{ClockPair, CpuTotals, RecordingEnd, RecordingSettings, Writer};
 use crate::sample::{task, CpuSample, Edge, TEXT};
 
 /// Functions, each of 64 bytes.
@@ -36,7 +36,7 @@ const IRQS_ON: u32 = rftrace_engine::engine::context::IRQS_ON;
 /// events are lost; one call is open at the end.
 fn recording(folder: &Path) -> PathBuf {
     let path = folder.join("sample.data");
-    let settings = Settings {
+    let settings = RecordingSettings {
         rftrace: "0.1.0".into(),
         release: "7.3.4".into(),
         version: "#1 SMP".into(),
@@ -94,7 +94,7 @@ fn recording(folder: &Path) -> PathBuf {
         let (records, events) = sample.finish();
         writer.events(cpu as u32, &records, events).unwrap();
     }
-    let end = End {
+    let end = RecordingEnd {
         cpus: vec![
             CpuTotals {
                 cpu: 0,
@@ -114,7 +114,7 @@ fn recording(folder: &Path) -> PathBuf {
         took_ns: 170_000,
         recorder_cpu_ns: 12_000,
         status: Some(0),
-        ..End::default()
+        ..RecordingEnd::default()
     };
     writer.end(&end).unwrap();
     path

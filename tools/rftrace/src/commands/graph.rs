@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use super::graph_recording;
 use crate::cli;
-use crate::functions::Functions;
-use crate::reach::{Entry, Reach};
+use crate::functions::KernelFunctions;
+use crate::reach::{EntryKind, Reach};
 use crate::selection;
-use crate::static_graph::{tree, Below, Direction, Step};
+use crate::static_graph::{tree, Below, Direction, TreeStep};
 
 /// Number of levels of callers that are followed by default.
 const UP: usize = 1;
@@ -23,7 +23,7 @@ const DOWN: usize = 2;
 const NAMED: usize = 8;
 
 /// Prints the callers and the callees of a function: by a recording, or by the kernel's text.
-pub(super) fn run(arguments: &cli::Graph, out: &mut dyn Write) -> Result<()> {
+pub(super) fn run(arguments: &cli::GraphArgs, out: &mut dyn Write) -> Result<()> {
     if arguments.is_static {
         return run_static(arguments, out);
     }
@@ -37,9 +37,9 @@ pub(super) fn run(arguments: &cli::Graph, out: &mut dyn Write) -> Result<()> {
 }
 
 /// Prints trees of the possible callers and callees of a function.
-fn run_static(arguments: &cli::Graph, out: &mut dyn Write) -> Result<()> {
+fn run_static(arguments: &cli::GraphArgs, out: &mut dyn Write) -> Result<()> {
     let depth = arguments.selection.depth.map(usize::from);
-    let functions = Functions::new(super::kernel(&arguments.source)?)?;
+    let functions = KernelFunctions::new(super::kernel(&arguments.source)?)?;
     let symbols = &functions.kernel.symbols;
     let roots = selection::functions(symbols, &arguments.function);
     if roots.is_empty() {
@@ -75,7 +75,7 @@ fn run_static(arguments: &cli::Graph, out: &mut dyn Write) -> Result<()> {
 
 /// A line of JSON.
 #[derive(Serialize)]
-struct Line<'a> {
+struct GraphJson<'a> {
     direction: &'a str,
     depth: usize,
     function: &'a str,
@@ -88,13 +88,13 @@ struct Line<'a> {
 }
 
 fn write_json(
-    functions: &Functions,
+    functions: &KernelFunctions,
     direction: Direction,
-    steps: &[Step],
+    steps: &[TreeStep],
     out: &mut dyn Write,
 ) -> Result<()> {
     for step in steps {
-        let line = Line {
+        let line = GraphJson {
             direction: match direction {
                 Direction::Callers => "callers",
                 Direction::Callees => "callees",
@@ -118,9 +118,9 @@ fn write_json(
 }
 
 fn write_text(
-    functions: &Functions,
+    functions: &KernelFunctions,
     direction: Direction,
-    steps: &[Step],
+    steps: &[TreeStep],
     out: &mut dyn Write,
 ) -> Result<()> {
     let title = match direction {
@@ -157,7 +157,7 @@ fn write_text(
 }
 
 /// Returns remarks on a function behind its name.
-fn notes(functions: &Functions, direction: Direction, step: &Step) -> String {
+fn notes(functions: &KernelFunctions, direction: Direction, step: &TreeStep) -> String {
     let mut notes = Vec::new();
     match direction {
         Direction::Callers => {
@@ -189,16 +189,20 @@ fn notes(functions: &Functions, direction: Direction, step: &Step) -> String {
 
 /// Returns whether pointers may lead to the function; `None` where the kernel does not mark where
 /// they may lead.
-fn by_pointer(functions: &Functions, function: u64) -> Option<bool> {
+fn by_pointer(functions: &KernelFunctions, function: u64) -> Option<bool> {
     let entry = functions.reachable.entry(function)?;
     functions
         .reachable
         .is_certain()
-        .then_some(entry == Entry::Open)
+        .then_some(entry == EntryKind::Open)
 }
 
 /// Names the functions whose calls could not be followed.
-fn write_indirect(functions: &Functions, steps: &[Step], out: &mut dyn Write) -> Result<()> {
+fn write_indirect(
+    functions: &KernelFunctions,
+    steps: &[TreeStep],
+    out: &mut dyn Write,
+) -> Result<()> {
     let indirect: BTreeMap<u64, usize> = steps
         .iter()
         .filter(|step| step.indirect > 0)

@@ -8,10 +8,10 @@ use std::path::Path;
 use anyhow::{bail, Result};
 use rftrace_engine::engine::nearest::Nearest;
 
-use super::recorded::Recorded;
-use crate::calls::{Analysis, By, Limits};
+use super::recorded::OpenRecording;
+use crate::calls::{Analysis, GroupBy, MemoryLimits};
 use crate::cli::selection::SelectionArgs;
-use crate::report::{Graph, Summary};
+use crate::report::{GraphAround, Summary};
 use crate::symbolizer::{FunctionId, Symbolizer};
 
 /// Prints the callers and the callees of a function in the recording `file`. `-D` counts levels
@@ -23,13 +23,13 @@ pub(super) fn run(
     is_json: bool,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let recorded = Recorded::open(file)?;
-    let analysis = Analysis::new(By::Function, false, Limits::default());
+    let recorded = OpenRecording::open(file)?;
+    let analysis = Analysis::new(GroupBy::Function, false, MemoryLimits::default());
     let mut selection = selection.selection();
     let levels = selection.depth.take().map_or(usize::MAX, usize::from);
     recorded.analyse(selection, analysis, |analysis, counts, symbolizer| {
         let functions = functions(symbolizer, function);
-        let Some(graph) = Graph::new(analysis, symbolizer, &functions, levels) else {
+        let Some(graph) = GraphAround::new(analysis, symbolizer, &functions, levels) else {
             return not_found(symbolizer, function, file);
         };
         if is_json {

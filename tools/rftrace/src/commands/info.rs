@@ -9,14 +9,14 @@ use serde::Serialize;
 
 use super::recorded::open;
 use crate::cli::tracing::Info;
-use crate::recording::{End, Recording, Settings};
+use crate::recording::{RecordingEnd, RecordingFile, RecordingSettings};
 use crate::units::{Size, Time};
 
 /// A recording as JSON.
 #[derive(Serialize)]
-struct Json<'a> {
-    settings: &'a Settings,
-    end: Option<&'a End>,
+struct InfoJson<'a> {
+    settings: &'a RecordingSettings,
+    end: Option<&'a RecordingEnd>,
     events: u64,
     file_bytes: u64,
     record_bytes: u64,
@@ -28,7 +28,7 @@ pub(super) fn run(arguments: &Info, out: &mut dyn Write) -> Result<()> {
     let recording = open(&arguments.file)?;
     let record_bytes = recording.sizes().map(|(_, _, bytes)| bytes).sum();
     if arguments.json {
-        let json = Json {
+        let json = InfoJson {
             settings: recording.settings(),
             end: recording.end(),
             events: recording.events_count(),
@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &Info, out: &mut dyn Write) -> Result<()> {
     print(&recording, record_bytes, out)
 }
 
-fn print(recording: &Recording, record_bytes: u64, out: &mut dyn Write) -> Result<()> {
+fn print(recording: &RecordingFile, record_bytes: u64, out: &mut dyn Write) -> Result<()> {
     let settings = recording.settings();
     let events = recording.events_count();
     let mut row = |key: &str, value: String| writeln!(out, "{key:<14} {value}");
@@ -88,7 +88,7 @@ fn print(recording: &Recording, record_bytes: u64, out: &mut dyn Write) -> Resul
 }
 
 fn print_end(
-    end: &End,
+    end: &RecordingEnd,
     row: &mut impl FnMut(&str, String) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
     row("time", Time(end.took_ns).to_string())?;

@@ -10,14 +10,14 @@ use anyhow::{bail, Context, Result};
 use rftrace_engine::engine::glob;
 
 use crate::cli;
-use crate::functions::Functions;
-use crate::kernel::{traceable, Btf, Kernel};
+use crate::functions::KernelFunctions;
+use crate::kernel::{traceable, Kernel, KernelTypes};
 
 /// Prints the names of functions that can be traced.
-pub(super) fn run(arguments: &cli::List, out: &mut dyn Write) -> Result<()> {
+pub(super) fn run(arguments: &cli::ListArgs, out: &mut dyn Write) -> Result<()> {
     let mut kernel = super::kernel(&arguments.source)?;
     let functions: Vec<u64> = if arguments.unreachable {
-        let functions = Functions::new(kernel)?;
+        let functions = KernelFunctions::new(kernel)?;
         if !functions.reachable.is_certain() {
             bail!("this kernel does not mark where pointers may lead (CONFIG_X86_KERNEL_IBT)");
         }
@@ -57,8 +57,8 @@ pub(super) fn run(arguments: &cli::List, out: &mut dyn Write) -> Result<()> {
 /// Prototypes of a kernel's functions, and of its modules'.
 struct Prototypes<'a> {
     kernel: &'a Kernel,
-    base: Arc<Btf>,
-    modules: HashMap<&'a str, Option<Btf>>,
+    base: Arc<KernelTypes>,
+    modules: HashMap<&'a str, Option<KernelTypes>>,
 }
 
 impl<'a> Prototypes<'a> {

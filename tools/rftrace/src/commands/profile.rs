@@ -9,9 +9,9 @@ use std::rc::Rc;
 use anyhow::Result;
 
 use super::follow::{follow, Follower};
-use super::tracing::{begin, Begun, Ended, Hits};
-use crate::calls::{Analysis, Assembler, Limits};
-use crate::cli::tracing::Profile;
+use super::tracing::{begin, Ended, Hits, PreparedTracing};
+use crate::calls::{Analysis, Assembler, MemoryLimits};
+use crate::cli::tracing::ProfileArgs;
 use crate::exit::Exit;
 use crate::live::LiveEvents;
 use crate::report::{Rows, Summary};
@@ -21,15 +21,15 @@ use crate::terminal::Progress;
 use crate::units::Count;
 
 /// Counts calls until the end, and prints a table of the functions.
-pub(super) fn run(arguments: &Profile, out: &mut dyn Write) -> Result<Exit> {
+pub(super) fn run(arguments: &ProfileArgs, out: &mut dyn Write) -> Result<Exit> {
     let begun = begin(&arguments.tracing, None)?;
-    let Begun {
+    let PreparedTracing {
         plan,
         mut session,
         symbols,
     } = begun;
     let symbolizer = Rc::new(RefCell::new(Symbolizer::new(symbols)));
-    let analysis = Analysis::new(arguments.table.by.into(), false, Limits::default());
+    let analysis = Analysis::new(arguments.table.by.into(), false, MemoryLimits::default());
     let mut counting = Counting {
         events: LiveEvents::new(&session.instance)?,
         calls: Assembler::new(analysis, symbolizer.clone()),

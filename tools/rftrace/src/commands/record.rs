@@ -10,13 +10,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::tracing::{begin, btf, deadline, lines_of, say_why, summary, Begun, Hits, Reason};
-use crate::cli::tracing::Record;
+use super::tracing::{
+    begin, btf, deadline, lines_of, say_why, summary, EndReason, Hits, PreparedTracing,
+};
+use crate::cli::tracing::RecordArgs;
 use crate::exit::{Exit, OrExit};
-use crate::kernel::Symbols;
-use crate::live::wake::{self, Answers, Command, Control, Wake};
-use crate::live::{recorder, Bell, RawFile, Recorder, Session};
-use crate::recording::{Recording, Writer};
+use crate::kernel::KernelSymbols;
+use crate::live::wake::{self, Answers, ControlCommand, ControlFiles, Wake};
+use crate::live::{recorder, Bell, RawFile, RecorderThreads, Session};
+use crate::recording::{RecordingFile, Writer};
 use crate::stream::Events;
 use crate::symbolizer::Symbolizer;
 use crate::terminal::Progress;
@@ -28,10 +30,14 @@ const TICK: Duration = Duration::from_millis(100);
 const LOOKED_AT: usize = 1_000_000;
 
 /// Records until the end, and reports the result.
-pub(super) fn run(arguments: &Record) -> Result<Exit> {
+pub(super) fn run(arguments: &RecordArgs) -> Result<Exit> {
     let path = &arguments.output;
     let tracing = &arguments.tracing;
-    let control = arguments.control.as_deref().map(Control::open).transpose();
+    let control = arguments
+        .control
+        .as_deref()
+        .map(ControlFiles::open)
+        .transpose();
     let control = control.context("--control").or_exit(Exit::COULD_NOT_RUN)?;
     let cpus = thread::available_parallelism().map_or(1, usize::from) as u64;
     let kept = arguments
@@ -44,7 +50,7 @@ pub(super) fn run(arguments: &Record) -> Result<Exit> {
         // An empty file is no recording.
         let _ = fs::remove_file(path);
     })?;
-    let Begun {
+    let PreparedTracing {
         plan,
         mut session,
         symbols,
@@ -63,20 +69,21 @@ pub(super) fn run(arguments: &Record) -> Result<Exit> {
         .map(|cpu| RawFile::open(&session.instance, *cpu))
         .collect();
     let files = files?;
-    let (bell, progress) = (Bell::new()?, recorder::Progress::default());
+    let (bell, progress) = (Bell::new()?, recorder::WriteProgress::default());
     let (sender, wakes) = channel();
     wake::on_signals(sender.clone())?;
     let mut answers = match control {
         Some(control) => control.listen(sender.clone()),
         None => Answers::default(),
     };
-    let reason = thread::scope(|scope| -> Result<Reason> {
-        let start = |files| Recorder::start(scope, files, &writer, &bell, &progress, &sender);
+    let reason = thread::scope(|scope| -> Result<EndReason> {
+        let start =
+            |files| RecorderThreads::start(scope, files, &writer, &bell, &progress, &sender);
         let (recorder, files) = match kept {
             None => (Some(start(files)), None),
             Some(_) => (None, Some(files)),
         };
-        let mut begin = || -> Result<Reason> {
+        let mut begin = || -> Result<EndReason> {
             if let Some(child) = session.start()? {
                 wake::on_end(child, sender.clone());
             }
@@ -102,23 +109,23 @@ pub(super) fn run(arguments: &Record) -> Result<Exit> {
         stopped?;
         match (reason?, finished) {
             (reason, Ok(())) => Ok(reason),
-            (_, Err(error)) => Ok(Reason::Failed(error.to_string())),
+            (_, Err(error)) => Ok(EndReason::Failed(error.to_string())),
         }
     })?;
 
     if loaded() != modules {
         if let Ok(text) = fs::read_to_string("/proc/kallsyms") {
-            writer.symbols(&lines_of(Symbols::of_text(&text)?.all()))?;
+            writer.symbols(&lines_of(KernelSymbols::of_text(&text)?.all()))?;
         }
     }
     let mut end = session.end()?;
     end.bytes = progress.bytes.load(Relaxed);
     end.status = match &reason {
-        Reason::Ended(exit) => Some(exit.code().into()),
+        EndReason::Ended(exit) => Some(exit.code().into()),
         _ => None,
     };
     end.stopped = match &reason {
-        Reason::Stopped(reason) | Reason::Failed(reason) => Some(reason.clone()),
+        EndReason::Stopped(reason) | EndReason::Failed(reason) => Some(reason.clone()),
         _ => None,
     };
     let ended = writer.end(&end);
@@ -132,10 +139,10 @@ pub(super) fn run(arguments: &Record) -> Result<Exit> {
     if events == 0 && !arguments.quiet {
         say_why(&plan.selection);
     }
-    if let Reason::Stopped(_) = &reason {
+    if let EndReason::Stopped(_) = &reason {
         eprintln!("rftrace: {}", advice(arguments, symbols)?);
     }
-    if !matches!(reason, Reason::Failed(_)) {
+    if !matches!(reason, EndReason::Failed(_)) {
         ended.with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(reason.exit())
@@ -143,13 +150,13 @@ pub(super) fn run(arguments: &Record) -> Result<Exit> {
 
 /// Waits for the end, and returns the reason.
 fn wait(
-    arguments: &Record,
+    arguments: &RecordArgs,
     session: &mut Session,
     writer: &Writer,
-    progress: &recorder::Progress,
+    progress: &recorder::WriteProgress,
     wakes: &Receiver<Wake>,
     answers: &mut Answers,
-) -> Result<Reason> {
+) -> Result<EndReason> {
     let deadline = deadline(&arguments.tracing);
     let mut line = Progress::new(arguments.quiet);
     let mut is_enabled = true;
@@ -158,19 +165,19 @@ fn wait(
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         match wake::next(wakes, left.map_or(TICK, |left| left.min(TICK))) {
             Some(Wake::Ended(exit)) => {
-                return Ok(stopped.map_or(Reason::Ended(exit), Reason::Stopped));
+                return Ok(stopped.map_or(EndReason::Ended(exit), EndReason::Stopped));
             }
-            Some(Wake::Signal) => return Ok(Reason::Asked),
-            Some(Wake::Failed(reason)) => return Ok(Reason::Failed(reason)),
+            Some(Wake::Signal) => return Ok(EndReason::Asked),
+            Some(Wake::Failed(reason)) => return Ok(EndReason::Failed(reason)),
             Some(Wake::Control(command)) => {
                 match command {
-                    Command::Stop => {
+                    ControlCommand::Stop => {
                         answers.say("ack");
-                        return Ok(Reason::Asked);
+                        return Ok(EndReason::Asked);
                     }
-                    Command::Ping => {}
-                    Command::Enable | Command::Disable => {
-                        is_enabled = command == Command::Enable;
+                    ControlCommand::Ping => {}
+                    ControlCommand::Enable | ControlCommand::Disable => {
+                        is_enabled = command == ControlCommand::Enable;
                         let on = if is_enabled { "1" } else { "0" };
                         session.instance.write("tracing_on", on)?;
                     }
@@ -186,10 +193,10 @@ fn wait(
             Size(size)
         ));
         if arguments.max_size.is_some_and(|most| size >= most.0) {
-            return Ok(Reason::Size);
+            return Ok(EndReason::Size);
         }
         if left.is_some_and(|left| left.is_zero()) {
-            return Ok(Reason::Time);
+            return Ok(EndReason::Time);
         }
         if is_enabled && stopped.is_none() {
             stopped = session.stopped();
@@ -198,7 +205,7 @@ fn wait(
                 .as_ref()
                 .filter(|_| arguments.tracing.command.is_empty())
             {
-                return Ok(Reason::Stopped(reason.clone()));
+                return Ok(EndReason::Stopped(reason.clone()));
             }
         }
     }
@@ -212,8 +219,8 @@ fn loaded() -> Vec<String> {
 }
 
 /// Returns text that names the functions that most events belong to.
-fn advice(arguments: &Record, symbols: Symbols) -> Result<String> {
-    let recording = Recording::open(&arguments.output)?;
+fn advice(arguments: &RecordArgs, symbols: KernelSymbols) -> Result<String> {
+    let recording = RecordingFile::open(&arguments.output)?;
     let mut events = recording.events()?;
     let mut hits = Hits::default();
     for _ in 0..LOOKED_AT {

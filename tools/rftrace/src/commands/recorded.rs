@@ -8,24 +8,26 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 
-use crate::calls::{Analysis, Assembler, Counts};
-use crate::recording::{FileBlocks, Recording};
-use crate::stream::{Beside, Error, Events, Item, LongCalls, Merged, Seen, Selected, Selection};
+use crate::calls::{Analysis, Assembler, CallCounts};
+use crate::recording::{FileBlocks, RecordingFile};
+use crate::stream::{
+    Error, Events, Item, LongCalls, MergedEvents, OwnedExtras, SeenEvent, Selected, Selection,
+};
 use crate::symbolizer::Symbolizer;
 use crate::terminal::Progress;
 use crate::units::Count;
 
 /// An open recording.
-pub(super) struct Recorded<'a> {
+pub(super) struct OpenRecording<'a> {
     path: &'a Path,
-    pub(super) recording: Recording,
+    pub(super) recording: RecordingFile,
     pub(super) symbolizer: Rc<RefCell<Symbolizer>>,
 }
 
 /// Events of a recording.
 pub(super) enum Chosen {
-    All(Box<Merged<FileBlocks>>),
-    Some(Box<Selected<Merged<FileBlocks>>>),
+    All(Box<MergedEvents<FileBlocks>>),
+    Some(Box<Selected<MergedEvents<FileBlocks>>>),
 }
 
 impl Events for Chosen {
@@ -36,14 +38,14 @@ impl Events for Chosen {
         }
     }
 
-    fn for_each(&mut self, each: impl FnMut(Seen<'_>)) -> Result<(), Error> {
+    fn for_each(&mut self, each: impl FnMut(SeenEvent<'_>)) -> Result<(), Error> {
         match self {
             Self::All(events) => events.for_each(each),
             Self::Some(events) => events.for_each(each),
         }
     }
 
-    fn beside(&self) -> &Beside {
+    fn beside(&self) -> &OwnedExtras {
         match self {
             Self::All(events) => events.beside(),
             Self::Some(events) => events.beside(),
@@ -58,7 +60,7 @@ impl Events for Chosen {
     }
 }
 
-impl<'a> Recorded<'a> {
+impl<'a> OpenRecording<'a> {
     /// Opens a recording.
     pub(super) fn open(path: &'a Path) -> Result<Self> {
         let recording = open(path)?;
@@ -91,7 +93,7 @@ impl<'a> Recorded<'a> {
         &self,
         selection: Selection,
         analysis: Analysis,
-        shown: impl FnOnce(&Analysis, &Counts, &Symbolizer) -> Result<()>,
+        shown: impl FnOnce(&Analysis, &CallCounts, &Symbolizer) -> Result<()>,
     ) -> Result<()> {
         let failed = || format!("cannot read {}", self.path.display());
         let mut events = self.events(selection).with_context(failed)?;
@@ -109,12 +111,12 @@ impl<'a> Recorded<'a> {
 }
 
 /// Opens a recording.
-pub(super) fn open(path: &Path) -> Result<Recording> {
-    Recording::open(path).with_context(|| format!("cannot read {}", path.display()))
+pub(super) fn open(path: &Path) -> Result<RecordingFile> {
+    RecordingFile::open(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// Prints what the events of a recording do not tell: that it was broken off, and what was lost.
-pub(super) fn say_end(recording: &Recording, path: &Path) {
+pub(super) fn say_end(recording: &RecordingFile, path: &Path) {
     let path = path.display();
     match (recording.end(), recording.cut_at()) {
         (None, Some(offset)) => eprintln!(

@@ -10,8 +10,8 @@ use anyhow::{bail, Context, Result};
 use rftrace_engine::engine::options::{Options, TraceOption};
 use serde::Serialize;
 
-use super::recorded::{say_end, Recorded};
-use crate::cli::tracing::{Look, Replay};
+use super::recorded::{say_end, OpenRecording};
+use crate::cli::tracing::{Look, ReplayArgs};
 use crate::stream::Events;
 use crate::symbolizer::Symbolizer;
 use crate::text::{Joined, Lines, TextBuffer, TimeColumn};
@@ -41,9 +41,9 @@ pub(super) fn time_column(look: &Look) -> TimeColumn {
 }
 
 /// Prints the events of a recording.
-pub(super) fn run(arguments: &Replay, out: &mut dyn Write) -> Result<()> {
+pub(super) fn run(arguments: &ReplayArgs, out: &mut dyn Write) -> Result<()> {
     let options = options(&arguments.look)?;
-    let recorded = Recorded::open(&arguments.file)?;
+    let recorded = OpenRecording::open(&arguments.file)?;
     let (recording, symbolizer) = (&recorded.recording, recorded.symbolizer.clone());
     let events = recorded.events(arguments.selection.selection())?;
     let mut events = Joined::new(events);
@@ -81,7 +81,7 @@ fn broken(path: &std::path::Path) -> String {
 
 /// An event as JSON.
 #[derive(Serialize)]
-struct Json<'a> {
+struct EventJson<'a> {
     cpu: u32,
     time_ns: u64,
     pid: i32,
@@ -131,7 +131,7 @@ fn print_json(
         let text = beside.filter(|_| extras.is_some_and(|extras| extras.text.is_some()));
         let text = text.map(|beside| String::from_utf8_lossy(&beside.text));
         let is_call = !matches!(event.what, What::Function | What::Mark | What::RawMark);
-        let json = Json {
+        let json = EventJson {
             cpu: item.cpu,
             time_ns: event.time,
             pid: event.task.pid(),

@@ -6,15 +6,15 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::recorded::Recorded;
-use crate::calls::{Analysis, Limits};
+use super::recorded::OpenRecording;
+use crate::calls::{Analysis, MemoryLimits};
 use crate::cli::report::Report;
 use crate::report::{Rows, Summary};
 
 /// Prints a table of the functions of a recording.
 pub(super) fn run(arguments: &Report, out: &mut dyn Write) -> Result<()> {
-    let recorded = Recorded::open(&arguments.file)?;
-    let analysis = Analysis::new(arguments.table.by.into(), false, Limits::default());
+    let recorded = OpenRecording::open(&arguments.file)?;
+    let analysis = Analysis::new(arguments.table.by.into(), false, MemoryLimits::default());
     let selection = arguments.selection.selection();
     recorded.analyse(selection, analysis, |analysis, counts, symbolizer| {
         let rows = Rows::new(analysis, symbolizer, &arguments.table);

@@ -10,8 +10,8 @@ use anyhow::Result;
 
 use super::follow::{follow, Follower};
 use super::replay::{options, time_column};
-use super::tracing::{begin, btf, Begun, Ended, Hits};
-use crate::cli::tracing::Trace;
+use super::tracing::{begin, btf, Ended, Hits, PreparedTracing};
+use crate::cli::tracing::TraceArgs;
 use crate::exit::Exit;
 use crate::live::LiveEvents;
 use crate::stream::Events;
@@ -23,10 +23,10 @@ use crate::text::{Joined, Lines, TextBuffer};
 const TEXT_BYTES: usize = 64 << 10;
 
 /// Prints events as they come.
-pub(super) fn run(arguments: &Trace, out: &mut Output) -> Result<Exit> {
+pub(super) fn run(arguments: &TraceArgs, out: &mut Output) -> Result<Exit> {
     let options = options(&arguments.look)?;
     let begun = begin(&arguments.tracing, None)?;
-    let Begun {
+    let PreparedTracing {
         plan,
         mut session,
         symbols,

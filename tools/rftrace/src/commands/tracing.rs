@@ -14,10 +14,10 @@ use crate::advice::advice;
 use crate::cli::tracing::Tracing;
 use crate::closure::closure;
 use crate::exit::{Exit, OrExit};
-use crate::functions::Functions;
-use crate::kernel::{Kernel, Symbol, Symbols};
-use crate::live::{Directory, LiveEvents, Plan, Session};
-use crate::recording::{CpuTotals, End};
+use crate::functions::KernelFunctions;
+use crate::kernel::{Kernel, KernelSymbols, Symbol};
+use crate::live::{Directory, LiveEvents, Session, TracePlan};
+use crate::recording::{CpuTotals, RecordingEnd};
 use crate::stream::{Globs, Selection};
 use crate::symbolizer::Symbolizer;
 
@@ -26,7 +26,7 @@ const NAMED: usize = 5;
 
 /// A reason for which tracing has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(super) enum EndReason {
     /// The command has ended.
     Ended(Exit),
     /// The user has asked for the end.
@@ -41,7 +41,7 @@ pub(super) enum Reason {
     Failed(String),
 }
 
-impl Reason {
+impl EndReason {
     /// Returns the code to end with.
     pub(super) fn exit(&self) -> Exit {
         match self {
@@ -53,14 +53,14 @@ impl Reason {
 }
 
 /// Tracing that is about to begin.
-pub(super) struct Begun {
-    pub(super) plan: Plan,
+pub(super) struct PreparedTracing {
+    pub(super) plan: TracePlan,
     pub(super) session: Session,
-    pub(super) symbols: Symbols,
+    pub(super) symbols: KernelSymbols,
 }
 
 /// Sets up the session that `tracing` asks for.
-pub(super) fn begin(tracing: &Tracing, buffer_kb: Option<u64>) -> Result<Begun> {
+pub(super) fn begin(tracing: &Tracing, buffer_kb: Option<u64>) -> Result<PreparedTracing> {
     let directory = super::directory(&tracing.module).or_exit(Exit::COULD_NOT_RUN)?;
     let mut plan = plan(tracing);
     if tracing.closure {
@@ -72,19 +72,19 @@ pub(super) fn begin(tracing: &Tracing, buffer_kb: Option<u64>) -> Result<Begun> 
     begin_with(&directory, plan).or_exit(Exit::COULD_NOT_RUN)
 }
 
-fn begin_with(directory: &Directory, plan: Plan) -> Result<Begun> {
+fn begin_with(directory: &Directory, plan: TracePlan) -> Result<PreparedTracing> {
     let path = "/proc/kallsyms";
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
-    Ok(Begun {
+    Ok(PreparedTracing {
         session: Session::new(directory, &plan)?,
-        symbols: Symbols::of_text(&text)?,
+        symbols: KernelSymbols::of_text(&text)?,
         plan,
     })
 }
 
 /// Returns the functions that `roots` can reach, by the text of the running kernel.
 fn closure_of(roots: &Globs) -> Result<Vec<String>> {
-    let functions = Functions::new(Kernel::running()?)?;
+    let functions = KernelFunctions::new(Kernel::running()?)?;
     let words: Vec<&str> = roots.iter().collect();
     let closure = closure(&functions, &words);
     if let Some(root) = closure.missing.first() {
@@ -113,8 +113,8 @@ fn closure_of(roots: &Globs) -> Result<Vec<String>> {
     Ok(closure.functions)
 }
 
-fn plan(tracing: &Tracing) -> Plan {
-    Plan {
+fn plan(tracing: &Tracing) -> TracePlan {
+    TracePlan {
         tracer: tracing.tracer.name().into(),
         selection: tracing.selection.selection(),
         args: tracing.args,
@@ -207,9 +207,9 @@ impl Hits {
 
 /// A session that has ended, whose events were examined as they came.
 pub(super) struct Ended {
-    end: End,
+    end: RecordingEnd,
     events: u64,
-    reason: Reason,
+    reason: EndReason,
     hits: Hits,
 }
 
@@ -218,7 +218,7 @@ impl Ended {
     pub(super) fn new(
         session: &Session,
         events: &LiveEvents,
-        reason: Reason,
+        reason: EndReason,
         hits: Hits,
     ) -> Result<Self> {
         Ok(Self {
@@ -231,10 +231,10 @@ impl Ended {
 
     /// Reports the result, and for too many calls the functions that made them; returns the code to
     /// end with.
-    pub(super) fn say(self, plan: &Plan, symbolizer: &RefCell<Symbolizer>) -> Exit {
+    pub(super) fn say(self, plan: &TracePlan, symbolizer: &RefCell<Symbolizer>) -> Exit {
         let summary = summary(&self.end, self.events, &self.reason);
         eprintln!("rftrace: {summary}");
-        if let Reason::Stopped(_) = self.reason {
+        if let EndReason::Stopped(_) = self.reason {
             let advice = self.hits.advice(&mut symbolizer.borrow_mut());
             eprintln!("rftrace: {advice}");
         }
@@ -251,7 +251,7 @@ pub(super) fn say_why(selection: &Selection) {
         .chain(selection.roots.iter())
         .collect();
     // A kernel that does not show its text tells nothing.
-    let functions = Kernel::running().and_then(Functions::new);
+    let functions = Kernel::running().and_then(KernelFunctions::new);
     let Some(functions) = functions.ok().filter(|_| !words.is_empty()) else {
         return;
     };
@@ -261,7 +261,7 @@ pub(super) fn say_why(selection: &Selection) {
 }
 
 /// Returns a text on the result.
-pub(super) fn summary(end: &End, events: u64, reason: &Reason) -> String {
+pub(super) fn summary(end: &RecordingEnd, events: u64, reason: &EndReason) -> String {
     let mut text = format!("{events} events, ");
     let mut lost: Vec<(String, u64)> = Vec::new();
     let sum = |count: fn(&CpuTotals) -> u64| -> u64 { end.cpus.iter().map(count).sum() };
@@ -289,13 +289,13 @@ pub(super) fn summary(end: &End, events: u64, reason: &Reason) -> String {
         seconds(end.took_ns)
     );
     match reason {
-        Reason::Stopped(reason) => {
+        EndReason::Stopped(reason) => {
             let _ = write!(text, "\nrftrace: the module has stopped it: {reason}");
         }
-        Reason::Failed(reason) => {
+        EndReason::Failed(reason) => {
             let _ = write!(text, "\nrftrace: it was broken off: {reason}");
         }
-        Reason::Ended(_) | Reason::Asked | Reason::Time | Reason::Size => {}
+        EndReason::Ended(_) | EndReason::Asked | EndReason::Time | EndReason::Size => {}
     }
     text
 }
@@ -312,23 +312,23 @@ mod tests {
             dropped,
             ..CpuTotals::default()
         };
-        let end = End {
+        let end = RecordingEnd {
             cpus: vec![cpu(100, 10, 3), cpu(50, 0, 0)],
             lost: vec![("missed returns".into(), 2)],
-            ..End::default()
+            ..RecordingEnd::default()
         };
-        let said = |events| summary(&end, events, &Reason::Asked);
+        let said = |events| summary(&end, events, &EndReason::Asked);
         assert!(said(140).starts_with(
             "140 events, 15 lost (10 overwritten, 3 to full buffers, 2 missed returns); "
         ));
         assert!(said(133).starts_with(
             "133 events, 22 lost (10 overwritten, 3 to full buffers, 7 not written, 2 missed"
         ));
-        let end = End {
+        let end = RecordingEnd {
             cpus: vec![cpu(100, 0, 0)],
-            ..End::default()
+            ..RecordingEnd::default()
         };
-        let said = summary(&end, 100, &Reason::Failed("x".into()));
+        let said = summary(&end, 100, &EndReason::Failed("x".into()));
         assert!(said.starts_with("100 events, none lost; "), "{said}");
         assert!(said.ends_with("\nrftrace: it was broken off: x"), "{said}");
     }

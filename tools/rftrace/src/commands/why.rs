@@ -9,20 +9,20 @@ use serde::Serialize;
 
 use crate::cli;
 use crate::closure::closure;
-use crate::filtered::{reasons, Settings};
-use crate::functions::Functions;
+use crate::filtered::{reasons, FilterSettings};
+use crate::functions::KernelFunctions;
 use crate::kernel::DebugInformation;
 use crate::live::Directory;
-use crate::why::{Answer, Why};
+use crate::why::{Answer, Explanation};
 
 /// Number of callers that are named; the others are only counted.
 const NAMED: usize = 5;
 
 /// Prints what there is to say of each function.
-pub(super) fn run(arguments: &cli::Why, out: &mut dyn Write) -> Result<()> {
-    let functions = Functions::new(super::kernel(&arguments.source)?)?;
+pub(super) fn run(arguments: &cli::WhyArgs, out: &mut dyn Write) -> Result<()> {
+    let functions = KernelFunctions::new(super::kernel(&arguments.source)?)?;
     let names = arguments.names.iter();
-    let mut whys: Vec<Why> = names.flat_map(|name| functions.why(name)).collect();
+    let mut whys: Vec<Explanation> = names.flat_map(|name| functions.why(name)).collect();
     let own = match &arguments.source.vmlinux {
         Some(file) => DebugInformation::of_file(file)?,
         None => None,
@@ -32,13 +32,13 @@ pub(super) fn run(arguments: &cli::Why, out: &mut dyn Write) -> Result<()> {
     }
     // A machine without the module is not asked for settings.
     let settings = match (&arguments.source.vmlinux, Directory::find()) {
-        (None, Ok(directory)) => Settings::of_all(directory.path()),
+        (None, Ok(directory)) => FilterSettings::of_all(directory.path()),
         _ => Vec::new(),
     };
     for why in &whys {
         let hidden = hidden(&functions, &settings, &why.name);
         if arguments.json {
-            let line = Line { why, hidden };
+            let line = WhyJson { why, hidden };
             writeln!(out, "{}", serde_json::to_string(&line)?)?;
         } else {
             write_text(why, out)?;
@@ -52,9 +52,9 @@ pub(super) fn run(arguments: &cli::Why, out: &mut dyn Write) -> Result<()> {
 
 /// A line of JSON about a function.
 #[derive(Serialize)]
-struct Line<'a> {
+struct WhyJson<'a> {
     #[serde(flatten)]
-    why: &'a Why,
+    why: &'a Explanation,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     hidden: Vec<Hidden>,
 }
@@ -66,7 +66,7 @@ struct Hidden {
     by: Vec<String>,
 }
 
-fn hidden(functions: &Functions, settings: &[Settings], name: &str) -> Vec<Hidden> {
+fn hidden(functions: &KernelFunctions, settings: &[FilterSettings], name: &str) -> Vec<Hidden> {
     let leads_to = |roots: &[String]| {
         let roots: Vec<&str> = roots.iter().map(String::as_str).collect();
         closure(functions, &roots)
@@ -74,7 +74,7 @@ fn hidden(functions: &Functions, settings: &[Settings], name: &str) -> Vec<Hidde
             .iter()
             .any(|word| word == name)
     };
-    let of = |settings: &Settings| {
+    let of = |settings: &FilterSettings| {
         let by = reasons(settings, name, &leads_to)?;
         let instance = match settings.instance.as_str() {
             "" => "rust_ftrace".into(),
@@ -85,7 +85,7 @@ fn hidden(functions: &Functions, settings: &[Settings], name: &str) -> Vec<Hidde
     settings.iter().filter_map(of).collect()
 }
 
-fn write_text(why: &Why, out: &mut dyn Write) -> Result<()> {
+fn write_text(why: &Explanation, out: &mut dyn Write) -> Result<()> {
     match why.address {
         0 => writeln!(out, "{}", why.name)?,
         address => writeln!(out, "{} ({address:#x})", why.name)?,
@@ -96,7 +96,7 @@ fn write_text(why: &Why, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn sentences(why: &Why) -> Vec<String> {
+fn sentences(why: &Explanation) -> Vec<String> {
     let mut said = answer(why);
     if let (Answer::Entered { .. }, Some([])) = (&why.answer, why.part_of.as_deref()) {
         said.push("It is part of no other function: all of its calls are seen.".into());
@@ -113,7 +113,7 @@ fn sentences(why: &Why) -> Vec<String> {
     said
 }
 
-fn answer(why: &Why) -> Vec<String> {
+fn answer(why: &Explanation) -> Vec<String> {
     match &why.answer {
         Answer::Missing { nearest } => {
             let no = "This kernel has no function of that name";

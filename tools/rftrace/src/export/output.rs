@@ -12,12 +12,12 @@ use tempfile::{Builder, NamedTempFile};
 
 /// A file in the making.
 #[derive(Debug)]
-pub struct Output {
+pub struct OutputFile {
     file: NamedTempFile,
     path: PathBuf,
 }
 
-impl Output {
+impl OutputFile {
     /// Begins the file that will be at `path`, which is made of `input`.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ mod tests {
     fn a_file_is_there_when_it_is_whole() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x");
-        let output = Output::new(&path, Path::new("/nowhere")).unwrap();
+        let output = OutputFile::new(&path, Path::new("/nowhere")).unwrap();
         let filled = output.fill(|output| {
             output.file().write_all(b"half")?;
             assert!(!path.exists());
@@ -128,7 +128,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x");
         fs::write(&path, "old").unwrap();
-        let output = Output::new(&path, Path::new("/nowhere")).unwrap();
+        let output = OutputFile::new(&path, Path::new("/nowhere")).unwrap();
         let filled: Result<()> = output.fill(|output| {
             output.file().write_all(b"half")?;
             Err(io::Error::other("no space"))?
@@ -148,7 +148,7 @@ mod tests {
         let path = folder.path().join("in");
         fs::write(&path, "recording").unwrap();
         std::os::unix::fs::symlink("in", folder.path().join("link")).unwrap();
-        let refused = |out: &Path| format!("{:#}", Output::new(out, &path).unwrap_err());
+        let refused = |out: &Path| format!("{:#}", OutputFile::new(out, &path).unwrap_err());
         assert!(refused(&path).contains("is the recording itself"));
         assert!(refused(&folder.path().join("link")).contains("is the recording itself"));
         assert!(refused(folder.path()).contains("is a folder"));

@@ -14,10 +14,10 @@ use rftrace_engine::engine::decode::{Event, What};
 use rftrace_engine::engine::slot::Task;
 use rustc_hash::FxHashMap;
 
-use self::packets::{Name, Packets, Type, Value};
-use super::tracks::{Step, Track, Tracks};
+use self::packets::{Name, Packets, TrackEventType, Value};
+use super::tracks::{Track, TrackStep, Tracks};
 use super::About;
-use crate::stream::{Beside, Events, Item};
+use crate::stream::{Events, Item, OwnedExtras};
 use crate::symbolizer::FunctionId;
 
 /// The largest number of an error: the kernel's MAX_ERRNO.
@@ -25,7 +25,7 @@ const MAX_ERROR: i64 = 4095;
 
 /// Tracks of a CPU.
 #[derive(Clone, Copy, Debug)]
-struct Cpu {
+struct CpuTracks {
     uuid: u64,
     interrupts: Option<u64>,
     idle: Option<u64>,
@@ -37,12 +37,12 @@ struct Cpu {
 }
 
 /// A trace in the making.
-struct Trace<'a, W> {
+struct TraceWriter<'a, W> {
     about: &'a About<'a>,
     packets: Packets<W>,
     /// Number of tracks, which is the number of the last one; they are counted from 1.
     uuids: u64,
-    cpus: FxHashMap<u32, Cpu>,
+    cpus: FxHashMap<u32, CpuTracks>,
     /// Tracks of threads with their tasks, by the tasks' keys.
     threads: FxHashMap<u64, (u64, Task)>,
     /// Tracks of processes, by process ID.
@@ -56,7 +56,7 @@ struct Trace<'a, W> {
 ///
 /// If the events cannot be had, or `out` cannot be written.
 pub fn write(out: impl Write, about: &About<'_>, events: &mut impl Events) -> Result<()> {
-    let mut trace = Trace {
+    let mut trace = TraceWriter {
         about,
         packets: Packets::new(out),
         uuids: 0,
@@ -68,7 +68,7 @@ pub fn write(out: impl Write, about: &About<'_>, events: &mut impl Events) -> Re
     trace.begin()?;
     let mut tracks = Tracks::new(about);
     let mut steps = Vec::new();
-    let none = Beside::default();
+    let none = OwnedExtras::default();
     while let Some(item) = events.next()? {
         let beside = match item.event.has_extras {
             true => events.beside(),
@@ -92,7 +92,7 @@ pub fn write(out: impl Write, about: &About<'_>, events: &mut impl Events) -> Re
     Ok(trace.packets.finish()?)
 }
 
-impl<W: Write> Trace<'_, W> {
+impl<W: Write> TraceWriter<'_, W> {
     fn begin(&mut self) -> io::Result<()> {
         let settings = self.about.settings;
         if settings.start.realtime_ns != 0 {
@@ -135,7 +135,7 @@ impl<W: Write> Trace<'_, W> {
             let symbolizer = self.about.symbolizer.borrow();
             self.packets.event(
                 &symbolizer,
-                Type::Instant,
+                TrackEventType::Instant,
                 track,
                 time,
                 Name::Text(&name),
@@ -176,7 +176,7 @@ impl<W: Write> Trace<'_, W> {
         Ok(uuid)
     }
 
-    fn cpu(&mut self, number: u32) -> io::Result<&mut Cpu> {
+    fn cpu(&mut self, number: u32) -> io::Result<&mut CpuTracks> {
         let last = self.time(self.about.settings.start.trace_ns);
         match self.cpus.entry(number) {
             Entry::Occupied(cpu) => Ok(cpu.into_mut()),
@@ -185,7 +185,7 @@ impl<W: Write> Trace<'_, W> {
                 let uuid = self.uuids;
                 self.packets
                     .track(uuid, None, |track| track.text(2, &format!("CPU {number}")))?;
-                Ok(place.insert(Cpu {
+                Ok(place.insert(CpuTracks {
                     uuid,
                     interrupts: None,
                     idle: None,
@@ -202,7 +202,7 @@ impl<W: Write> Trace<'_, W> {
         &mut self,
         cpu: u32,
         name: &str,
-        place: impl Fn(&mut Cpu) -> &mut Option<u64>,
+        place: impl Fn(&mut CpuTracks) -> &mut Option<u64>,
     ) -> io::Result<u64> {
         let found = self.cpu(cpu)?;
         if let Some(uuid) = *place(found) {
@@ -296,26 +296,26 @@ impl<W: Write> Trace<'_, W> {
             self.packets
                 .event(&symbolizer, kind, track, time, name, annotations)
         };
-        event(Type::Begin, last, Name::Text(&name), &annotations)?;
-        event(Type::End, time, Name::None, &[])
+        event(TrackEventType::Begin, last, Name::Text(&name), &annotations)?;
+        event(TrackEventType::End, time, Name::None, &[])
     }
 
-    fn step(&mut self, step: Step, item: &Item, beside: &Beside) -> io::Result<()> {
+    fn step(&mut self, step: TrackStep, item: &Item, beside: &OwnedExtras) -> io::Result<()> {
         let event = &item.event;
         let (track, time) = match step {
-            Step::Begin(track, time) | Step::End(track, time) | Step::Cut(track, time) => {
-                (self.track(track, item)?, self.time(time))
-            }
+            TrackStep::Begin(track, time)
+            | TrackStep::End(track, time)
+            | TrackStep::Cut(track, time) => (self.track(track, item)?, self.time(time)),
         };
         match step {
-            Step::Begin(..) => self.begin_call(track, time, event, beside),
-            Step::End(..) => self.end_call(track, time, event, beside),
-            Step::Cut(..) => {
+            TrackStep::Begin(..) => self.begin_call(track, time, event, beside),
+            TrackStep::End(..) => self.end_call(track, time, event, beside),
+            TrackStep::Cut(..) => {
                 let symbolizer = self.about.symbolizer.borrow();
                 let annotations = [("return", Value::Text("not recorded"))];
                 self.packets.event(
                     &symbolizer,
-                    Type::End,
+                    TrackEventType::End,
                     track,
                     time,
                     Name::None,
@@ -330,7 +330,7 @@ impl<W: Write> Trace<'_, W> {
         track: u64,
         time: u64,
         event: &Event,
-        beside: &Beside,
+        beside: &OwnedExtras,
     ) -> io::Result<()> {
         let (function, caller) = self.functions(event);
         let args = self.arguments(function, beside);
@@ -344,9 +344,14 @@ impl<W: Write> Trace<'_, W> {
         annotations.extend(args.split(", ").filter_map(annotation));
         let symbolizer = self.about.symbolizer.borrow();
         let name = Name::Function(function);
-        let result = self
-            .packets
-            .event(&symbolizer, Type::Begin, track, time, name, &annotations);
+        let result = self.packets.event(
+            &symbolizer,
+            TrackEventType::Begin,
+            track,
+            time,
+            name,
+            &annotations,
+        );
         drop(annotations);
         self.arguments = args;
         result
@@ -357,7 +362,7 @@ impl<W: Write> Trace<'_, W> {
         track: u64,
         time: u64,
         event: &Event,
-        beside: &Beside,
+        beside: &OwnedExtras,
     ) -> io::Result<()> {
         let mut annotations = Vec::new();
         annotations.extend(beside.extras.retval.map(|value| ("ret", returned(value))));
@@ -369,7 +374,7 @@ impl<W: Write> Trace<'_, W> {
         let symbolizer = self.about.symbolizer.borrow();
         self.packets.event(
             &symbolizer,
-            Type::End,
+            TrackEventType::End,
             track,
             time,
             Name::None,
@@ -378,15 +383,20 @@ impl<W: Write> Trace<'_, W> {
     }
 
     /// Writes a function's entry by itself, or the text of a program.
-    fn instant(&mut self, track: u64, event: &Event, beside: &Beside) -> io::Result<()> {
+    fn instant(&mut self, track: u64, event: &Event, beside: &OwnedExtras) -> io::Result<()> {
         let time = self.time(event.time);
         if event.what != What::Function {
             let text = mark(event.what, &beside.text);
             let symbolizer = self.about.symbolizer.borrow();
             let name = Name::Text(&text);
-            return self
-                .packets
-                .event(&symbolizer, Type::Instant, track, time, name, &[]);
+            return self.packets.event(
+                &symbolizer,
+                TrackEventType::Instant,
+                track,
+                time,
+                name,
+                &[],
+            );
         }
         let (function, caller) = self.functions(event);
         let args = self.arguments(function, beside);
@@ -405,9 +415,14 @@ impl<W: Write> Trace<'_, W> {
         }
         let symbolizer = self.about.symbolizer.borrow();
         let name = Name::Function(function);
-        let result =
-            self.packets
-                .event(&symbolizer, Type::Instant, track, time, name, &annotations);
+        let result = self.packets.event(
+            &symbolizer,
+            TrackEventType::Instant,
+            track,
+            time,
+            name,
+            &annotations,
+        );
         drop(annotations);
         self.arguments = args;
         result
@@ -422,7 +437,7 @@ impl<W: Write> Trace<'_, W> {
     }
 
     /// Returns the arguments of a call as text, in memory that is to be given back.
-    fn arguments(&mut self, function: FunctionId, beside: &Beside) -> String {
+    fn arguments(&mut self, function: FunctionId, beside: &OwnedExtras) -> String {
         let mut text = std::mem::take(&mut self.arguments);
         text.clear();
         if let Some(args) = &beside.extras.args {

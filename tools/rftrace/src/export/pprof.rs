@@ -15,7 +15,7 @@ use super::stacks::{caveats, name, Stacks, Top};
 use super::About;
 use crate::calls::Label;
 
-/// Fields of `Profile`.
+/// Fields of `PprofProfile`.
 const SAMPLE_TYPE: u32 = 1;
 const SAMPLE: u32 = 2;
 const MAPPING: u32 = 3;
@@ -49,7 +49,7 @@ impl Strings {
 }
 
 /// A profile in the making.
-struct Profile<W: Write> {
+struct PprofProfile<W: Write> {
     out: GzEncoder<W>,
     message: Message,
     strings: Strings,
@@ -57,7 +57,7 @@ struct Profile<W: Write> {
     functions: FxHashMap<String, u64>,
 }
 
-impl<W: Write> Profile<W> {
+impl<W: Write> PprofProfile<W> {
     /// Writes the fields that have been made.
     fn put(&mut self) -> Result<()> {
         self.out.write_all(self.message.bytes())?;
@@ -124,7 +124,7 @@ impl<W: Write> Profile<W> {
 ///
 /// If they cannot be written.
 pub fn write(out: impl Write, about: &About<'_>, stacks: &Stacks) -> Result<()> {
-    let mut profile = Profile {
+    let mut profile = PprofProfile {
         out: GzEncoder::new(out, Compression::default()),
         message: Message::new(),
         strings: Strings {

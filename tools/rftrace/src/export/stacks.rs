@@ -11,7 +11,9 @@ use rftrace_engine::engine::slot::Task;
 use rustc_hash::FxHashMap;
 
 use super::About;
-use crate::calls::{Assembler, Call, Counts, Finished, Label, Node, NodeId, Tree, Visitor};
+use crate::calls::{
+    Assembler, BegunCall, CallCounts, Finished, Label, NodeId, Tree, TreeNode, Visitor,
+};
 use crate::stream::Events;
 use crate::symbolizer::{FunctionId, Symbolizer};
 
@@ -76,7 +78,7 @@ impl Top {
 pub struct Stacks {
     tree: Tree,
     tops: Vec<Top>,
-    counts: Counts,
+    counts: CallCounts,
 }
 
 impl Stacks {
@@ -107,7 +109,7 @@ impl Stacks {
     }
 
     /// Returns the counts of everything but calls.
-    pub fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &CallCounts {
         &self.counts
     }
 
@@ -142,7 +144,7 @@ impl Stacks {
 }
 
 /// Returns all calls of a node that were seen, at their beginning or at their end.
-fn calls(node: &Node) -> u64 {
+fn calls(node: &TreeNode) -> u64 {
     node.calls + node.open + node.missed
 }
 
@@ -156,7 +158,7 @@ pub fn name<'a>(label: &Label, symbolizer: &'a Symbolizer) -> &'a str {
 }
 
 /// Returns sentences that tell of what is missing.
-pub fn caveats(about: &About<'_>, counts: &Counts) -> Vec<String> {
+pub fn caveats(about: &About<'_>, counts: &CallCounts) -> Vec<String> {
     let mut said = Vec::new();
     let lost = about
         .end
@@ -214,7 +216,7 @@ impl Builder {
 impl Visitor for Builder {
     type Frame = NodeId;
 
-    fn enter(&mut self, call: &Call<'_>, around: Option<NodeId>) -> NodeId {
+    fn enter(&mut self, call: &BegunCall<'_>, around: Option<NodeId>) -> NodeId {
         let above = match around {
             Some(around) => around,
             None if call.is_interrupt => self.top(Top::Interrupt(call.level as u8)),
@@ -242,23 +244,23 @@ impl Visitor for Builder {
 mod tests {
     use super::*;
     use crate::export::{folded, pprof};
-    use crate::kernel::Symbols;
-    use crate::recording::{End, Settings};
-    use crate::stream::{Beside, Error, Item};
+    use crate::kernel::KernelSymbols;
+    use crate::recording::{RecordingEnd, RecordingSettings};
+    use crate::stream::{Error, Item, OwnedExtras};
     use flate2::read::GzDecoder;
     use rftrace_engine::engine::context::{Context, HARDIRQ};
     use rftrace_engine::engine::decode::{Event, What};
     use std::io::Read;
 
     /// Events without extras.
-    struct Given(std::vec::IntoIter<Item>, Beside);
+    struct Given(std::vec::IntoIter<Item>, OwnedExtras);
 
     impl Events for Given {
         fn next(&mut self) -> Result<Option<Item>, Error> {
             Ok(self.0.next())
         }
 
-        fn beside(&self) -> &Beside {
+        fn beside(&self) -> &OwnedExtras {
             &self.1
         }
     }
@@ -281,7 +283,8 @@ mod tests {
     }
 
     fn symbolizer() -> Rc<RefCell<Symbolizer>> {
-        let symbols = Symbols::of_text("f100 T outer\nf200 t inner\t[ext4]\nf300 T irq\n").unwrap();
+        let symbols =
+            KernelSymbols::of_text("f100 T outer\nf200 t inner\t[ext4]\nf300 T irq\n").unwrap();
         Rc::new(RefCell::new(Symbolizer::new(symbols)))
     }
 
@@ -294,17 +297,17 @@ mod tests {
             item(What::Call, 0, 0xf200, 300, 7, 0),
         ];
         Stacks::of(
-            &mut Given(items.into_iter(), Beside::default()),
+            &mut Given(items.into_iter(), OwnedExtras::default()),
             tops,
             symbolizer,
         )
         .unwrap()
     }
 
-    fn folded_lines(weight: Weight, end: Option<&End>) -> Vec<String> {
+    fn folded_lines(weight: Weight, end: Option<&RecordingEnd>) -> Vec<String> {
         let symbolizer = symbolizer();
         let about = About {
-            settings: &Settings::default(),
+            settings: &RecordingSettings::default(),
             end,
             symbolizer: &symbolizer,
             btf: None,
@@ -322,7 +325,7 @@ mod tests {
 
     #[test]
     fn interrupts_are_roots_and_have_their_time_for_themselves() {
-        let end = End::default();
+        let end = RecordingEnd::default();
         let expected = [
             "[hardirq];irq 5",
             "a:b?c;inner [ext4] 7",
@@ -341,9 +344,9 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_said() {
-        let end = End {
+        let end = RecordingEnd {
             lost: vec![("missed returns".into(), 3)],
-            ..End::default()
+            ..RecordingEnd::default()
         };
         assert_eq!(
             folded_lines(Weight::Time, Some(&end))[0],
@@ -387,9 +390,9 @@ mod tests {
     #[test]
     fn a_profile_has_the_same_stacks_with_tasks_as_labels() {
         let symbolizer = symbolizer();
-        let end = End::default();
+        let end = RecordingEnd::default();
         let about = About {
-            settings: &Settings::default(),
+            settings: &RecordingSettings::default(),
             end: Some(&end),
             symbolizer: &symbolizer,
             btf: None,

@@ -32,8 +32,8 @@ use rftrace_engine::engine::kernel_page::{
 use rftrace_engine::engine::slot::Task;
 
 use super::About;
-use crate::kernel::Symbols;
-use crate::stream::{Beside, Events, Item};
+use crate::kernel::KernelSymbols;
+use crate::stream::{Events, Item, OwnedExtras};
 
 const MAGIC: &[u8] = b"\x17\x08\x44tracing7\0\0\x08";
 const COMPRESSION: &[u8] = b"none\x001\0";
@@ -72,7 +72,7 @@ const CLOCKS: [&str; 9] = [
 ];
 
 /// The pages of a CPU.
-struct Cpu {
+struct CpuPages {
     page: KernelPage<Vec<u8>>,
     pages: BufWriter<File>,
     count: u64,
@@ -82,7 +82,7 @@ struct Cpu {
     task: Option<Task>,
 }
 
-impl Cpu {
+impl CpuPages {
     fn new(folder: &Path, layout: Layout) -> io::Result<Self> {
         Ok(Self {
             page: KernelPage::new(vec![0; ROOM], layout),
@@ -94,7 +94,7 @@ impl Cpu {
         })
     }
 
-    fn push(&mut self, event: &Event, beside: &Beside, layout: Layout) -> Result<()> {
+    fn push(&mut self, event: &Event, beside: &OwnedExtras, layout: Layout) -> Result<()> {
         if event.lost != 0 {
             // The count of losses stands at the start of a page, so a loss ends the page before.
             self.finish()?;
@@ -143,7 +143,7 @@ impl Cpu {
 }
 
 /// Adds an event to a page; returns false if there is no room.
-fn add(page: &mut KernelPage<Vec<u8>>, event: &Event, beside: &Beside) -> bool {
+fn add(page: &mut KernelPage<Vec<u8>>, event: &Event, beside: &OwnedExtras) -> bool {
     if !event.has_extras {
         return page.push_plain(event, event.time, event.duration);
     }
@@ -159,7 +159,7 @@ fn add(page: &mut KernelPage<Vec<u8>>, event: &Event, beside: &Beside) -> bool {
 /// The pages of all CPUs.
 struct Pages<'a> {
     folder: &'a Path,
-    cpus: BTreeMap<u32, Cpu>,
+    cpus: BTreeMap<u32, CpuPages>,
     layout: Layout,
     /// True once a call has ended: it is known then whether return values were recorded.
     is_settled: bool,
@@ -168,14 +168,14 @@ struct Pages<'a> {
 }
 
 impl Pages<'_> {
-    fn push(&mut self, item: &Item, beside: &Beside) -> Result<()> {
+    fn push(&mut self, item: &Item, beside: &OwnedExtras) -> Result<()> {
         let event = &item.event;
         if !self.is_settled && matches!(event.what, What::Call | What::Return) {
             self.settle(beside.extras.retval.is_some())?;
         }
         let cpu = match self.cpus.entry(item.cpu) {
             Entry::Occupied(cpu) => cpu.into_mut(),
-            Entry::Vacant(cpu) => cpu.insert(Cpu::new(self.folder, self.layout)?),
+            Entry::Vacant(cpu) => cpu.insert(CpuPages::new(self.folder, self.layout)?),
         };
         cpu.push(event, beside, self.layout)?;
         if cpu.task.replace(event.task) != Some(event.task) {
@@ -285,7 +285,7 @@ pub fn write(
         is_settled: false,
         comms: BTreeMap::new(),
     };
-    let none = Beside::default();
+    let none = OwnedExtras::default();
     while let Some(item) = events.next()? {
         let beside = match item.event.has_extras {
             true => events.beside(),
@@ -365,7 +365,7 @@ fn formats(layout: Layout) -> Result<Vec<u8>> {
 }
 
 /// Returns functions as lines of `/proc/kallsyms`, with the one name that each has here.
-fn kallsyms(symbols: &Symbols) -> String {
+fn kallsyms(symbols: &KernelSymbols) -> String {
     let mut text = String::new();
     for address in symbols.functions() {
         let name = symbols.name(address);
@@ -460,7 +460,7 @@ mod tests {
     /// Returns the pages of a CPU on which these marks were written, each after so many losses.
     fn pages(marks: &[(usize, u64)]) -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
-        let mut cpu = Cpu::new(folder.path(), Layout::default()).unwrap();
+        let mut cpu = CpuPages::new(folder.path(), Layout::default()).unwrap();
         for (length, lost) in marks {
             let event = Event {
                 time: 1_000,
@@ -469,9 +469,9 @@ mod tests {
                 has_extras: true,
                 ..Event::default()
             };
-            let beside = Beside {
+            let beside = OwnedExtras {
                 text: vec![b'x'; *length],
-                ..Beside::default()
+                ..OwnedExtras::default()
             };
             cpu.push(&event, &beside, Layout::default()).unwrap();
         }

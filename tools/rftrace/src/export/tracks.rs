@@ -32,7 +32,7 @@ pub enum Track {
 
 /// A change on a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum TrackStep {
     /// The event's call begins at this time, in ns.
     Begin(Track, u64),
     /// The event's call ends at this time, in ns.
@@ -43,7 +43,7 @@ pub enum Step {
 
 /// A call that is open.
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenSlice {
     ip: u64,
     begin: u64,
     level: Level,
@@ -61,7 +61,7 @@ pub struct Tracks {
     has_sleep: bool,
     /// True if softirqs are served by threads, which may be preempted: `CONFIG_PREEMPT_RT`.
     has_softirq_threads: bool,
-    tasks: FxHashMap<u64, Vec<Open>>,
+    tasks: FxHashMap<u64, Vec<OpenSlice>>,
     /// Tasks that were interrupted where an interrupt is open, by CPU.
     interrupted: FxHashMap<u32, u64>,
 }
@@ -97,7 +97,7 @@ impl Tracks {
 
     /// Follows a call's event: replaces `steps` by what it changes, in this order. `since` is when
     /// its call began, if that was recorded beside it.
-    pub fn follow(&mut self, item: &Item, since: Option<u64>, steps: &mut Vec<Step>) {
+    pub fn follow(&mut self, item: &Item, since: Option<u64>, steps: &mut Vec<TrackStep>) {
         steps.clear();
         let event = &item.event;
         let (key, time) = (task_key(item.cpu, event), event.time);
@@ -112,7 +112,7 @@ impl Tracks {
         let is_return = event.what == What::Return;
         // Another call of the function may have begun meanwhile, where its entry was lost.
         let latest = began.saturating_sub(if self.has_sleep { TOLERANCE } else { u64::MAX });
-        let is_it = |call: &Open| call.ip == event.ip && call.is_shown && call.begin >= latest;
+        let is_it = |call: &OpenSlice| call.ip == event.ip && call.is_shown && call.begin >= latest;
         let is_matched = is_return && open.get(depth).is_some_and(is_it);
         let kept = depth + usize::from(is_matched);
         while open.len() > kept {
@@ -120,7 +120,7 @@ impl Tracks {
         }
         if is_matched {
             if let Some(call) = open.pop() {
-                steps.push(Step::End(call.track, time));
+                steps.push(TrackStep::End(call.track, time));
                 let is_left = open.last().is_none_or(|around| around.track != call.track);
                 if let (Track::Interrupts(cpu), true) = (call.track, is_left) {
                     self.interrupted.remove(&cpu);
@@ -128,7 +128,7 @@ impl Tracks {
             }
             return;
         }
-        let outermost = Open {
+        let outermost = OpenSlice {
             ip: 0,
             begin: began,
             level: Level::Task,
@@ -137,7 +137,7 @@ impl Tracks {
         };
         while open.len() < depth {
             let around = open.last().copied().unwrap_or(outermost);
-            open.push(Open {
+            open.push(OpenSlice {
                 is_shown: false,
                 ..around
             });
@@ -147,12 +147,12 @@ impl Tracks {
             true => Track::Interrupts(item.cpu),
             false => around.track,
         };
-        steps.push(Step::Begin(track, began));
+        steps.push(TrackStep::Begin(track, began));
         match event.what {
-            What::Call => steps.push(Step::End(track, time.saturating_add(event.duration))),
-            What::Return => steps.push(Step::End(track, time)),
+            What::Call => steps.push(TrackStep::End(track, time.saturating_add(event.duration))),
+            What::Return => steps.push(TrackStep::End(track, time)),
             _ => {
-                open.push(Open {
+                open.push(OpenSlice {
                     ip: event.ip,
                     begin: began,
                     level,
@@ -168,14 +168,14 @@ impl Tracks {
 
     /// Ends interrupts that cannot be open any more: their CPU does something else, or their task
     /// is on another CPU.
-    fn leave_interrupts(&mut self, item: &Item, key: u64, steps: &mut Vec<Step>) {
+    fn leave_interrupts(&mut self, item: &Item, key: u64, steps: &mut Vec<TrackStep>) {
         let is_left = |(cpu, owner): (&u32, &u64)| (*cpu == item.cpu) != (*owner == key);
         while let Some((&cpu, &owner)) = self.interrupted.iter().find(|at| is_left(*at)) {
             self.interrupted.remove(&cpu);
             let Some(open) = self.tasks.get_mut(&owner) else {
                 continue;
             };
-            let is_of_it = |call: &Open| call.track == Track::Interrupts(cpu);
+            let is_of_it = |call: &OpenSlice| call.track == Track::Interrupts(cpu);
             let first = open.iter().position(is_of_it).unwrap_or(open.len());
             while open.len() > first {
                 cut(open, item.event.time, item.event.time, steps);
@@ -186,10 +186,10 @@ impl Tracks {
 
 /// Ends the innermost call, whose return was not recorded: before `began`, unless the call began
 /// later itself.
-fn cut(open: &mut Vec<Open>, began: u64, time: u64, steps: &mut Vec<Step>) {
+fn cut(open: &mut Vec<OpenSlice>, began: u64, time: u64, steps: &mut Vec<TrackStep>) {
     if let Some(call) = open.pop().filter(|call| call.is_shown) {
         let end = if call.begin > began { time } else { began };
-        steps.push(Step::Cut(call.track, end));
+        steps.push(TrackStep::Cut(call.track, end));
     }
 }
 
@@ -198,7 +198,7 @@ mod tests {
     use std::cell::RefCell;
 
     use super::*;
-    use crate::recording::Settings;
+    use crate::recording::RecordingSettings;
     use rftrace_engine::engine::context::{Context, HARDIRQ, SOFTIRQ};
     use rftrace_engine::engine::slot::Task;
 
@@ -226,7 +226,7 @@ mod tests {
         item
     }
 
-    fn tracks(settings: &Settings) -> Tracks {
+    fn tracks(settings: &RecordingSettings) -> Tracks {
         Tracks::new(&About {
             settings,
             end: None,
@@ -235,7 +235,7 @@ mod tests {
         })
     }
 
-    fn follow(tracks: &mut Tracks, item: Item) -> Vec<Step> {
+    fn follow(tracks: &mut Tracks, item: Item) -> Vec<TrackStep> {
         let mut steps = Vec::new();
         tracks.follow(&item, None, &mut steps);
         steps
@@ -246,62 +246,74 @@ mod tests {
 
     #[test]
     fn an_interrupt_goes_to_its_cpu_and_what_is_behind_it_to_the_task() {
-        let mut tracks = tracks(&Settings::default());
+        let mut tracks = tracks(&RecordingSettings::default());
         let mut step = |item| follow(&mut tracks, item);
         assert_eq!(
             step(item(2, 7, What::Entry, 0, 1, 10, 0)),
-            [Step::Begin(TASK, 10)]
+            [TrackStep::Begin(TASK, 10)]
         );
         let irq = at_level(item(2, 7, What::Entry, 1, 2, 20, 0), HARDIRQ);
-        assert_eq!(step(irq), [Step::Begin(IRQ, 20)]);
+        assert_eq!(step(irq), [TrackStep::Begin(IRQ, 20)]);
         // A softirq on its way out, and the calls in it.
         let soft = at_level(item(2, 7, What::Entry, 2, 3, 30, 0), SOFTIRQ);
-        assert_eq!(step(soft), [Step::Begin(IRQ, 30)]);
+        assert_eq!(step(soft), [TrackStep::Begin(IRQ, 30)]);
         let call = at_level(item(2, 7, What::Call, 3, 4, 31, 5), SOFTIRQ);
-        assert_eq!(step(call), [Step::Begin(IRQ, 31), Step::End(IRQ, 36)]);
+        assert_eq!(
+            step(call),
+            [TrackStep::Begin(IRQ, 31), TrackStep::End(IRQ, 36)]
+        );
         assert_eq!(
             step(item(2, 7, What::Return, 2, 3, 40, 10)),
-            [Step::End(IRQ, 40)]
+            [TrackStep::End(IRQ, 40)]
         );
         assert_eq!(
             step(item(2, 7, What::Return, 1, 2, 50, 30)),
-            [Step::End(IRQ, 50)]
+            [TrackStep::End(IRQ, 50)]
         );
         let call = item(2, 7, What::Call, 1, 5, 60, 3);
-        assert_eq!(step(call), [Step::Begin(TASK, 60), Step::End(TASK, 63)]);
+        assert_eq!(
+            step(call),
+            [TrackStep::Begin(TASK, 60), TrackStep::End(TASK, 63)]
+        );
         assert_eq!(
             step(item(2, 7, What::Return, 0, 1, 70, 60)),
-            [Step::End(TASK, 70)]
+            [TrackStep::End(TASK, 70)]
         );
     }
 
     #[test]
     fn softirqs_are_the_tasks_own_where_threads_serve_them() {
-        let settings = Settings {
+        let settings = RecordingSettings {
             version: "#1 SMP PREEMPT_RT Debian".into(),
-            ..Settings::default()
+            ..RecordingSettings::default()
         };
         let mut tracks = tracks(&settings);
         let call = at_level(item(2, 7, What::Call, 0, 4, 31, 5), SOFTIRQ);
         assert_eq!(
             follow(&mut tracks, call),
-            [Step::Begin(TASK, 31), Step::End(TASK, 36)]
+            [TrackStep::Begin(TASK, 31), TrackStep::End(TASK, 36)]
         );
     }
 
     #[test]
     fn a_call_without_its_entry_begins_where_its_duration_says() {
-        let mut tracks = tracks(&Settings::default());
+        let mut tracks = tracks(&RecordingSettings::default());
         let mut step = |item| follow(&mut tracks, item);
         let inner = item(0, 7, What::Return, 2, 5, 100, 40);
-        assert_eq!(step(inner), [Step::Begin(TASK, 60), Step::End(TASK, 100)]);
+        assert_eq!(
+            step(inner),
+            [TrackStep::Begin(TASK, 60), TrackStep::End(TASK, 100)]
+        );
         let outer = item(0, 7, What::Return, 1, 4, 110, 90);
-        assert_eq!(step(outer), [Step::Begin(TASK, 20), Step::End(TASK, 110)]);
+        assert_eq!(
+            step(outer),
+            [TrackStep::Begin(TASK, 20), TrackStep::End(TASK, 110)]
+        );
     }
 
     #[test]
     fn calls_whose_returns_are_missing_end_before_what_shows_it() {
-        let mut tracks = tracks(&Settings::default());
+        let mut tracks = tracks(&RecordingSettings::default());
         let mut step = |item| follow(&mut tracks, item);
         step(item(0, 7, What::Entry, 0, 1, 10, 0));
         step(item(0, 7, What::Entry, 1, 2, 20, 0));
@@ -309,10 +321,10 @@ mod tests {
         assert_eq!(
             step(item(0, 7, What::Return, 0, 9, 100, 50)),
             [
-                Step::Cut(TASK, 50),
-                Step::Cut(TASK, 50),
-                Step::Begin(TASK, 50),
-                Step::End(TASK, 100)
+                TrackStep::Cut(TASK, 50),
+                TrackStep::Cut(TASK, 50),
+                TrackStep::Begin(TASK, 50),
+                TrackStep::End(TASK, 100)
             ]
         );
         step(item(0, 7, What::Entry, 0, 1, 110, 0));
@@ -320,7 +332,7 @@ mod tests {
         // The outer one returns.
         assert_eq!(
             step(item(0, 7, What::Return, 0, 1, 150, 40)),
-            [Step::Cut(TASK, 150), Step::End(TASK, 150)]
+            [TrackStep::Cut(TASK, 150), TrackStep::End(TASK, 150)]
         );
     }
 
@@ -331,16 +343,16 @@ mod tests {
             item(0, 7, What::Return, 0, 1, 90_000, 20_000),
         ];
         let cut = [
-            Step::Cut(TASK, 70_000),
-            Step::Begin(TASK, 70_000),
-            Step::End(TASK, 90_000),
+            TrackStep::Cut(TASK, 70_000),
+            TrackStep::Begin(TASK, 70_000),
+            TrackStep::End(TASK, 90_000),
         ];
-        let settings = Settings::default();
+        let settings = RecordingSettings::default();
         let mut with_sleep = tracks(&settings);
         follow(&mut with_sleep, given[0]);
         assert_eq!(follow(&mut with_sleep, given[1]), cut);
         // If durations include no sleep, it may be.
-        let settings = Settings {
+        let settings = RecordingSettings {
             files: vec![("options/sleep-time".into(), "0".into())],
             ..settings
         };
@@ -348,28 +360,34 @@ mod tests {
         follow(&mut without_sleep, given[0]);
         assert_eq!(
             follow(&mut without_sleep, given[1]),
-            [Step::End(TASK, 90_000)]
+            [TrackStep::End(TASK, 90_000)]
         );
     }
 
     #[test]
     fn an_interrupt_is_over_when_its_cpu_does_something_else() {
-        let mut tracks = tracks(&Settings::default());
+        let mut tracks = tracks(&RecordingSettings::default());
         let mut step = |item| follow(&mut tracks, item);
         step(item(2, 7, What::Entry, 0, 1, 10, 0));
         step(at_level(item(2, 7, What::Entry, 1, 2, 20, 0), HARDIRQ));
         let other = item(2, 8, What::Entry, 0, 3, 30, 0);
         assert_eq!(
             step(other),
-            [Step::Cut(IRQ, 30), Step::Begin(Track::Task(8), 30)]
+            [
+                TrackStep::Cut(IRQ, 30),
+                TrackStep::Begin(Track::Task(8), 30)
+            ]
         );
         // Nor when its task runs elsewhere. The task is still in its own call.
         step(at_level(item(2, 7, What::Entry, 1, 2, 40, 0), HARDIRQ));
         let elsewhere = item(1, 7, What::Entry, 1, 4, 50, 0);
-        assert_eq!(step(elsewhere), [Step::Cut(IRQ, 50), Step::Begin(TASK, 50)]);
+        assert_eq!(
+            step(elsewhere),
+            [TrackStep::Cut(IRQ, 50), TrackStep::Begin(TASK, 50)]
+        );
         assert_eq!(
             step(item(1, 7, What::Return, 0, 1, 60, 50)),
-            [Step::Cut(TASK, 60), Step::End(TASK, 60)]
+            [TrackStep::Cut(TASK, 60), TrackStep::End(TASK, 60)]
         );
     }
 }

@@ -39,7 +39,7 @@ pub(super) mod kind {
 
 /// A type: the part that all have, and its place.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Type {
+pub(super) struct KernelType {
     pub(super) name: u32,
     pub(super) kind: u32,
     /// Number of members, parameters, ...
@@ -53,9 +53,9 @@ pub(super) struct Type {
 
 /// Types by their numbers, and functions by their names.
 #[derive(Debug)]
-pub struct Btf {
+pub struct KernelTypes {
     /// The types that these go on from.
-    base: Option<Arc<Btf>>,
+    base: Option<Arc<KernelTypes>>,
     bytes: Vec<u8>,
     strings: Range<usize>,
     /// Offsets of the types; the first has the number behind the last one of the base (behind 0
@@ -75,9 +75,9 @@ fn part(bytes: &[u8], header: usize, at: usize) -> Option<Range<usize>> {
     (end <= bytes.len()).then_some(start..end)
 }
 
-impl Btf {
+impl KernelTypes {
     /// Reads all types. `None` if they make no sense.
-    pub fn new(bytes: Vec<u8>, base: Option<Arc<Btf>>) -> Option<Self> {
+    pub fn new(bytes: Vec<u8>, base: Option<Arc<KernelTypes>>) -> Option<Self> {
         (u16::from_le_bytes(*bytes.first_chunk()?) == MAGIC).then_some(())?;
         let header = word(&bytes, 4)? as usize;
         let types = part(&bytes, header, 8)?;
@@ -117,9 +117,9 @@ impl Btf {
         self.base.as_ref().map_or(0, |base| base.string_bytes()) + self.strings.len()
     }
 
-    fn type_at(&self, at: usize) -> Option<Type> {
+    fn type_at(&self, at: usize) -> Option<KernelType> {
         let info = word(&self.bytes, at + 4)?;
-        Some(Type {
+        Some(KernelType {
             name: word(&self.bytes, at)?,
             kind: (info >> 24) & 0x7f,
             count: (info & 0xff_ffff) as usize,
@@ -131,7 +131,7 @@ impl Btf {
 
     /// Returns the size of the part behind what all types have. A kind that is not known is in the
     /// table of sizes, or its size is unknown.
-    fn rest_bytes(&self, of: &Type, layout: &Range<usize>) -> Option<usize> {
+    fn rest_bytes(&self, of: &KernelType, layout: &Range<usize>) -> Option<usize> {
         let (once, each) = match of.kind {
             1 | 14 | kind::DECL_TAG => (4, 0),
             kind::ARRAY => (12, 0),
@@ -148,7 +148,7 @@ impl Btf {
     }
 
     /// Returns the type of that number; `None` for `void`, and for one that does not exist.
-    pub(super) fn get(&self, number: u32) -> Option<Type> {
+    pub(super) fn get(&self, number: u32) -> Option<KernelType> {
         let first = self.base.as_ref().map_or(0, |base| base.count()) + 1;
         match (&self.base, number.checked_sub(first)) {
             (_, Some(index)) => self.type_at(*self.types.get(index as usize)?),
@@ -157,8 +157,9 @@ impl Btf {
         }
     }
 
-    /// Returns a word of the part that follows a type that [`Btf::get`] returned for `number`.
-    pub(super) fn word(&self, number: u32, of: &Type, index: usize) -> Option<u32> {
+    /// Returns a word of the part that follows a type that [`KernelTypes::get`] returned for
+    /// `number`.
+    pub(super) fn word(&self, number: u32, of: &KernelType, index: usize) -> Option<u32> {
         let first = self.base.as_ref().map_or(0, |base| base.count()) + 1;
         match &self.base {
             Some(base) if number < first => base.word(number, of, index),

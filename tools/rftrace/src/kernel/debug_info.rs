@@ -63,7 +63,7 @@ struct Shared {
 }
 
 /// Inlined functions: index of the function that contains one, and offset of the one that it is.
-type Places = Vec<(usize, usize)>;
+type InlineSites = Vec<(usize, usize)>;
 
 impl DebugInformation {
     /// Returns the debug information of a file, if it has some.
@@ -235,7 +235,7 @@ fn look(
 fn read<'a>(
     header: &UnitHeader<Slice<'a>>,
     shared: &'a Shared,
-) -> gimli::Result<(Vec<Subprogram<'a>>, HashMap<usize, usize>, Places)>
+) -> gimli::Result<(Vec<Subprogram<'a>>, HashMap<usize, usize>, InlineSites)>
 where
 {
     let abbrev = DebugAbbrev::new(&shared.abbrev, LittleEndian);

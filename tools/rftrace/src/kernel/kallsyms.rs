@@ -26,7 +26,7 @@ pub(super) fn find(data: &[u8], address: u64) -> Result<Vec<Symbol>, Error> {
     let mut from = 0;
     while let Some(at) = position(&data[from..], digits) {
         let at = from + at;
-        let aligned = |alignment| Table::around(data, at, alignment)?.symbols(address);
+        let aligned = |alignment| KallsymsTable::around(data, at, alignment)?.symbols(address);
         if let Some(symbols) = ALIGNMENTS.into_iter().find_map(aligned) {
             return Ok(symbols);
         }
@@ -49,7 +49,7 @@ fn position(data: &[u8], wanted: &[u8]) -> Option<usize> {
 }
 
 /// A table, by the offsets of its parts.
-struct Table<'a> {
+struct KallsymsTable<'a> {
     data: &'a [u8],
     alignment: usize,
     tokens: usize,
@@ -57,7 +57,7 @@ struct Table<'a> {
     markers: usize,
 }
 
-impl<'a> Table<'a> {
+impl<'a> KallsymsTable<'a> {
     /// Returns a table whose tokens of one digit are at `digits`.
     fn around(data: &'a [u8], digits: usize, alignment: usize) -> Option<Self> {
         // The token of '0' is number 0x30: so many lie before it.

@@ -21,19 +21,19 @@ struct Segment {
 
 /// The bytes behind the segments.
 #[derive(Debug)]
-enum Bytes {
+enum SegmentBytes {
     File(File),
     Whole(Vec<u8>),
 }
 
 /// Memory that an ELF file contains or stands for.
 #[derive(Debug)]
-pub struct Memory {
+pub struct KernelMemory {
     segments: Vec<Segment>,
-    bytes: Bytes,
+    bytes: SegmentBytes,
 }
 
-impl Memory {
+impl KernelMemory {
     /// Opens the memory of the running kernel.
     pub fn of_kcore(path: &Path) -> Result<Self, Error> {
         let failed = |error| Error::Read(path.to_owned(), error);
@@ -42,7 +42,7 @@ impl Memory {
         let segments = segments(&cache)?;
         Ok(Self {
             segments,
-            bytes: Bytes::File(file),
+            bytes: SegmentBytes::File(file),
         })
     }
 
@@ -51,7 +51,7 @@ impl Memory {
         let segments = segments(&vmlinux[..])?;
         Ok(Self {
             segments,
-            bytes: Bytes::Whole(vmlinux),
+            bytes: SegmentBytes::Whole(vmlinux),
         })
     }
 
@@ -60,8 +60,8 @@ impl Memory {
         self.segments
             .iter()
             .filter_map(|segment| match &self.bytes {
-                Bytes::File(_) => None,
-                Bytes::Whole(bytes) => {
+                SegmentBytes::File(_) => None,
+                SegmentBytes::Whole(bytes) => {
                     let from = usize::try_from(segment.offset).ok()?;
                     let length =
                         usize::try_from(segment.addresses.end - segment.addresses.start).ok()?;
@@ -90,13 +90,13 @@ impl Memory {
             .checked_add(addresses.start - segment.addresses.start)
             .ok_or_else(missing)?;
         match &self.bytes {
-            Bytes::File(file) => {
+            SegmentBytes::File(file) => {
                 let mut data = vec![0; length];
                 file.read_exact_at(&mut data, offset)
                     .map_err(|_| missing())?;
                 Ok(data)
             }
-            Bytes::Whole(bytes) => {
+            SegmentBytes::Whole(bytes) => {
                 let from = usize::try_from(offset).map_err(|_| missing())?;
                 let data = from
                     .checked_add(length)

@@ -2,7 +2,7 @@
 
 //! BTF, the functions: declarations as C has them.
 
-use super::btf::{kind, Btf};
+use super::btf::{kind, KernelTypes};
 
 /// Maximum number of types in a chain: a longer one leads round in a circle.
 const DEEPEST: usize = 64;
@@ -22,7 +22,7 @@ const SHORTER: [(&str, &str); 7] = [
     ("_Bool", "bool"),
 ];
 
-impl Btf {
+impl KernelTypes {
     /// Returns the declaration of the function `name`, such as `int kill(pid_t pid, int sig)`.
     /// `None` if it is not known.
     pub fn prototype(&self, name: &str) -> Option<String> {
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn functions_are_declared_as_c_does() {
-        let btf = Btf::new(base(), None).unwrap();
+        let btf = KernelTypes::new(base(), None).unwrap();
         assert_eq!(
             btf.prototype("print").unwrap(),
             "void print(const char *text, char (*call)(char *const), struct pair (*all)[4], ...)"
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_module_goes_on_where_the_kernel_ends() {
-        let base = Arc::new(Btf::new(base(), None).unwrap());
+        let base = Arc::new(KernelTypes::new(base(), None).unwrap());
         let first = base.string_bytes();
         let own = bytes(
             first,
@@ -263,7 +263,7 @@ mod tests {
             ],
             &[],
         );
-        let module = Btf::new(own, Some(base)).unwrap();
+        let module = KernelTypes::new(own, Some(base)).unwrap();
         let load = "struct pair load(const char **from)";
         assert_eq!(module.prototype("load").unwrap(), load);
         assert_eq!(module.prototype("next").unwrap(), "char *next(void)");
@@ -279,9 +279,9 @@ mod tests {
         ];
         let mut layout = vec![0; 4 * 21];
         layout[4 * 20] = 8;
-        let btf = Btf::new(bytes(0, types, &layout), None).unwrap();
+        let btf = KernelTypes::new(bytes(0, types, &layout), None).unwrap();
         assert_eq!(btf.prototype("next").unwrap(), "unsigned long next(void)");
-        assert!(Btf::new(bytes(0, types, &[]), None).is_none());
+        assert!(KernelTypes::new(bytes(0, types, &[]), None).is_none());
     }
 
     /// BTF that is cut, spoilt, or led round in a circle ends without a panic.
@@ -290,7 +290,7 @@ mod tests {
         let good = base();
         for length in 0..good.len() {
             assert!(
-                Btf::new(good[..length].to_vec(), None).is_none(),
+                KernelTypes::new(good[..length].to_vec(), None).is_none(),
                 "{length}"
             );
         }
@@ -298,7 +298,7 @@ mod tests {
             for byte in [0, 1, 0x0a, 0xff] {
                 let mut spoilt = good.clone();
                 spoilt[at] = byte;
-                if let Some(btf) = Btf::new(spoilt, None) {
+                if let Some(btf) = KernelTypes::new(spoilt, None) {
                     let _ = (btf.prototype("print"), btf.prototype("next"), btf.kfuncs());
                 }
             }
@@ -308,7 +308,7 @@ mod tests {
             &[("", kind::FUNC_PROTO, 1, &[]), ("f", kind::FUNC, 1, &[])],
             &[],
         );
-        assert_eq!(Btf::new(circle, None).unwrap().prototype("f"), None);
+        assert_eq!(KernelTypes::new(circle, None).unwrap().prototype("f"), None);
         // With two ways on at each step, a bound of the depth alone would not end in a lifetime.
         let two = [Name("a"), Number(2), Name("b"), Number(2)];
         let bush = bytes(
@@ -320,6 +320,6 @@ mod tests {
             ],
             &[],
         );
-        assert_eq!(Btf::new(bush, None).unwrap().prototype("f"), None);
+        assert_eq!(KernelTypes::new(bush, None).unwrap().prototype("f"), None);
     }
 }

@@ -55,13 +55,13 @@ fn texts(all: &[Symbol]) -> Vec<Range<u64>> {
 /// `all` is sorted by address, and within one by the order of the source. `functions` are the
 /// addresses of code that is not a mark, sorted, each once, with the index of its first symbol.
 #[derive(Debug, Default)]
-pub struct Symbols {
+pub struct KernelSymbols {
     all: Vec<Symbol>,
     by_name: HashMap<Box<str>, Vec<u64>>,
     functions: Vec<(u64, usize)>,
 }
 
-impl Symbols {
+impl KernelSymbols {
     /// Sorts symbols that come in any order.
     pub fn new(mut all: Vec<Symbol>) -> Self {
         all.sort_by_key(|symbol| symbol.address);
@@ -184,7 +184,7 @@ mod tests {
         let lines = "ff00 T _stext\nff10 t one\nff10 T __pfx_two\nff20 T two\nff30 T _etext\n\
                      ff40 T jiffies_64\nff50 d data\nffa0 t load\t[loop]\nffb0 t prog\t[bpf]\n\
                      ffc0 t ftrace_trampoline\t[__builtin__ftrace]\n";
-        let symbols = Symbols::of_text(lines).unwrap();
+        let symbols = KernelSymbols::of_text(lines).unwrap();
         let functions: Vec<String> = symbols
             .functions()
             .map(|place| symbols.name(place))
@@ -199,12 +199,12 @@ mod tests {
     #[test]
     fn text_that_is_not_kallsyms_is_refused() {
         assert!(matches!(
-            Symbols::of_text("0 T a\n0 t b\n"),
+            KernelSymbols::of_text("0 T a\n0 t b\n"),
             Err(Error::Hidden)
         ));
         for wrong in ["ff00 T", "xyz T a", "ff00 T a\n\n"] {
             assert!(
-                matches!(Symbols::of_text(wrong), Err(Error::Malformed(_))),
+                matches!(KernelSymbols::of_text(wrong), Err(Error::Malformed(_))),
                 "{wrong}"
             );
         }

@@ -5,8 +5,8 @@
 
 use std::sync::OnceLock;
 
-use super::{Kernel, Memory, Symbol, Symbols};
-use crate::functions::Functions;
+use super::{Kernel, KernelMemory, KernelSymbols, Symbol};
+use crate::functions::KernelFunctions;
 
 /// Address at which the text begins.
 pub(crate) const TEXT: u64 = 0xffff_ffff_8100_0000;
@@ -16,7 +16,7 @@ const APART: usize = 0x100;
 
 /// An instruction of a function.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Code {
+pub(crate) enum SyntheticCode {
     /// `call NAME`.
     Call(&'static str),
     /// `jmp NAME`.
@@ -27,17 +27,17 @@ pub(crate) enum Code {
 
 /// A function of the kernel.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Function<'a> {
+pub(crate) struct SyntheticFunction<'a> {
     name: &'a str,
     is_sealed: bool,
     is_init: bool,
     is_traceable: bool,
-    code: &'a [Code],
+    code: &'a [SyntheticCode],
 }
 
-impl<'a> Function<'a> {
+impl<'a> SyntheticFunction<'a> {
     /// Returns a function that pointers may lead to.
-    pub(crate) fn open(name: &'a str, code: &'a [Code]) -> Self {
+    pub(crate) fn open(name: &'a str, code: &'a [SyntheticCode]) -> Self {
         Self {
             name,
             is_sealed: false,
@@ -48,7 +48,7 @@ impl<'a> Function<'a> {
     }
 
     /// Returns a function that no pointer leads to.
-    pub(crate) fn sealed(name: &'a str, code: &'a [Code]) -> Self {
+    pub(crate) fn sealed(name: &'a str, code: &'a [SyntheticCode]) -> Self {
         Self {
             is_sealed: true,
             ..Self::open(name, code)
@@ -73,17 +73,17 @@ impl<'a> Function<'a> {
 }
 
 /// Returns all that is known of a kernel of these functions.
-pub(crate) fn functions(of: &[Function<'_>]) -> Functions {
-    Functions::new(kernel(of)).unwrap()
+pub(crate) fn functions(of: &[SyntheticFunction<'_>]) -> KernelFunctions {
+    KernelFunctions::new(kernel(of)).unwrap()
 }
 
 /// Returns a kernel of these functions; those of init text lie behind the others, and tables behind
 /// all.
-pub(crate) fn kernel(of: &[Function<'_>]) -> Kernel {
-    let (mut all, init): (Vec<&Function<'_>>, Vec<_>) =
+pub(crate) fn kernel(of: &[SyntheticFunction<'_>]) -> Kernel {
+    let (mut all, init): (Vec<&SyntheticFunction<'_>>, Vec<_>) =
         of.iter().partition(|function| !function.is_init);
     // A place for the mark alone that text begins with.
-    let begin = Function::open("begin", &[]).notrace();
+    let begin = SyntheticFunction::open("begin", &[]).notrace();
     all.insert(0, &begin);
     let mark = |name, index: usize| Symbol::new(TEXT + (APART * index) as u64, b'T', name, None);
     let mut symbols = vec![
@@ -111,9 +111,9 @@ pub(crate) fn kernel(of: &[Function<'_>]) -> Kernel {
         }
         for code in function.code {
             let (opcode, target) = match code {
-                Code::Call(name) => (0xe8, name),
-                Code::Jump(name) => (0xe9, name),
-                Code::Pointer => {
+                SyntheticCode::Call(name) => (0xe8, name),
+                SyntheticCode::Jump(name) => (0xe9, name),
+                SyntheticCode::Pointer => {
                     memory.extend([0xff, 0xd0]);
                     continue;
                 }
@@ -149,8 +149,8 @@ pub(crate) fn kernel(of: &[Function<'_>]) -> Kernel {
     }
     memory.extend([0; 8]);
     Kernel {
-        symbols: Symbols::new(symbols),
-        memory: OnceLock::from(Memory::of_vmlinux(elf(&memory)).unwrap()),
+        symbols: KernelSymbols::new(symbols),
+        memory: OnceLock::from(KernelMemory::of_vmlinux(elf(&memory)).unwrap()),
         is_running: false,
     }
 }

@@ -19,12 +19,12 @@ pub const WAIT_VERB: &str = "__wait-and-become";
 ///
 /// It is killed if it is never let run.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct WaitingChild {
     child: Option<Child>,
     pid: Pid,
 }
 
-impl Waiting {
+impl WaitingChild {
     /// Starts `command`, up to the point where it would run.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingChild {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
             // Whatever fails then, the process is gone already.

@@ -11,8 +11,8 @@ use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::fs::OFlags;
 
 use super::instance::is_empty;
-use super::{Error, Instance};
-use crate::stream::Record;
+use super::{Error, OwnInstance};
+use crate::stream::RecordHeader;
 
 /// Bytes of a read.
 const READ_BYTES: usize = 256 << 10;
@@ -49,7 +49,7 @@ impl Whole {
         let mut whole = Self::default();
         let mut last = None;
         while let Some(record) = bytes.get(whole.bytes..).filter(|rest| !rest.is_empty()) {
-            match Record::parse(record).map_err(io::Error::other)? {
+            match RecordHeader::parse(record).map_err(io::Error::other)? {
                 Some(header) if header.bytes() <= record.len() => {
                     last = Some((header, record));
                     whole.bytes += header.bytes();
@@ -72,7 +72,7 @@ impl RawFile {
     /// # Errors
     ///
     /// [`Error::Open`] if it cannot be opened.
-    pub fn open(instance: &Instance, cpu: u32) -> Result<Self, Error> {
+    pub fn open(instance: &OwnInstance, cpu: u32) -> Result<Self, Error> {
         let path = instance.file(format!("per_cpu/cpu{cpu}/raw"));
         let flags = OFlags::NONBLOCK.bits() as i32;
         let opened = OpenOptions::new()

@@ -18,13 +18,13 @@ const PREFIX: &str = "rftrace.";
 /// `options/disable_on_free`). An empty instance that is left over then is removed by the next one
 /// that is made.
 #[derive(Debug)]
-pub struct Instance {
+pub struct OwnInstance {
     path: PathBuf,
     hold: Option<File>,
     written: Vec<(String, String)>,
 }
 
-impl Instance {
+impl OwnInstance {
     /// Makes an instance, and removes those of processes that are gone.
     ///
     /// # Errors
@@ -153,7 +153,7 @@ impl Instance {
     }
 }
 
-impl Drop for Instance {
+impl Drop for OwnInstance {
     fn drop(&mut self) {
         self.hold = None;
         // An open file keeps the instance; the next one that is made removes it.

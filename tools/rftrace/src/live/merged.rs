@@ -8,20 +8,20 @@ use std::mem;
 use rftrace_engine::engine::decode::Event;
 
 use super::drain::RawFile;
-use super::{Error, Instance};
-use crate::stream::{self, end_of, Beside, Blocks, CpuEvents, Events, Item};
+use super::{Error, OwnInstance};
+use crate::stream::{self, end_of, Blocks, CpuEvents, Events, Item, OwnedExtras};
 
 /// Minimum number of bytes that a pass takes out of a CPU's buffer before others have their turn.
 const PASS_BYTES: usize = 4 << 20;
 
 /// Records that were taken out of a CPU's buffer.
 #[derive(Debug)]
-struct Taken {
+struct TakenRecords {
     file: RawFile,
     records: Vec<u8>,
 }
 
-impl Blocks for Taken {
+impl Blocks for TakenRecords {
     fn next(&mut self, block: &mut Vec<u8>) -> Result<bool, stream::Error> {
         mem::swap(block, &mut self.records);
         self.records.clear();
@@ -29,8 +29,8 @@ impl Blocks for Taken {
     }
 }
 
-struct Cpu {
-    events: CpuEvents<Taken>,
+struct LiveCpu {
+    events: CpuEvents<TakenRecords>,
     /// The next event, if there is one.
     next: Option<Event>,
     /// Time at which the event before it was over.
@@ -43,12 +43,12 @@ struct Cpu {
 /// that is not later than any of the pass before comes before all that are still to be taken out,
 /// and can be given out.
 pub struct LiveEvents {
-    cpus: Vec<Cpu>,
+    cpus: Vec<LiveCpu>,
     /// Time of the last event that was taken out.
     newest: u64,
     /// Time up to which events are given out.
     until: u64,
-    beside: Beside,
+    beside: OwnedExtras,
     lost_since: Option<u64>,
     events: u64,
     lost: u64,
@@ -60,13 +60,13 @@ impl LiveEvents {
     /// # Errors
     ///
     /// [`Error::Open`] if a file cannot be opened.
-    pub fn new(instance: &Instance) -> Result<Self, Error> {
+    pub fn new(instance: &OwnInstance) -> Result<Self, Error> {
         let open = |cpu| {
-            let taken = Taken {
+            let taken = TakenRecords {
                 file: RawFile::open(instance, cpu)?,
                 records: Vec::new(),
             };
-            Ok(Cpu {
+            Ok(LiveCpu {
                 events: CpuEvents::new(cpu, taken),
                 next: None,
                 last: 0,
@@ -77,7 +77,7 @@ impl LiveEvents {
             cpus: cpus.collect::<Result<_, Error>>()?,
             newest: 0,
             until: 0,
-            beside: Beside::default(),
+            beside: OwnedExtras::default(),
             lost_since: None,
             events: 0,
             lost: 0,
@@ -167,7 +167,7 @@ impl Events for LiveEvents {
         }))
     }
 
-    fn beside(&self) -> &Beside {
+    fn beside(&self) -> &OwnedExtras {
         &self.beside
     }
 

@@ -16,7 +16,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 
 /// Counts of what was written so far.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct WriteProgress {
     /// Events that were written.
     pub events: AtomicU64,
     /// Bytes of their records.
@@ -26,11 +26,11 @@ pub struct Progress {
 }
 
 /// The threads that record.
-pub struct Recorder<'scope> {
+pub struct RecorderThreads<'scope> {
     threads: Vec<ScopedJoinHandle<'scope, io::Result<()>>>,
 }
 
-impl<'scope> Recorder<'scope> {
+impl<'scope> RecorderThreads<'scope> {
     /// Starts a thread for each of `files` that takes out its events until `bell` is rung, and the
     /// ones that are there at that time.
     ///
@@ -40,7 +40,7 @@ impl<'scope> Recorder<'scope> {
         files: Vec<RawFile>,
         writer: &'env Writer,
         bell: &'env Bell,
-        progress: &'env Progress,
+        progress: &'env WriteProgress,
         wake: &Sender<Wake>,
     ) -> Self {
         let threads = files.into_iter().map(|file| {
@@ -75,7 +75,12 @@ impl<'scope> Recorder<'scope> {
 }
 
 /// Takes out the events of a CPU.
-fn drain(mut file: RawFile, writer: &Writer, bell: &Bell, progress: &Progress) -> io::Result<()> {
+fn drain(
+    mut file: RawFile,
+    writer: &Writer,
+    bell: &Bell,
+    progress: &WriteProgress,
+) -> io::Result<()> {
     loop {
         // Checked before looking for events: those that are there when the bell is rung are taken
         // out.
@@ -92,7 +97,7 @@ fn drain(mut file: RawFile, writer: &Writer, bell: &Bell, progress: &Progress) -
 }
 
 /// Writes the records that were taken out as a chunk.
-fn write(file: &mut RawFile, writer: &Writer, progress: &Progress) -> io::Result<()> {
+fn write(file: &mut RawFile, writer: &Writer, progress: &WriteProgress) -> io::Result<()> {
     let cpu = file.cpu();
     let (records, whole) = file.whole()?;
     if whole.bytes == 0 {

@@ -8,9 +8,9 @@ use std::process::Child;
 
 use rustix::time::{clock_gettime, ClockId, Timespec};
 
-use super::{Directory, Error, Instance, Waiting};
-use crate::kernel::Symbols;
-use crate::recording::{ClockPair, CpuTotals, End, Settings};
+use super::{Directory, Error, OwnInstance, WaitingChild};
+use crate::kernel::KernelSymbols;
+use crate::recording::{ClockPair, CpuTotals, RecordingEnd, RecordingSettings};
 use crate::stream::{Selection, NOISE};
 
 /// Losses in `status` that belong to no CPU.
@@ -24,7 +24,7 @@ const ELSEWHERE: [&str; 5] = [
 
 /// A description of what is to be traced, and how.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct TracePlan {
     /// `function_graph` or `function`.
     pub tracer: String,
     /// Functions, tasks, depth and threshold.
@@ -53,8 +53,8 @@ pub struct Plan {
 #[derive(Debug)]
 pub struct Session {
     /// The instance.
-    pub instance: Instance,
-    child: Option<Waiting>,
+    pub instance: OwnInstance,
+    child: Option<WaitingChild>,
     start: ClockPair,
     begun_cpu: u64,
     /// Times at which recording began and ended, in ns since boot.
@@ -68,8 +68,8 @@ impl Session {
     /// # Errors
     ///
     /// [`Error`] if something is refused; nothing is left behind then.
-    pub fn new(directory: &Directory, plan: &Plan) -> Result<Self, Error> {
-        let mut instance = Instance::new(directory)?;
+    pub fn new(directory: &Directory, plan: &TracePlan) -> Result<Self, Error> {
+        let mut instance = OwnInstance::new(directory)?;
         instance.write("tracing_on", "0")?;
         instance.write("trace_clock", &plan.clock)?;
         instance.write("buffer_size_kb", &plan.buffer_kb.to_string())?;
@@ -96,7 +96,7 @@ impl Session {
             command => {
                 let name = command[0].to_string_lossy().into_owned();
                 let failed = |error| Error::Run(name, error);
-                Some(Waiting::new(command).map_err(failed)?)
+                Some(WaitingChild::new(command).map_err(failed)?)
             }
         };
         let mut session = Self {
@@ -118,7 +118,7 @@ impl Session {
         Ok(session)
     }
 
-    fn choose_tasks(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn choose_tasks(&mut self, plan: &TracePlan) -> Result<(), Error> {
         let instance = &mut self.instance;
         let mut pids: Vec<i32> = plan
             .selection
@@ -138,7 +138,7 @@ impl Session {
         instance.write("pid", &pids.join(" "))
     }
 
-    fn choose_functions(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn choose_functions(&mut self, plan: &TracePlan) -> Result<(), Error> {
         let instance = &mut self.instance;
         let selection = &plan.selection;
         for glob in selection.not_functions.iter() {
@@ -183,7 +183,7 @@ impl Session {
         self.begun_cpu = cpu_time();
         self.begun = clock(ClockId::Boottime);
         self.instance.write("tracing_on", "1")?;
-        let child = self.child.take().map(Waiting::run).transpose();
+        let child = self.child.take().map(WaitingChild::run).transpose();
         child.map_err(|error| Error::Run("the command".into(), error))
     }
 
@@ -236,12 +236,16 @@ impl Session {
     /// # Errors
     ///
     /// [`Error::Open`] if its CPUs cannot be listed.
-    pub fn settings(&self, plan: &Plan, symbols: &Symbols) -> Result<Settings, Error> {
+    pub fn settings(
+        &self,
+        plan: &TracePlan,
+        symbols: &KernelSymbols,
+    ) -> Result<RecordingSettings, Error> {
         let uname = rustix::system::uname();
         let text = |name: &std::ffi::CStr| name.to_string_lossy().into_owned();
         let irq_text = ["__irqentry_text_start", "__irqentry_text_end"]
             .map(|name| symbols.place(name).unwrap_or(0));
-        Ok(Settings {
+        Ok(RecordingSettings {
             rftrace: env!("CARGO_PKG_VERSION").into(),
             release: text(uname.release()),
             version: text(uname.version()),
@@ -266,7 +270,7 @@ impl Session {
     /// # Errors
     ///
     /// [`Error::Open`] if counts cannot be read.
-    pub fn end(&self) -> Result<End, Error> {
+    pub fn end(&self) -> Result<RecordingEnd, Error> {
         let totals = |cpu: u32| {
             let file = format!("per_cpu/cpu{cpu}/stats");
             let count = |key| self.instance.number(&file, key).unwrap_or(0);
@@ -283,13 +287,13 @@ impl Session {
             let count = self.instance.number("status", key)?;
             (count != 0).then(|| ((*key).to_owned(), count))
         };
-        Ok(End {
+        Ok(RecordingEnd {
             end: self.now(),
             cpus: self.instance.cpus()?.into_iter().map(totals).collect(),
             lost: ELSEWHERE.iter().filter_map(elsewhere).collect(),
             took_ns: self.ended.saturating_sub(self.begun),
             recorder_cpu_ns: cpu_time().saturating_sub(self.begun_cpu),
-            ..End::default()
+            ..RecordingEnd::default()
         })
     }
 }

@@ -24,12 +24,12 @@ pub enum Wake {
     /// A thread that records has failed.
     Failed(String),
     /// A word came by the control file.
-    Control(Command),
+    Control(ControlCommand),
 }
 
 /// A word of a control file, as in perf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum ControlCommand {
     /// Starts recording (again).
     Enable,
     /// Stops recording for now.
@@ -40,7 +40,7 @@ pub enum Command {
     Ping,
 }
 
-impl Command {
+impl ControlCommand {
     fn parse(word: &str) -> Option<Self> {
         match word.trim_end_matches(['\0', '\n']).trim() {
             "enable" => Some(Self::Enable),
@@ -86,12 +86,12 @@ pub fn on_end(mut child: Child, wake: Sender<Wake>) {
 
 /// A control file to read commands from, and one to write answers to.
 #[derive(Debug)]
-pub struct Control {
+pub struct ControlFiles {
     commands: File,
     acknowledged: Option<File>,
 }
 
-impl Control {
+impl ControlFiles {
     /// Opens the files of `fd:CTL[,ACK]` or `fifo:CTL[,ACK]`: numbers of open files, or paths.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ impl Control {
                 let Ok(line) = line else {
                     break;
                 };
-                if let Some(command) = Command::parse(&line) {
+                if let Some(command) = ControlCommand::parse(&line) {
                     if wake.send(Wake::Control(command)).is_err() {
                         break;
                     }
@@ -172,16 +172,19 @@ mod tests {
 
     #[test]
     fn words_of_a_control_file() {
-        assert_eq!(Command::parse("stop\n"), Some(Command::Stop));
-        assert_eq!(Command::parse("enable\0"), Some(Command::Enable));
-        assert_eq!(Command::parse("nonsense"), None);
+        assert_eq!(ControlCommand::parse("stop\n"), Some(ControlCommand::Stop));
+        assert_eq!(
+            ControlCommand::parse("enable\0"),
+            Some(ControlCommand::Enable)
+        );
+        assert_eq!(ControlCommand::parse("nonsense"), None);
     }
 
     #[test]
     fn a_control_file_is_named_by_its_kind() {
-        let error = Control::open("3").unwrap_err();
+        let error = ControlFiles::open("3").unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
-        let error = Control::open("fd:999").unwrap_err();
+        let error = ControlFiles::open("fd:999").unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 }

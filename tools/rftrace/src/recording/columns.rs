@@ -8,7 +8,7 @@
 
 use rftrace_engine::engine::slot::SLOT_BYTES;
 
-use crate::stream::Record;
+use crate::stream::RecordHeader;
 
 /// Size of a slot in its row: all but the time.
 const ROW_BYTES: usize = 12;
@@ -22,7 +22,7 @@ const CALL: u32 = 65;
 const RETURN: u32 = 66;
 
 /// The values that the slots so far let expect of the next one.
-struct Expected {
+struct ExpectedSlot {
     /// Time at which the last event was over.
     time: u32,
     /// Times of the last entries, by their depth.
@@ -31,7 +31,7 @@ struct Expected {
 
 /// A slot, as a record has it.
 #[derive(Clone, Copy)]
-struct Slot {
+struct SlotColumns {
     ip: u32,
     time: u32,
     /// Lower half of the second word.
@@ -40,7 +40,7 @@ struct Slot {
     value: u32,
 }
 
-impl Expected {
+impl ExpectedSlot {
     fn new() -> Self {
         Self {
             time: 0,
@@ -68,7 +68,7 @@ impl Expected {
 
     /// Learns from a slot.
     #[inline]
-    fn see(&mut self, slot: &Slot) {
+    fn see(&mut self, slot: &SlotColumns) {
         if !is_event(slot.kind) {
             return;
         }
@@ -98,7 +98,7 @@ fn depth(kind: u32) -> usize {
     (kind & 0xff) as usize
 }
 
-impl Slot {
+impl SlotColumns {
     /// Parses the bytes of a slot.
     #[inline]
     fn of(bytes: &[u8]) -> Self {
@@ -140,7 +140,7 @@ impl Sizes {
     /// Returns the sizes of records of `bytes` together; `header` returns the record whose header
     /// begins at that offset of the headers, behind so many slots. `None` if they do not add up to
     /// `bytes`.
-    fn of(bytes: usize, header: impl Fn(usize, usize) -> Option<Record>) -> Option<Self> {
+    fn of(bytes: usize, header: impl Fn(usize, usize) -> Option<RecordHeader>) -> Option<Self> {
         let mut sizes = Self {
             headers: 0,
             slots: 0,
@@ -159,8 +159,8 @@ impl Sizes {
 }
 
 /// Returns the record whose header is at `at`.
-fn record_at(bytes: &[u8], at: usize) -> Option<Record> {
-    Record::parse(bytes.get(at..)?).ok().flatten()
+fn record_at(bytes: &[u8], at: usize) -> Option<RecordHeader> {
+    RecordHeader::parse(bytes.get(at..)?).ok().flatten()
 }
 
 /// Appends numbers taken apart: all lowest bytes, all second bytes, and so on.
@@ -196,7 +196,7 @@ pub(super) fn from_records(records: &[u8]) -> Option<Vec<u8>> {
     let mut rows = vec![0; sizes.slots * ROW_BYTES];
     let mut rows_left = rows.chunks_exact_mut(ROW_BYTES);
     let (mut times, mut durations) = (Vec::with_capacity(sizes.slots), Vec::new());
-    let mut expected = Expected::new();
+    let mut expected = ExpectedSlot::new();
     let mut rest = records;
     while let Some(record) = record_at(rest, 0) {
         let (header, behind) = rest.split_at_checked(record.header_bytes)?;
@@ -204,7 +204,7 @@ pub(super) fn from_records(records: &[u8]) -> Option<Vec<u8>> {
         rest = behind;
         headers.extend_from_slice(header);
         let slots = slots.chunks_exact(SLOT_BYTES);
-        for (slot, row) in slots.map(Slot::of).zip(&mut rows_left) {
+        for (slot, row) in slots.map(SlotColumns::of).zip(&mut rows_left) {
             times.push(slot.time.wrapping_sub(expected.time_of(slot.kind)));
             let usual = expected.value_of(slot.kind, slot.time);
             let mut value = slot.value.wrapping_sub(usual);
@@ -245,7 +245,7 @@ pub(super) fn to_records(
     let (times, durations) = rest.split_at(sizes.slots * PLANES);
     let mut durations = of_planes(durations).into_iter();
     let mut rows = rows.chunks_exact(ROW_BYTES).zip(of_planes(times));
-    let mut expected = Expected::new();
+    let mut expected = ExpectedSlot::new();
     records.resize(length, 0);
     let (mut to, mut from) = (&mut records[..], headers);
     while let Some(record) = record_at(from, 0) {
@@ -256,7 +256,7 @@ pub(super) fn to_records(
         to = behind;
         header_to.copy_from_slice(header);
         for (bytes, (row, time)) in slots_to.chunks_exact_mut(SLOT_BYTES).zip(&mut rows) {
-            let mut slot = Slot::of_row(row);
+            let mut slot = SlotColumns::of_row(row);
             if slot.kind >> 24 == CALL {
                 slot.value = durations.next().ok_or("fewer durations than calls")?;
             }
@@ -279,7 +279,7 @@ mod tests {
     use rftrace_engine::engine::raw::HEADER_BYTES;
 
     use super::*;
-    use crate::sample::machine::{Machine, Step};
+    use crate::sample::machine::{MachineStep, SampleMachine};
 
     /// Returns the records of columns.
     fn back(columns: &[u8], length: usize) -> Result<Vec<u8>, &'static str> {
@@ -289,14 +289,14 @@ mod tests {
 
     /// Returns records of a CPU of a machine, and some more.
     fn records() -> Vec<u8> {
-        let mut machine = Machine::new(1, true);
+        let mut machine = SampleMachine::new(1, true);
         for number in 0..200_u8 {
             let step = match number % 5 {
-                0..3 => Step::Begin {
+                0..3 => MachineStep::Begin {
                     cpu: 0,
                     function: number / 11,
                 },
-                _ => Step::End { cpu: 0 },
+                _ => MachineStep::End { cpu: 0 },
             };
             machine.step(step, u16::from(number) * 7);
         }
@@ -321,7 +321,7 @@ mod tests {
         let columns = from_records(&records).unwrap();
         let sizes = Sizes::of(records.len(), |headers, _| record_at(&columns, headers)).unwrap();
         let rows = &columns[sizes.headers..][..sizes.slots * ROW_BYTES];
-        let returns = rows.chunks_exact(ROW_BYTES).map(Slot::of_row);
+        let returns = rows.chunks_exact(ROW_BYTES).map(SlotColumns::of_row);
         let returns: Vec<u32> = returns
             .filter(|row| row.kind >> 24 == RETURN)
             .map(|row| row.value)
@@ -367,7 +367,7 @@ mod tests {
                 let begin = bytes.len();
                 bytes.resize(begin + SLOT_BYTES, 0);
                 let kind = (kind << 24) | depth;
-                Slot { ip, time, kind, value }.put(&mut bytes[begin..]);
+                SlotColumns { ip, time, kind, value }.put(&mut bytes[begin..]);
             }
             let mut columns = from_records(&bytes).unwrap();
             prop_assert_eq!(&back(&columns, bytes.len()).unwrap(), &bytes);

@@ -10,18 +10,18 @@
 //! | 10-11 | bytes of this header                                                          |
 //! | 12-15 | 0                                                                             |
 //!
-//! | bytes | of a chunk                                                                    |
-//! |-------|-------------------------------------------------------------------------------|
-//! | 0-3   | [`CHUNK_MAGIC`]                                                               |
-//! | 4-5   | [`Kind`]                                                                      |
-//! | 6-7   | [`Encoding`]                                                                  |
-//! | 8-11  | CPU, of events                                                                |
-//! | 12-15 | bytes of its contents as they are stored                                      |
-//! | 16-19 | bytes of its contents                                                         |
-//! | 20-23 | CRC-32 of its contents as they are stored                                     |
-//! | 24-27 | number of events                                                              |
-//! | 28-31 | CRC-32 of bytes 0-27                                                          |
-//! | 32-   | its contents, as they are stored                                              |
+//! | bytes | of a chunk                                |
+//! |-------|-------------------------------------------|
+//! | 0-3   | [`CHUNK_MAGIC`]                           |
+//! | 4-5   | [`ChunkKind`]                             |
+//! | 6-7   | [`Encoding`]                              |
+//! | 8-11  | CPU, of events                            |
+//! | 12-15 | bytes of its contents as they are stored  |
+//! | 16-19 | bytes of its contents                     |
+//! | 20-23 | CRC-32 of its contents as they are stored |
+//! | 24-27 | number of events                          |
+//! | 28-31 | CRC-32 of bytes 0-27                      |
+//! | 32-   | its contents, as they are stored          |
 //!
 //! All numbers are little-endian.
 
@@ -59,8 +59,8 @@ pub const MAX_CHUNK: u32 = 64 << 20;
 /// The kinds of chunks. A reader leaves out a kind that it does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
-pub enum Kind {
-    /// [`Settings`](super::Settings), as JSON. Before all events.
+pub enum ChunkKind {
+    /// [`RecordingSettings`](super::RecordingSettings), as JSON. Before all events.
     Settings = 1,
     /// Symbols of code, as lines of `/proc/kallsyms`. Later ones are added: modules that were
     /// loaded meanwhile.
@@ -69,11 +69,11 @@ pub enum Kind {
     Btf = 3,
     /// Records of a CPU (docs/raw-format.md), whole ones.
     Events = 4,
-    /// [`End`](super::End), as JSON. The last one.
+    /// [`RecordingEnd`](super::RecordingEnd), as JSON. The last one.
     End = 5,
 }
 
-impl Kind {
+impl ChunkKind {
     /// Returns the kind of this number.
     pub fn from_number(number: u16) -> Option<Self> {
         [
@@ -114,7 +114,7 @@ impl Encoding {
 /// The header of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkHeader {
-    /// Number of its [`Kind`].
+    /// Number of its [`ChunkKind`].
     pub kind: u16,
     /// Number of its [`Encoding`].
     pub encoding: u16,
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_header_is_read_as_it_was_written() {
         let header = ChunkHeader {
-            kind: Kind::Events as u16,
+            kind: ChunkKind::Events as u16,
             encoding: Encoding::Lz4 as u16,
             cpu: 0x0403_0201,
             stored: 0x0102_0304,
@@ -212,7 +212,7 @@ mod tests {
             .collect();
         let contents = b"{}";
         let header = ChunkHeader {
-            kind: Kind::Settings as u16,
+            kind: ChunkKind::Settings as u16,
             encoding: Encoding::Plain as u16,
             cpu: 0,
             stored: 2,

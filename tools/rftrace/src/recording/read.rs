@@ -14,38 +14,38 @@ use std::sync::Arc;
 use flate2::read::ZlibDecoder;
 
 use super::columns;
-use super::format::{ChunkHeader, Encoding, Kind, CHUNK_BYTES, MAGIC, VERSION};
-use super::settings::{End, Settings};
+use super::format::{ChunkHeader, ChunkKind, Encoding, CHUNK_BYTES, MAGIC, VERSION};
+use super::settings::{RecordingEnd, RecordingSettings};
 use super::Error;
-use crate::kernel::{Symbol, Symbols};
-use crate::stream::{self, Blocks, CpuEvents, Merged};
+use crate::kernel::{KernelSymbols, Symbol};
+use crate::stream::{self, Blocks, CpuEvents, MergedEvents};
 
 /// Size of the file's header that is examined.
 const HEADER_BYTES: usize = 16;
 
 /// A chunk, and its place.
 #[derive(Clone, Copy, Debug)]
-struct Chunk {
+struct ChunkAt {
     offset: u64,
     header: ChunkHeader,
 }
 
 /// A recording.
 #[derive(Debug)]
-pub struct Recording {
+pub struct RecordingFile {
     file: Arc<File>,
-    settings: Settings,
-    end: Option<End>,
-    symbols: Vec<Chunk>,
-    btf: Option<Chunk>,
+    settings: RecordingSettings,
+    end: Option<RecordingEnd>,
+    symbols: Vec<ChunkAt>,
+    btf: Option<ChunkAt>,
     /// Chunks of events, by CPU.
-    events: BTreeMap<u32, Vec<Chunk>>,
+    events: BTreeMap<u32, Vec<ChunkAt>>,
     /// Offset at which the file is cut off, if it is.
     cut_at: Option<u64>,
     length: u64,
 }
 
-impl Recording {
+impl RecordingFile {
     /// Opens a recording, and examines its chunks.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl Recording {
         }
         let mut recording = Self {
             file: Arc::new(file),
-            settings: Settings::default(),
+            settings: RecordingSettings::default(),
             end: None,
             symbols: Vec::new(),
             btf: None,
@@ -103,21 +103,21 @@ impl Recording {
                 what: what.to_owned(),
             };
             let header = ChunkHeader::parse(&bytes).map_err(wrong)?;
-            let chunk = Chunk { offset, header };
+            let chunk = ChunkAt { offset, header };
             let next = offset + CHUNK_BYTES as u64 + u64::from(header.stored);
             if next > self.length {
                 self.cut_at = Some(offset);
                 break;
             }
-            match Kind::from_number(header.kind) {
-                Some(Kind::Settings) => {
+            match ChunkKind::from_number(header.kind) {
+                Some(ChunkKind::Settings) => {
                     self.settings = self.json(&chunk)?;
                     has_settings = true;
                 }
-                Some(Kind::Symbols) => self.symbols.push(chunk),
-                Some(Kind::Btf) => self.btf = Some(chunk),
-                Some(Kind::Events) => self.events.entry(header.cpu).or_default().push(chunk),
-                Some(Kind::End) => self.end = Some(self.json(&chunk)?),
+                Some(ChunkKind::Symbols) => self.symbols.push(chunk),
+                Some(ChunkKind::Btf) => self.btf = Some(chunk),
+                Some(ChunkKind::Events) => self.events.entry(header.cpu).or_default().push(chunk),
+                Some(ChunkKind::End) => self.end = Some(self.json(&chunk)?),
                 None => {}
             }
             offset = next;
@@ -128,7 +128,7 @@ impl Recording {
         }
     }
 
-    fn json<T: serde::de::DeserializeOwned>(&self, chunk: &Chunk) -> Result<T, Error> {
+    fn json<T: serde::de::DeserializeOwned>(&self, chunk: &ChunkAt) -> Result<T, Error> {
         serde_json::from_slice(&contents(&self.file, chunk)?).map_err(|error| Error::Malformed {
             offset: chunk.offset,
             what: error.to_string(),
@@ -136,12 +136,12 @@ impl Recording {
     }
 
     /// Returns the settings with which the recording was made.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &RecordingSettings {
         &self.settings
     }
 
     /// Returns the end of the recording; `None` if it was broken off.
-    pub fn end(&self) -> Option<&End> {
+    pub fn end(&self) -> Option<&RecordingEnd> {
         self.end.as_ref()
     }
 
@@ -175,7 +175,7 @@ impl Recording {
     /// # Errors
     ///
     /// [`Error`] if they cannot be read.
-    pub fn symbols(&self) -> Result<Symbols, Error> {
+    pub fn symbols(&self) -> Result<KernelSymbols, Error> {
         let mut all: Vec<Symbol> = Vec::new();
         for chunk in &self.symbols {
             let wrong = |what: String| Error::Malformed {
@@ -184,10 +184,10 @@ impl Recording {
             };
             let text = String::from_utf8(contents(&self.file, chunk)?)
                 .map_err(|error| wrong(error.to_string()))?;
-            let more = Symbols::of_text(&text).map_err(|error| wrong(error.to_string()))?;
+            let more = KernelSymbols::of_text(&text).map_err(|error| wrong(error.to_string()))?;
             all.extend_from_slice(more.all());
         }
-        Ok(Symbols::new(all))
+        Ok(KernelSymbols::new(all))
     }
 
     /// Returns the types of the functions' arguments, if they were recorded.
@@ -205,9 +205,9 @@ impl Recording {
     /// # Errors
     ///
     /// [`stream::Error`] if they cannot be read.
-    pub fn events(&self) -> Result<Merged<FileBlocks>, stream::Error> {
-        let buffers = Rc::new(RefCell::new(Buffers::default()));
-        Merged::new(self.events.iter().map(|(cpu, chunks)| {
+    pub fn events(&self) -> Result<MergedEvents<FileBlocks>, stream::Error> {
+        let buffers = Rc::new(RefCell::new(DecodeBuffers::default()));
+        MergedEvents::new(self.events.iter().map(|(cpu, chunks)| {
             let blocks = FileBlocks {
                 file: self.file.clone(),
                 chunks: chunks.clone().into_iter(),
@@ -222,9 +222,9 @@ impl Recording {
 #[derive(Debug)]
 pub struct FileBlocks {
     file: Arc<File>,
-    chunks: std::vec::IntoIter<Chunk>,
+    chunks: std::vec::IntoIter<ChunkAt>,
     /// Buffers of all CPUs: one chunk is decoded at a time.
-    buffers: Rc<RefCell<Buffers>>,
+    buffers: Rc<RefCell<DecodeBuffers>>,
 }
 
 impl Blocks for FileBlocks {
@@ -255,26 +255,26 @@ fn read_up_to(file: &File, bytes: &mut [u8], offset: u64) -> Result<usize, Error
 
 /// Memory to decode chunks in.
 #[derive(Debug, Default)]
-struct Buffers {
+struct DecodeBuffers {
     stored: Vec<u8>,
     columns: Vec<u8>,
 }
 
 /// Returns the contents of a chunk.
-fn contents(file: &File, chunk: &Chunk) -> Result<Vec<u8>, Error> {
+fn contents(file: &File, chunk: &ChunkAt) -> Result<Vec<u8>, Error> {
     let mut plain = Vec::new();
-    decode(file, chunk, &mut Buffers::default(), &mut plain)?;
+    decode(file, chunk, &mut DecodeBuffers::default(), &mut plain)?;
     Ok(plain)
 }
 
 /// Replaces `plain` by the contents of a chunk.
 fn decode(
     file: &File,
-    chunk: &Chunk,
-    buffers: &mut Buffers,
+    chunk: &ChunkAt,
+    buffers: &mut DecodeBuffers,
     plain: &mut Vec<u8>,
 ) -> Result<(), Error> {
-    let Chunk { offset, header } = *chunk;
+    let ChunkAt { offset, header } = *chunk;
     let wrong = |what: &str| Error::Malformed {
         offset,
         what: what.to_owned(),

@@ -34,7 +34,7 @@ impl ClockPair {
 /// The settings with which a recording was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Settings {
+pub struct RecordingSettings {
     /// Version of the command that wrote it.
     pub rftrace: String,
     /// `uname -r`.
@@ -94,7 +94,7 @@ impl CpuTotals {
 /// The end of a recording; a file that was broken off has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct End {
+pub struct RecordingEnd {
     /// A moment at the end.
     pub end: ClockPair,
     /// Counts of each CPU.
@@ -113,7 +113,7 @@ pub struct End {
     pub stopped: Option<String>,
 }
 
-impl End {
+impl RecordingEnd {
     /// Returns the number of all events that are not in the file.
     pub fn lost(&self) -> u64 {
         let cpus = self.cpus.iter().map(CpuTotals::lost);

@@ -9,22 +9,22 @@ use std::os::unix::fs::FileExt;
 use rftrace_engine::engine::decode::Event;
 
 use super::*;
-use crate::sample::machine::{symbols, Machine, Step};
+use crate::sample::machine::{symbols, MachineStep, SampleMachine};
 use crate::stream::Events;
 
 /// Returns a small recording of two CPUs: its bytes, and the offsets of its chunks.
 fn recording() -> (Vec<u8>, Vec<usize>) {
-    let mut machine = Machine::new(2, true);
+    let mut machine = SampleMachine::new(2, true);
     let mut file = tempfile::tempfile().unwrap();
-    let writer = Writer::new(file.try_clone().unwrap(), &Settings::default()).unwrap();
+    let writer = Writer::new(file.try_clone().unwrap(), &RecordingSettings::default()).unwrap();
     let mut ends = vec![0, writer.length() as usize];
     writer.symbols(&symbols()).unwrap();
     ends.push(writer.length() as usize);
     for number in 0..60_u8 {
         let (cpu, function) = (number % 2, number / 7);
         let step = match number % 5 {
-            0..3 => Step::Begin { cpu, function },
-            _ => Step::End { cpu },
+            0..3 => MachineStep::Begin { cpu, function },
+            _ => MachineStep::End { cpu },
         };
         machine.step(step, 100);
     }
@@ -36,7 +36,7 @@ fn recording() -> (Vec<u8>, Vec<usize>) {
     }
     writer.btf(b"types").unwrap();
     ends.push(writer.length() as usize);
-    writer.end(&End::default()).unwrap();
+    writer.end(&RecordingEnd::default()).unwrap();
     ends.push(writer.length() as usize);
     file.rewind().unwrap();
     let mut bytes = vec![0; writer.length() as usize];
@@ -51,9 +51,9 @@ fn file_of(bytes: &[u8]) -> File {
 }
 
 /// Reads all of a recording, or returns the first error.
-fn read(bytes: &[u8]) -> Result<(Recording, Vec<Event>), String> {
+fn read(bytes: &[u8]) -> Result<(RecordingFile, Vec<Event>), String> {
     let say = |error: &dyn std::fmt::Display| error.to_string();
-    let recording = Recording::new(file_of(bytes)).map_err(|error| say(&error))?;
+    let recording = RecordingFile::new(file_of(bytes)).map_err(|error| say(&error))?;
     recording.symbols().map_err(|error| say(&error))?;
     recording.btf().map_err(|error| say(&error))?;
     let mut merged = recording.events().map_err(|error| say(&error))?;
@@ -98,7 +98,7 @@ fn what_is_before_a_cut_is_there() {
 /// Returns the events in the first chunks, of which CPU 0 has two, and then CPU 1.
 fn events_of(all: &[Event], chunks: usize) -> usize {
     let (bytes, _) = recording();
-    let recording = Recording::new(file_of(&bytes)).unwrap();
+    let recording = RecordingFile::new(file_of(&bytes)).unwrap();
     let mut merged = recording.events().unwrap();
     let mut counts = [0; 2];
     while let Some(item) = merged.next().unwrap() {
@@ -141,9 +141,9 @@ fn what_is_spoilt_is_told_with_its_place() {
 #[test]
 fn records_that_are_wrong_are_told_with_their_place() {
     let (_, all) = read(&recording().0).unwrap();
-    let mut machine = Machine::new(1, true);
+    let mut machine = SampleMachine::new(1, true);
     machine.step(
-        Step::Begin {
+        MachineStep::Begin {
             cpu: 0,
             function: 1,
         },
@@ -155,11 +155,11 @@ fn records_that_are_wrong_are_told_with_their_place() {
         let mut spoilt = records.clone();
         spoilt[place] ^= 0x5a;
         let file = tempfile::tempfile().unwrap();
-        let writer = Writer::new(file.try_clone().unwrap(), &Settings::default()).unwrap();
+        let writer = Writer::new(file.try_clone().unwrap(), &RecordingSettings::default()).unwrap();
         // The events before are shown.
         writer.events(0, &records, 1).unwrap();
         writer.events(0, &spoilt, 1).unwrap();
-        let recording = Recording::new(file).unwrap();
+        let recording = RecordingFile::new(file).unwrap();
         let mut merged = recording.events().unwrap();
         assert!(merged.next().is_ok_and(|item| item.is_some()));
         if let Err(error) = merged.next() {

@@ -10,8 +10,8 @@ use flate2::write::ZlibEncoder;
 use flate2::Compression;
 
 use super::columns;
-use super::format::{ChunkHeader, Encoding, Kind, CHUNK_BYTES, FILE_HEADER, MAX_CHUNK};
-use super::settings::{End, Settings};
+use super::format::{ChunkHeader, ChunkKind, Encoding, CHUNK_BYTES, FILE_HEADER, MAX_CHUNK};
+use super::settings::{RecordingEnd, RecordingSettings};
 
 /// A recording in the making. Threads share it: chunks follow each other as they come.
 ///
@@ -20,11 +20,11 @@ use super::settings::{End, Settings};
 #[derive(Debug)]
 pub struct Writer {
     /// The file. Held while a chunk is written; no other lock is taken under it.
-    file: Mutex<Output>,
+    file: Mutex<RecordingOutput>,
 }
 
 #[derive(Debug)]
-struct Output {
+struct RecordingOutput {
     file: File,
     /// Size of the header and of whole chunks.
     length: u64,
@@ -38,16 +38,16 @@ impl Writer {
     /// # Errors
     ///
     /// Errors of writing.
-    pub fn new(mut file: File, settings: &Settings) -> io::Result<Self> {
+    pub fn new(mut file: File, settings: &RecordingSettings) -> io::Result<Self> {
         file.write_all(&FILE_HEADER)?;
         let writer = Self {
-            file: Mutex::new(Output {
+            file: Mutex::new(RecordingOutput {
                 file,
                 length: FILE_HEADER.len() as u64,
                 failed: None,
             }),
         };
-        writer.json(Kind::Settings, settings)?;
+        writer.json(ChunkKind::Settings, settings)?;
         Ok(writer)
     }
 
@@ -56,7 +56,7 @@ impl Writer {
         self.output().length
     }
 
-    fn output(&self) -> std::sync::MutexGuard<'_, Output> {
+    fn output(&self) -> std::sync::MutexGuard<'_, RecordingOutput> {
         // A thread that panics has written whole chunks, or its chunk is removed.
         self.file
             .lock()
@@ -80,7 +80,14 @@ impl Writer {
         let stored = lz4_flex::block::compress_into(plain, &mut chunk[CHUNK_BYTES..])
             .map_err(io::Error::other)?;
         chunk.truncate(CHUNK_BYTES + stored);
-        self.append(Kind::Events, encoding, cpu, records.len(), events, chunk)
+        self.append(
+            ChunkKind::Events,
+            encoding,
+            cpu,
+            records.len(),
+            events,
+            chunk,
+        )
     }
 
     /// Appends symbols: lines as those of `/proc/kallsyms`.
@@ -89,7 +96,7 @@ impl Writer {
     ///
     /// Errors of writing.
     pub fn symbols(&self, lines: &str) -> io::Result<()> {
-        self.zlib(Kind::Symbols, lines.as_bytes())
+        self.zlib(ChunkKind::Symbols, lines.as_bytes())
     }
 
     /// Appends types.
@@ -98,7 +105,7 @@ impl Writer {
     ///
     /// Errors of writing.
     pub fn btf(&self, btf: &[u8]) -> io::Result<()> {
-        self.zlib(Kind::Btf, btf)
+        self.zlib(ChunkKind::Btf, btf)
     }
 
     /// Appends the end.
@@ -106,18 +113,18 @@ impl Writer {
     /// # Errors
     ///
     /// Errors of writing.
-    pub fn end(&self, end: &End) -> io::Result<()> {
-        self.json(Kind::End, end)
+    pub fn end(&self, end: &RecordingEnd) -> io::Result<()> {
+        self.json(ChunkKind::End, end)
     }
 
-    fn json(&self, kind: Kind, value: &impl serde::Serialize) -> io::Result<()> {
+    fn json(&self, kind: ChunkKind, value: &impl serde::Serialize) -> io::Result<()> {
         let mut chunk = vec![0; CHUNK_BYTES];
         serde_json::to_writer(&mut chunk, value)?;
         let plain = chunk.len() - CHUNK_BYTES;
         self.append(kind, Encoding::Plain, 0, plain, 0, chunk)
     }
 
-    fn zlib(&self, kind: Kind, plain: &[u8]) -> io::Result<()> {
+    fn zlib(&self, kind: ChunkKind, plain: &[u8]) -> io::Result<()> {
         let chunk = vec![0; CHUNK_BYTES];
         let mut encoder = ZlibEncoder::new(chunk, Compression::default());
         encoder.write_all(plain)?;
@@ -128,7 +135,7 @@ impl Writer {
     /// Appends a chunk whose contents are behind room for its header.
     fn append(
         &self,
-        kind: Kind,
+        kind: ChunkKind,
         encoding: Encoding,
         cpu: u32,
         plain: usize,
@@ -154,7 +161,7 @@ impl Writer {
     }
 }
 
-impl Output {
+impl RecordingOutput {
     fn append(&mut self, chunk: &[u8]) -> io::Result<()> {
         match self.failed {
             None => {}

@@ -3,11 +3,11 @@
 //! Report, the golden tests: the text of reports and graphs of a small machine.
 
 use super::*;
-use crate::calls::{Assembler, By as Grouping, Counts, Limits};
-use crate::cli::report::By;
-use crate::kernel::Symbols;
-use crate::sample::{task, CpuSample, Edge, Memory, TEXT};
-use crate::stream::{CpuEvents, Merged};
+use crate::calls::{Assembler, CallCounts, GroupBy as Grouping, MemoryLimits};
+use crate::cli::report::ReportBy;
+use crate::kernel::KernelSymbols;
+use crate::sample::{task, CpuSample, Edge, SampleMemory, TEXT};
+use crate::stream::{CpuEvents, MergedEvents};
 use rftrace_engine::engine::context::HARDIRQ;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -64,18 +64,18 @@ fn sample() -> Vec<u8> {
     sample.finish().0
 }
 
-fn analysis(by: Grouping) -> (Analysis, Counts, Rc<RefCell<Symbolizer>>) {
-    let symbols = Symbols::of_text(SYMBOLS).unwrap();
+fn analysis(by: Grouping) -> (Analysis, CallCounts, Rc<RefCell<Symbolizer>>) {
+    let symbols = KernelSymbols::of_text(SYMBOLS).unwrap();
     let symbolizer = Rc::new(RefCell::new(Symbolizer::new(symbols)));
-    let analysis = Analysis::new(by, false, Limits::default());
+    let analysis = Analysis::new(by, false, MemoryLimits::default());
     let mut assembler = Assembler::new(analysis, symbolizer.clone());
-    let mut events = Merged::new([CpuEvents::new(0, Memory::of(sample()))]).unwrap();
+    let mut events = MergedEvents::new([CpuEvents::new(0, SampleMemory::of(sample()))]).unwrap();
     assembler.run(&mut events, |_| {}).unwrap();
     let (analysis, counts) = assembler.finish();
     (analysis, counts, symbolizer)
 }
 
-fn report(table: &Table, is_json: bool) -> String {
+fn report(table: &TableArgs, is_json: bool) -> String {
     let (analysis, counts, symbolizer) = analysis(table.by.into());
     let symbolizer = symbolizer.borrow();
     let rows = Rows::new(&analysis, &symbolizer, table);
@@ -87,7 +87,7 @@ fn report(table: &Table, is_json: bool) -> String {
 
 #[test]
 fn a_report() {
-    let text = report(&Table::default(), false);
+    let text = report(&TableArgs::default(), false);
     assert_eq!(
         text,
         "      SELF      TOTAL     CALLS        AVG        P50        P99        MAX  FUNCTION
@@ -106,8 +106,8 @@ self time unknown for 1 call: events were lost
 
 #[test]
 fn a_report_by_caller() {
-    let table = Table {
-        by: By::Caller,
+    let table = TableArgs {
+        by: ReportBy::Caller,
         sort: Some(Sort::Calls),
         limit: Some(2),
     };
@@ -127,9 +127,9 @@ self time unknown for 1 call: events were lost
 
 #[test]
 fn a_report_for_machines() {
-    let table = Table {
-        by: By::Comm,
-        ..Table::default()
+    let table = TableArgs {
+        by: ReportBy::Comm,
+        ..TableArgs::default()
     };
     assert_eq!(
         report(&table, true),
@@ -157,7 +157,7 @@ fn a_graph() {
         .map(crate::symbolizer::FunctionId)
         .find(|function| symbolizer.name(*function) == "ext4_read [ext4]")
         .unwrap();
-    let graph = Graph::new(&analysis, &symbolizer, &[function], usize::MAX).unwrap();
+    let graph = GraphAround::new(&analysis, &symbolizer, &[function], usize::MAX).unwrap();
     let mut out = Vec::new();
     graph.write_text(&mut out).unwrap();
     assert_eq!(

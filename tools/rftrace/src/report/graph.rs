@@ -13,7 +13,7 @@ use crate::units::{Count, Time};
 
 /// A place on a path.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Place {
+pub struct PathStep {
     /// The function; `[unknown]` where calls began before they could be seen.
     pub function: String,
     /// Number of calls that have returned.
@@ -28,19 +28,19 @@ pub struct Place {
     pub open: u64,
     /// The next places on the path, most time first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub next: Vec<Place>,
+    pub next: Vec<PathStep>,
 }
 
 /// A graph around a function.
 #[derive(Clone, Debug, Serialize)]
-pub struct Graph {
+pub struct GraphAround {
     /// All calls of the function.
     #[serde(flatten)]
-    pub function: Place,
+    pub function: PathStep,
     /// The paths that lead to it.
-    pub callers: Vec<Place>,
+    pub callers: Vec<PathStep>,
     /// The paths that lead from it.
-    pub callees: Vec<Place>,
+    pub callees: Vec<PathStep>,
 }
 
 /// A place in the making.
@@ -83,15 +83,20 @@ impl Ways {
     }
 
     /// Returns the places behind one, to so many levels.
-    fn finish(&self, place: usize, levels: usize, name: &impl Fn(Label) -> String) -> Vec<Place> {
+    fn finish(
+        &self,
+        place: usize,
+        levels: usize,
+        name: &impl Fn(Label) -> String,
+    ) -> Vec<PathStep> {
         if levels == 0 {
             return Vec::new();
         }
         let next = self.places[place].next.iter();
-        let mut next: Vec<Place> = next
+        let mut next: Vec<PathStep> = next
             .map(|next| {
                 let made = &self.places[*next];
-                Place {
+                PathStep {
                     function: made.label.map_or_else(String::new, name),
                     calls: made.calls,
                     total_ns: made.total,
@@ -103,7 +108,7 @@ impl Ways {
             })
             .collect();
         next.sort_by(|a, b| {
-            let key = |place: &Place| std::cmp::Reverse((place.total_ns, place.calls));
+            let key = |place: &PathStep| std::cmp::Reverse((place.total_ns, place.calls));
             key(a)
                 .cmp(&key(b))
                 .then_with(|| a.function.cmp(&b.function))
@@ -112,7 +117,7 @@ impl Ways {
     }
 }
 
-impl Graph {
+impl GraphAround {
     /// Returns the graph around functions, which have the same name, of so many levels each way;
     /// `None` if none was called.
     pub fn new(
@@ -124,7 +129,7 @@ impl Graph {
         let tree = analysis.tree();
         let is_one =
             |label| matches!(label, Label::Function(function) if functions.contains(&function));
-        let mut function = Place::default();
+        let mut function = PathStep::default();
         let (mut up, mut down) = (Ways::new(), Ways::new());
         for id in tree.ids().filter(|id| is_one(tree.node(*id).label)) {
             let node = tree.node(id);
@@ -207,7 +212,7 @@ fn add_below(tree: &Tree, top: NodeId, ways: &mut Ways) {
 
 /// Prints places, and the places next to them, as a tree.
 fn write_places(
-    places: &[Place],
+    places: &[PathStep],
     indent: &str,
     has_self: bool,
     out: &mut dyn Write,
@@ -224,7 +229,12 @@ fn write_places(
     Ok(())
 }
 
-fn write_place(place: &Place, indent: &str, has_self: bool, out: &mut dyn Write) -> io::Result<()> {
+fn write_place(
+    place: &PathStep,
+    indent: &str,
+    has_self: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let time = |ns, is_known: bool| match is_known {
         true => Time(ns).to_string(),
         false => "-".to_owned(),

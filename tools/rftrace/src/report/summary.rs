@@ -6,8 +6,8 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::calls::{Analysis, Counts, NodeId};
-use crate::recording::Recording;
+use crate::calls::{Analysis, CallCounts, NodeId};
+use crate::recording::RecordingFile;
 use crate::report::{label_name, Rows};
 use crate::symbolizer::Symbolizer;
 use crate::units::Time;
@@ -51,7 +51,7 @@ pub struct Summary {
 
 impl Summary {
     /// Returns the summary of an analysis that is done.
-    pub fn new(analysis: &Analysis, counts: &Counts, symbolizer: &Symbolizer) -> Self {
+    pub fn new(analysis: &Analysis, counts: &CallCounts, symbolizer: &Symbolizer) -> Self {
         let tree = analysis.tree();
         let mut summary = Self {
             events: counts.events,
@@ -72,7 +72,7 @@ impl Summary {
     }
 
     /// Adds what the recording tells of itself.
-    pub fn of_recording(mut self, recording: &Recording) -> Self {
+    pub fn of_recording(mut self, recording: &RecordingFile) -> Self {
         self.cut_at = recording.cut_at();
         match recording.end() {
             // It includes losses whose place is not known.

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use rftrace_engine::engine::context::{HARDIRQ, IRQS_ON, SOFTIRQ};
 use rftrace_engine::engine::slot::Task;
 
-use super::{task, CpuSample, Edge, Memory, TEXT};
-use crate::stream::{CpuEvents, Error, Merged};
+use super::{task, CpuSample, Edge, SampleMemory, TEXT};
+use crate::stream::{CpuEvents, Error, MergedEvents};
 
 /// Number of functions.
 pub const FUNCTIONS: u8 = 6;
@@ -20,7 +20,7 @@ const MAX_DEPTH: usize = 8;
 
 /// A step of a machine.
 #[derive(Clone, Copy, Debug)]
-pub enum Step {
+pub enum MachineStep {
     /// A function is called on a CPU.
     Begin {
         /// The CPU.
@@ -105,7 +105,7 @@ impl TrueCall {
 }
 
 /// A CPU of the machine.
-struct Cpu {
+struct SampleCpu {
     sample: CpuSample,
     task: usize,
     /// Number of events that are still to be lost.
@@ -117,10 +117,10 @@ struct Cpu {
 }
 
 /// A machine.
-pub struct Machine {
+pub struct SampleMachine {
     now: u64,
     is_recording: bool,
-    cpus: Vec<Cpu>,
+    cpus: Vec<SampleCpu>,
     /// Open calls of each task, by their numbers.
     tasks: Vec<(Task, Vec<usize>)>,
     /// All calls, by their numbers.
@@ -145,10 +145,10 @@ pub fn symbols() -> String {
     (0..FUNCTIONS).map(line).collect::<String>() + &format!("{end:x} T _etext\n")
 }
 
-impl Machine {
+impl SampleMachine {
     /// Returns a machine of so many CPUs, with one task more. It records if `is_recording`.
     pub fn new(cpus: u8, is_recording: bool) -> Self {
-        let cpu = |number: u8| Cpu {
+        let cpu = |number: u8| SampleCpu {
             sample: CpuSample::new(number.into()),
             task: number.into(),
             losing: 0,
@@ -178,14 +178,14 @@ impl Machine {
     }
 
     /// Does a step, so many ns after the last, and some more: nothing takes no time.
-    pub fn step(&mut self, step: Step, after: u16) {
+    pub fn step(&mut self, step: MachineStep, after: u16) {
         self.now += 20 + u64::from(after);
         let count = self.cpus.len();
         let of = |cpu: u8| usize::from(cpu) % count;
         match step {
-            Step::Begin { cpu, function } => self.begin(of(cpu), function, 0),
-            Step::End { cpu } => self.end(of(cpu)),
-            Step::Interrupt {
+            MachineStep::Begin { cpu, function } => self.begin(of(cpu), function, 0),
+            MachineStep::End { cpu } => self.end(of(cpu)),
+            MachineStep::Interrupt {
                 cpu,
                 function,
                 is_hard,
@@ -193,10 +193,12 @@ impl Machine {
                 let context = if is_hard { HARDIRQ } else { SOFTIRQ };
                 self.begin(of(cpu), function, context);
             }
-            Step::InterruptedEntry { cpu, function } => self.interrupted(of(cpu), function),
-            Step::Run { cpu, task } => self.run(of(cpu), usize::from(task) % self.tasks.len()),
-            Step::Lose { cpu, events } => self.cpus[of(cpu)].losing += u64::from(events % 8),
-            Step::Cut { cpu, is_within } => {
+            MachineStep::InterruptedEntry { cpu, function } => self.interrupted(of(cpu), function),
+            MachineStep::Run { cpu, task } => {
+                self.run(of(cpu), usize::from(task) % self.tasks.len())
+            }
+            MachineStep::Lose { cpu, events } => self.cpus[of(cpu)].losing += u64::from(events % 8),
+            MachineStep::Cut { cpu, is_within } => {
                 let sample = &mut self.cpus[of(cpu)].sample;
                 sample.complete();
                 match is_within {
@@ -371,8 +373,10 @@ impl Machine {
     /// # Errors
     ///
     /// [`Error`] if they cannot be had.
-    pub fn events(&self) -> Result<Merged<Memory>, Error> {
+    pub fn events(&self) -> Result<MergedEvents<SampleMemory>, Error> {
         let records = self.records().into_iter().zip(0..);
-        Merged::new(records.map(|(records, cpu)| CpuEvents::new(cpu, Memory::of(records))))
+        MergedEvents::new(
+            records.map(|(records, cpu)| CpuEvents::new(cpu, SampleMemory::of(records))),
+        )
     }
 }

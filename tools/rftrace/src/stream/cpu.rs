@@ -9,8 +9,8 @@ use rftrace_engine::engine::decode::{Decoder, Event, Extras, Group, What};
 use rftrace_engine::engine::mark::text_at;
 use rftrace_engine::engine::slot::{Kind, Words};
 
-use super::record::Record;
-use super::{Beside, Error};
+use super::record::RecordHeader;
+use super::{Error, OwnedExtras};
 
 /// A source of a CPU's records.
 pub trait Blocks {
@@ -29,7 +29,7 @@ pub struct CpuEvents<B> {
     block: Vec<u8>,
     /// Offset of the next record in `block`.
     at: usize,
-    record: Option<Record>,
+    record: Option<RecordHeader>,
     /// Slots of the record.
     slots: Vec<Words>,
     /// Number of slots that are decoded.
@@ -42,7 +42,7 @@ pub struct CpuEvents<B> {
     /// Stacks of the sub-buffer, by their places in it.
     stacks: HashMap<usize, Vec<u64>>,
     stacks_of: u64,
-    beside: Beside,
+    beside: OwnedExtras,
 }
 
 impl<B: Blocks> CpuEvents<B> {
@@ -62,7 +62,7 @@ impl<B: Blocks> CpuEvents<B> {
             lost: 0,
             stacks: HashMap::new(),
             stacks_of: 0,
-            beside: Beside::default(),
+            beside: OwnedExtras::default(),
         }
     }
 
@@ -82,7 +82,7 @@ impl<B: Blocks> CpuEvents<B> {
     }
 
     /// Returns the data beside the last event; there is none unless it has extras.
-    pub fn beside(&self) -> &Beside {
+    pub fn beside(&self) -> &OwnedExtras {
         &self.beside
     }
 
@@ -188,7 +188,7 @@ impl<B: Blocks> CpuEvents<B> {
         let cpu = self.cpu;
         let wrong = |what| Error::Malformed { cpu, offset, what };
         let rest = &self.block[offset..];
-        let record = Record::parse(rest).map_err(wrong)?;
+        let record = RecordHeader::parse(rest).map_err(wrong)?;
         let record = record.ok_or_else(|| wrong("a header that is cut off"))?;
         if record.cpu != cpu {
             return Err(wrong("another CPU"));

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use rftrace_engine::engine::merge::{Merge, Source};
 
 use super::cpu::{Blocks, CpuEvents};
-use super::{end_of, Beside, Error, Events, Item, Seen};
+use super::{end_of, Error, Events, Item, OwnedExtras, SeenEvent};
 
 /// News of the sources besides their next events.
 #[derive(Default)]
@@ -88,14 +88,14 @@ impl<B: Blocks> Source for Fallible<B> {
 }
 
 /// Merges the events of CPUs.
-pub struct Merged<B: Blocks> {
+pub struct MergedEvents<B: Blocks> {
     merge: Merge<Fallible<B>>,
     unusual: Rc<Unusual>,
     lost_since: Option<u64>,
-    beside: Beside,
+    beside: OwnedExtras,
 }
 
-impl<B: Blocks> Merged<B> {
+impl<B: Blocks> MergedEvents<B> {
     /// Merges events of CPUs, each from its blocks.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl<B: Blocks> Merged<B> {
             merge: Merge::new(),
             unusual: Rc::default(),
             lost_since: None,
-            beside: Beside::default(),
+            beside: OwnedExtras::default(),
         };
         for events in cpus {
             let source = Fallible {
@@ -122,7 +122,7 @@ impl<B: Blocks> Merged<B> {
 
     /// Returns the next event.
     #[inline(always)]
-    fn step(&mut self) -> Result<Option<Seen<'_>>, Error> {
+    fn step(&mut self) -> Result<Option<SeenEvent<'_>>, Error> {
         let next = self.merge.next().map(|(source, _)| &source.events);
         self.lost_since = None;
         if self.unusual.is_any.get() {
@@ -134,7 +134,7 @@ impl<B: Blocks> Merged<B> {
             if event.has_extras {
                 self.beside.clone_from(events.beside());
             }
-            Seen {
+            SeenEvent {
                 cpu: events.cpu(),
                 event,
                 beside: &self.beside,
@@ -144,7 +144,7 @@ impl<B: Blocks> Merged<B> {
     }
 }
 
-impl<B: Blocks> Events for Merged<B> {
+impl<B: Blocks> Events for MergedEvents<B> {
     fn next(&mut self) -> Result<Option<Item>, Error> {
         Ok(self.step()?.map(|seen| Item {
             cpu: seen.cpu,
@@ -152,14 +152,14 @@ impl<B: Blocks> Events for Merged<B> {
         }))
     }
 
-    fn for_each(&mut self, mut each: impl FnMut(Seen<'_>)) -> Result<(), Error> {
+    fn for_each(&mut self, mut each: impl FnMut(SeenEvent<'_>)) -> Result<(), Error> {
         while let Some(seen) = self.step()? {
             each(seen);
         }
         Ok(())
     }
 
-    fn beside(&self) -> &Beside {
+    fn beside(&self) -> &OwnedExtras {
         &self.beside
     }
 

@@ -7,10 +7,10 @@ use rftrace_engine::engine::decode::What;
 
 use super::*;
 use crate::calls::properties::{config, machine, steps, symbolizer};
-use crate::sample::machine::{ip, Machine, Step, TrueCall};
+use crate::sample::machine::{ip, MachineStep, SampleMachine, TrueCall};
 
 /// One end of a call: its time, function and depth, and the duration if it has ended.
-type End = (u64, u64, u8, Option<u64>);
+type CallEdge = (u64, u64, u8, Option<u64>);
 
 /// Returns names of some functions.
 fn names() -> impl Strategy<Value = Vec<String>> {
@@ -41,7 +41,12 @@ fn selections() -> impl Strategy<Value = Selection> {
 }
 
 /// Returns whether a call is shown; `around` are the shown calls around it, innermost last.
-fn is_shown(machine: &Machine, selection: &Selection, call: &TrueCall, around: usize) -> bool {
+fn is_shown(
+    machine: &SampleMachine,
+    selection: &Selection,
+    call: &TrueCall,
+    around: usize,
+) -> bool {
     let name = |call: &TrueCall| {
         let number = (0..6).find(|number| ip(*number) == call.ip);
         format!("f{}", number.unwrap())
@@ -63,7 +68,7 @@ fn is_shown(machine: &Machine, selection: &Selection, call: &TrueCall, around: u
         && (pids.is_empty() || pids.contains(&call.task.pid()) || pids.contains(&call.task.tgid()))
 }
 
-fn expected(machine: &Machine, selection: &Selection) -> Vec<End> {
+fn expected(machine: &SampleMachine, selection: &Selection) -> Vec<CallEdge> {
     // By call: whether it is shown, and the number of shown calls around it.
     let mut shown: Vec<(bool, usize)> = Vec::new();
     let mut ends = Vec::new();
@@ -95,15 +100,15 @@ proptest! {
     ) {
         // Where an entry is not recorded yet, the depth of an interrupt cannot be known.
         for (step, _) in &mut steps {
-            if let Step::InterruptedEntry { cpu, function } = *step {
-                *step = Step::Begin { cpu, function };
+            if let MachineStep::InterruptedEntry { cpu, function } = *step {
+                *step = MachineStep::Begin { cpu, function };
             }
         }
         let machine = machine(cpus, 0, &steps);
         let long = LongCalls::find(&mut machine.events().unwrap(), selection.threshold.unwrap_or(0));
         let mut events =
             Selected::new(machine.events().unwrap(), selection.clone(), long.unwrap(), symbolizer());
-        let mut told: Vec<End> = Vec::new();
+        let mut told: Vec<CallEdge> = Vec::new();
         let mut last = 0;
         while let Some(Item { event, .. }) = events.next().unwrap() {
             prop_assert!(event.time >= last);

@@ -11,7 +11,7 @@ const MAX_SLOTS: u32 = (512 << 10) / SLOT_BYTES as u32;
 
 /// A record without its slots.
 #[derive(Clone, Copy, Debug)]
-pub struct Record {
+pub struct RecordHeader {
     /// The CPU that recorded it.
     pub cpu: u32,
     /// Bytes before the slots.
@@ -30,7 +30,7 @@ pub struct Record {
     pub decoder: Decoder,
 }
 
-impl Record {
+impl RecordHeader {
     /// Parses the record that `bytes` begin with; returns `None` if they end in its header.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use rftrace_engine::engine::decode::{Event, What};
 use rftrace_engine::engine::glob;
 
-use super::{end_of, Beside, Error, Events, Item};
+use super::{end_of, Error, Events, Item, OwnedExtras};
 use crate::symbolizer::Symbolizer;
 
 /// Functions that are called everywhere and say little: `@noise`.
@@ -174,14 +174,14 @@ impl LongCalls {
 
 /// The verdict of a selection on a function.
 #[derive(Clone, Copy, Debug)]
-struct Verdict {
+struct FunctionVerdict {
     is_root: bool,
     is_shown: bool,
 }
 
 /// A call that is open.
 #[derive(Clone, Copy)]
-struct Open {
+struct SelectedCall {
     is_shown: bool,
     /// True if its entry was seen.
     is_known: bool,
@@ -190,7 +190,7 @@ struct Open {
     depth: u16,
 }
 
-impl Open {
+impl SelectedCall {
     /// Returns the depth of calls in it.
     fn below(self) -> u16 {
         self.depth.saturating_add(u16::from(self.is_shown))
@@ -203,8 +203,8 @@ pub struct Selected<E> {
     selection: Selection,
     long: LongCalls,
     symbolizer: Rc<RefCell<Symbolizer>>,
-    verdicts: FxHashMap<u64, Verdict>,
-    tasks: FxHashMap<u64, Vec<Open>>,
+    verdicts: FxHashMap<u64, FunctionVerdict>,
+    tasks: FxHashMap<u64, Vec<SelectedCall>>,
     /// Number of entries so far.
     entries: u64,
     /// Losses before events that were left out, by CPU.
@@ -249,7 +249,7 @@ impl<E: Events> Selected<E> {
         }
     }
 
-    fn verdict(&mut self, ip: u64) -> Verdict {
+    fn verdict(&mut self, ip: u64) -> FunctionVerdict {
         if let Some(verdict) = self.verdicts.get(&ip) {
             return *verdict;
         }
@@ -257,7 +257,7 @@ impl<E: Events> Selected<E> {
         let function = symbolizer.function(ip);
         let name = symbolizer.name(function);
         let selection = &self.selection;
-        let verdict = Verdict {
+        let verdict = FunctionVerdict {
             is_root: selection.roots.matches(name),
             is_shown: (selection.functions.is_empty() || selection.functions.matches(name))
                 && !selection.not_functions.matches(name),
@@ -282,7 +282,7 @@ impl<E: Events> Selected<E> {
             return verdict.is_shown;
         }
         let selection = &self.selection;
-        let outermost = Open {
+        let outermost = SelectedCall {
             is_shown: false,
             is_known: false,
             in_root: selection.roots.is_empty(),
@@ -297,7 +297,7 @@ impl<E: Events> Selected<E> {
             // function.
             let around = open.last().copied().unwrap_or(outermost);
             let below = around.below();
-            open.push(Open {
+            open.push(SelectedCall {
                 is_shown: around.in_root && selection.functions.is_empty() && is_within(below),
                 is_known: false,
                 depth: below,
@@ -325,7 +325,7 @@ impl<E: Events> Selected<E> {
                 What::Entry => self.long.has(number),
                 _ => event.duration >= threshold,
             });
-        let call = Open {
+        let call = SelectedCall {
             is_shown: in_root && verdict.is_shown && is_long && is_within(below),
             is_known: true,
             in_root,
@@ -357,7 +357,7 @@ impl<E: Events> Events for Selected<E> {
         Ok(None)
     }
 
-    fn beside(&self) -> &Beside {
+    fn beside(&self) -> &OwnedExtras {
         self.events.beside()
     }
 

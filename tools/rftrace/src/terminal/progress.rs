@@ -20,7 +20,7 @@ const ERASE: &str = "\x1b[K";
 /// A line on stderr that shows progress, if that is a terminal; gone when it ends.
 #[derive(Debug)]
 pub struct Progress {
-    line: Option<Line<Stderr>>,
+    line: Option<ProgressLine<Stderr>>,
 }
 
 impl Progress {
@@ -28,7 +28,7 @@ impl Progress {
     pub fn new(quiet: bool) -> Self {
         let is_shown = !quiet && is_able_here(&io::stderr());
         Self {
-            line: is_shown.then(|| Line::new(io::stderr())),
+            line: is_shown.then(|| ProgressLine::new(io::stderr())),
         }
     }
 
@@ -59,14 +59,14 @@ impl Drop for Progress {
 }
 
 #[derive(Debug)]
-struct Line<W: Write> {
+struct ProgressLine<W: Write> {
     to: W,
     /// Time at which it may be shown anew.
     next: Instant,
     is_shown: bool,
 }
 
-impl<W: Write> Line<W> {
+impl<W: Write> ProgressLine<W> {
     fn new(to: W) -> Self {
         Self {
             to,
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_line_is_replaced_cut_and_erased() {
-        let mut line = Line::new(Vec::new());
+        let mut line = ProgressLine::new(Vec::new());
         let begin = line.next;
         line.show(begin, format_args!("12345\n67890"), 8);
         assert_eq!(line.next, begin + INTERVAL);

@@ -9,14 +9,14 @@ use rustc_hash::FxHashMap;
 
 use rftrace_engine::engine::decode::What;
 
-use crate::stream::{Beside, Error, Events, Item};
+use crate::stream::{Error, Events, Item, OwnedExtras};
 
 /// Maximum number of events that wait for the one behind an entry.
 const MOST: usize = 4096;
 
-struct Waiting {
+struct WaitingEntry {
     item: Item,
-    beside: Option<Box<Beside>>,
+    beside: Option<Box<OwnedExtras>>,
     /// True if the next event of its CPU is known, or does not matter.
     is_known: bool,
 }
@@ -24,12 +24,12 @@ struct Waiting {
 /// Events in which entries are joined with their returns.
 pub struct Joined<E> {
     events: E,
-    queue: VecDeque<Waiting>,
+    queue: VecDeque<WaitingEntry>,
     /// Number of events that have left the queue.
     left: u64,
     /// Number of the entry that was the last event of each CPU.
     entries: FxHashMap<u32, u64>,
-    beside: Beside,
+    beside: OwnedExtras,
     /// True if more may come behind an end.
     is_live: bool,
     /// True if all is given out, whatever comes behind it.
@@ -53,7 +53,7 @@ impl<E: Events> Joined<E> {
             queue: VecDeque::new(),
             left: 0,
             entries: FxHashMap::default(),
-            beside: Beside::default(),
+            beside: OwnedExtras::default(),
             is_live: true,
             flushes: false,
         }
@@ -70,7 +70,7 @@ impl<E: Events> Joined<E> {
         self.entries.clear();
     }
 
-    fn waiting(&mut self, number: u64) -> Option<&mut Waiting> {
+    fn waiting(&mut self, number: u64) -> Option<&mut WaitingEntry> {
         let index = number.checked_sub(self.left)?;
         self.queue.get_mut(index as usize)
     }
@@ -105,7 +105,7 @@ impl<E: Events> Joined<E> {
             let number = self.left + self.queue.len() as u64;
             self.entries.insert(item.cpu, number);
         }
-        self.queue.push_back(Waiting {
+        self.queue.push_back(WaitingEntry {
             item,
             beside,
             is_known: !is_entry,
@@ -138,7 +138,7 @@ impl<E: Events> Events for Joined<E> {
         }))
     }
 
-    fn beside(&self) -> &Beside {
+    fn beside(&self) -> &OwnedExtras {
         &self.beside
     }
 }

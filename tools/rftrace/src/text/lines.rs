@@ -19,8 +19,8 @@ use rftrace_engine::engine::render_beside;
 use rftrace_engine::engine::style::Machine;
 
 use super::buffer::TextBuffer;
-use crate::recording::{ClockPair, Settings};
-use crate::stream::{Beside, Item};
+use crate::recording::{ClockPair, RecordingSettings};
+use crate::stream::{Item, OwnedExtras};
 use crate::symbolizer::Symbolizer;
 
 /// A column of the time in the lines of calls.
@@ -52,7 +52,7 @@ pub struct Lines {
 impl Lines {
     /// Returns the maker of lines for what was recorded with `settings`.
     pub fn new(
-        settings: &Settings,
+        settings: &RecordingSettings,
         symbolizer: Rc<RefCell<Symbolizer>>,
         btf: Option<Vec<u8>>,
         options: Options,
@@ -122,7 +122,12 @@ impl Lines {
     /// # Errors
     ///
     /// [`fmt::Error`] if there is no memory.
-    pub fn write(&mut self, text: &mut TextBuffer, item: &Item, beside: &Beside) -> fmt::Result {
+    pub fn write(
+        &mut self,
+        text: &mut TextBuffer,
+        item: &Item,
+        beside: &OwnedExtras,
+    ) -> fmt::Result {
         let Item { cpu, event } = item;
         let none = Extras::default();
         let extras = match event.has_extras {

@@ -46,7 +46,7 @@ const BUFFER_BYTES: usize = 1 << 16;
 
 /// A kind of `TrackEvent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Type {
+pub(super) enum TrackEventType {
     Begin = 1,
     End = 2,
     Instant = 3,
@@ -220,7 +220,7 @@ impl<W: Write> Packets<W> {
     pub(super) fn event(
         &mut self,
         symbolizer: &Symbolizer,
-        kind: Type,
+        kind: TrackEventType,
         track: u64,
         time: u64,
         name: Name<'_>,
