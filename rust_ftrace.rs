@@ -27,7 +27,7 @@ mod rust_ftrace {
 // (the engine is `crate::engine` on the host, too)
 use rust_ftrace::{engine, files, instance, load, machine, platform, sys, tracer, user_instances};
 
-use files::Directory;
+use files::InstanceDirectory;
 use instance::Instances;
 use machine::Machine;
 use sys::dead_ftrace::TextStays;
@@ -46,7 +46,7 @@ const NAME: &CStr = c"rftrace";
 struct RustFtrace {
     // Field order is teardown order: first nobody can ask for anything any more, then nobody tells
     // us anything, and then, if that can be, the instances unhook themselves and free their buffers.
-    _directory: Directory,
+    _directory: InstanceDirectory,
     #[pin]
     _hotplug: Hotplug<Instances>,
     #[pin]
@@ -75,7 +75,7 @@ impl kernel::InPlaceModule for RustFtrace {
                         result?;
                     }
                 },
-                _directory: Directory::top(NAME, &instances, made).inspect_err(load::explain)?,
+                _directory: InstanceDirectory::top(NAME, &instances, made).inspect_err(load::explain)?,
                 _text: TextStays,
                 _instances: instances,
             }? Error))

@@ -35,4 +35,4 @@ mod trace;
 mod trace_pipe_raw;
 mod words;
 
-pub(crate) use self::directory::Directory;
+pub(crate) use self::directory::InstanceDirectory;

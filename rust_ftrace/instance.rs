@@ -42,17 +42,17 @@ use self::profile::Profiling;
 use self::recording::Recording;
 pub(crate) use self::registry::Instances;
 use self::reserve::Reserve;
-use self::skipped::Skipped;
+use self::skipped::SkippedMatches;
 use self::too_deep::TooDeep;
 use self::users::Users;
 use crate::engine::clock::ClockKind;
 use crate::engine::options::{Options, TraceOption};
-use crate::engine::plan::Plan;
+use crate::engine::plan::HookPlan;
 use crate::engine::settings::{Settings, Tracer};
 use crate::machine::Machine;
 use crate::sys::forks::Forks;
-use crate::sys::ftrace::Hook;
-use crate::tracer::commands::Commander;
+use crate::sys::ftrace::Registration;
+use crate::tracer::commands::CommandHandler;
 use crate::tracer::graph_hooks::GraphHooks;
 use crate::tracer::probes::SharedCount;
 use crate::tracer::profile_hooks::ProfileHooks;
@@ -65,7 +65,7 @@ type OwnSettings = Settings<SharedCount>;
 pub(crate) struct Control {
     settings: OwnSettings,
     /// The plan that is carried out, which is that of the settings, unless `is_behind`.
-    plan: Plan,
+    plan: HookPlan,
     /// Functions of a module are not hooked that came when there was no memory.
     is_behind: bool,
     /// Hooks of `function_graph`.
@@ -77,7 +77,7 @@ pub(crate) struct Control {
     /// Calls that these had missed when counting began.
     missed_before: u64,
     /// Functions that patterns in the filter match and that cannot be traced, once that was asked for.
-    skipped: Option<Skipped>,
+    skipped: Option<SkippedMatches>,
     /// Number of open files that hold what is recorded: see [`freeing`].
     holders: usize,
     /// Memory that is set aside for the end of it, as long as there are any.
@@ -99,7 +99,7 @@ pub(crate) struct Instance {
     errors: ErrorLog,
     // Field order is teardown order: commands, which change what the recorder does, go before it.
     #[pin]
-    commands: Hook<Commander<Server>>,
+    commands: Registration<CommandHandler<InstanceActions>>,
     recording: Arc<Recording>,
     #[pin]
     profiling: Profiling,
@@ -114,7 +114,7 @@ pub(crate) struct Instance {
 pub(crate) type Dump = fn(&Arc<Instance>, Option<CpuId>);
 
 /// Does what commands have asked for.
-pub(crate) struct Server {
+pub(crate) struct InstanceActions {
     instance: Arc<Instance>,
     dump: Dump,
 }
@@ -129,14 +129,14 @@ impl Instance {
         let recording = Recording::new(&machine)?;
         let graph = machine.reuse_graph_hooks();
         Ok(try_pin_init!(Self {
-            commands <- Hook::new(Commander::new()?),
+            commands <- Registration::new(CommandHandler::new()?),
             recording,
             profiling <- Profiling::new(&machine)?,
             too_deep <- TooDeep::new(),
             machine,
             control <- new_mutex!(Control {
                 settings: Settings::new(),
-                plan: Plan::none(),
+                plan: HookPlan::none(),
                 is_behind: false,
                 graph,
                 forks: Forks::new(),

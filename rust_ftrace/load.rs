@@ -11,9 +11,9 @@ use crate::engine::lists;
 use crate::engine::settings::Tracer;
 use crate::instance::Instance;
 use crate::machine::Machine;
-use crate::sys::lockdown::{self, Reason};
+use crate::sys::lockdown::{self, LockdownReason};
 use crate::sys::param::{string_param, StringParam};
-use crate::sys::private::{self, List};
+use crate::sys::private::{self, KernelFile};
 
 string_param!(
     FILTER,
@@ -35,8 +35,8 @@ string_param!(TRACER, "tracer", "Tracer to start with");
 /// - `ENODEV` if debugfs or tracefs is missing.
 /// - `EOPNOTSUPP` if the list of functions there is not as known; those of [`private::look_at`].
 pub(crate) fn check_kernel() -> Result {
-    lockdown::allows(Reason::Tracefs)
-        .and_then(|()| lockdown::allows(Reason::Debugfs))
+    lockdown::allows(LockdownReason::Tracefs)
+        .and_then(|()| lockdown::allows(LockdownReason::Debugfs))
         .inspect_err(|_| {
             pr_err!("the kernel is locked down (see /sys/kernel/security/lockdown): not loaded\n");
         })?;
@@ -44,11 +44,11 @@ pub(crate) fn check_kernel() -> Result {
         pr_err!("debugfs is not there (CONFIG_DEBUG_FS, or debugfs=off at boot): not loaded\n");
         return Err(ENODEV);
     }
-    if !private::has(List::FilterFunctions) {
+    if !private::has(KernelFile::FilterFunctions) {
         pr_err!("tracefs is not there (CONFIG_FUNCTION_TRACER): not loaded\n");
         return Err(ENODEV);
     }
-    private::look_at(List::FilterFunctions).inspect_err(|error| {
+    private::look_at(KernelFile::FilterFunctions).inspect_err(|error| {
         if *error == EOPNOTSUPP {
             pr_err!("available_filter_functions_addrs of tracefs is not as known: not loaded\n");
         } else {
@@ -60,7 +60,7 @@ pub(crate) fn check_kernel() -> Result {
 /// Looks at what is private to the kernel, and notes what is not as known: that is then done without.
 pub(crate) fn look_at_kernel(machine: &Machine) {
     // (without memory each says later, when it is needed)
-    let _ = private::look_at(List::Kallsyms);
+    let _ = private::look_at(KernelFile::Kallsyms);
     let _ = machine.look_at_shadow_stacks();
 }
 
@@ -92,8 +92,8 @@ pub(crate) fn apply_parameters(instance: &Instance) -> Result {
             pr_err!("parameter buffer_size_kb={size_kb} is refused: {error:?}\n");
         })?;
     }
-    apply_list(instance, lists::List::Notrace, &NOTRACE)?;
-    apply_list(instance, lists::List::Filter, &FILTER)?;
+    apply_list(instance, lists::FunctionList::Notrace, &NOTRACE)?;
+    apply_list(instance, lists::FunctionList::Filter, &FILTER)?;
     let Some(name) = TRACER.get() else {
         return Ok(());
     };
@@ -105,7 +105,7 @@ pub(crate) fn apply_parameters(instance: &Instance) -> Result {
     })
 }
 
-fn apply_list(instance: &Instance, list: lists::List, param: &StringParam) -> Result {
+fn apply_list(instance: &Instance, list: lists::FunctionList, param: &StringParam) -> Result {
     let Some(value) = param.get() else {
         return Ok(());
     };

@@ -24,7 +24,7 @@ use self::writing_cost::WritingCost;
 use crate::engine::catalog::{Catalog, MAX_LOCATION_OFFSET};
 use crate::engine::clock::ClockKind;
 use crate::engine::timeline::Timeline;
-use crate::sys::private::{Addresses, Numbers};
+use crate::sys::private::{Addresses, FprobeNumber};
 use crate::tracer::graph_hooks::GraphHooks;
 use crate::tracer::own_call;
 
@@ -44,7 +44,7 @@ pub(crate) struct Machine {
     #[pin]
     retired_hooks: RetiredHooks,
     #[pin]
-    numbers: Mutex<Numbers>,
+    numbers: Mutex<FprobeNumber>,
     #[pin]
     types: Types,
 }
@@ -53,7 +53,7 @@ impl Machine {
     /// Looks at the clocks, and where things are in the kernel; nothing else is done yet.
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         let mut addresses = Addresses::look_up();
-        let numbers = Numbers::new(addresses.take_numbers());
+        let numbers = FprobeNumber::new(addresses.take_numbers());
         try_pin_init!(Self {
             functions <- Functions::new(),
             going <- GoingModules::new(),
@@ -93,7 +93,7 @@ impl Machine {
         self.addresses.irq_text.clone()
     }
 
-    /// The address whose function programs' marks are shown as.
+    /// The address whose function programs' markers are shown as.
     pub(crate) fn marker_ip(&self) -> u64 {
         self.addresses.marker_ip
     }
@@ -192,8 +192,8 @@ impl Machine {
     }
 
     /// Held while calls are hooked, after an instance's `control`: for
-    /// [`Probes::trace`](crate::sys::fprobe::Probes::trace).
-    pub(crate) fn hooks_calls(&self) -> impl DerefMut<Target = Numbers> + '_ {
+    /// [`Fprobes::trace`](crate::sys::fprobe::Fprobes::trace).
+    pub(crate) fn hooks_calls(&self) -> impl DerefMut<Target = FprobeNumber> + '_ {
         self.numbers.lock()
     }
 

@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-use crate::files::Directory;
+use crate::files::InstanceDirectory;
 use crate::instance::{Instance, Instances};
 use crate::sys::private::subdirectories::{Parent, Subdirectories};
 use crate::sys::{cpu, dead_ftrace};
@@ -16,7 +16,7 @@ struct Named {
     name: CString,
     number: u64,
     // (before the instance: its files go first)
-    directory: Directory,
+    directory: InstanceDirectory,
     instance: Arc<Instance>,
 }
 
@@ -71,7 +71,7 @@ unsafe impl Subdirectories for UserInstances {
         let instance = Arc::pin_init(Instance::new(self.all.machine().clone())?, GFP_KERNEL)?;
         instance.inherit(self.all.top().options())?;
         let number = self.all.tell(&instance)?;
-        let directory = Directory::inside(parent, &name, &instance).inspect_err(|_| {
+        let directory = InstanceDirectory::inside(parent, &name, &instance).inspect_err(|_| {
             instance.stop();
             self.all.tell_no_more(number);
         })?;

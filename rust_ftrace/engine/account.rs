@@ -13,11 +13,11 @@ pub struct Counts {
     /// Events taken out by readers.
     pub read: u64,
     /// Events not written: an interrupted writer stood in the way.
-    pub overrun: u64,
+    pub commit_overrun: u64,
     /// Events not written: the buffer was full, in discard mode.
     pub dropped: u64,
-    /// Of events written or not: marks of programs.
-    pub marks: u64,
+    /// Of events written or not: markers of programs.
+    pub markers: u64,
     /// Of events written or not: returns of calls. (A call in which nothing else was recorded is one event, its
     /// entry.)
     pub returns: u64,
@@ -28,9 +28,9 @@ impl Counts {
         Self {
             written: sum(self.written, other.written),
             read: sum(self.read, other.read),
-            overrun: sum(self.overrun, other.overrun),
+            commit_overrun: sum(self.commit_overrun, other.commit_overrun),
             dropped: sum(self.dropped, other.dropped),
-            marks: sum(self.marks, other.marks),
+            markers: sum(self.markers, other.markers),
             returns: sum(self.returns, other.returns),
         }
     }
@@ -47,14 +47,14 @@ impl Counts {
 
     /// Events that were not written.
     pub fn lost(&self) -> u64 {
-        self.overrun.wrapping_add(self.dropped)
+        self.commit_overrun.wrapping_add(self.dropped)
     }
 
     /// Entries of functions, recorded or not.
     pub fn hits(&self) -> u64 {
         let events = self.written.wrapping_add(self.lost());
         events
-            .saturating_sub(self.marks)
+            .saturating_sub(self.markers)
             .saturating_sub(self.returns)
     }
 

@@ -6,30 +6,31 @@
 //! # Arguments
 //!
 //! Six registers, of which almost all values are 59 bits, sign-extended: two of them in each of three
-//! slots ([`Kind::Args01`] to [`Kind::Args45`]). If they are not, [`Kind::ArgsHigh`] has bits 59-63 of all.
+//! slots ([`SlotKind::Args01`] to [`SlotKind::Args45`]). If they are not, [`SlotKind::ArgsHigh`]
+//! has bits 59-63 of all.
 //!
-//! | word | bits  | first value | second value | [`Kind::ArgsHigh`]                             |
-//! |------|-------|-------------|--------------|------------------------------------------------|
-//! | 0    | 0-30  | bits 0-30   |              |                                                |
-//! | 0    | 32-63 |             | bits 0-31    |                                                |
-//! | 1    | 0-23  |             | bits 32-55   |                                                |
-//! | 1    | 32-59 | bits 31-58  |              | bits 59-63 of values 0 to 5, in bits 32-61     |
-//! | 1    | 60-62 |             | bits 56-58   |                                                |
+//! | word | bits  | first value | second value | [`SlotKind::ArgsHigh`]                     |
+//! |------|-------|-------------|--------------|--------------------------------------------|
+//! | 0    | 0-30  | bits 0-30   |              |                                            |
+//! | 0    | 32-63 |             | bits 0-31    |                                            |
+//! | 1    | 0-23  |             | bits 32-55   |                                            |
+//! | 1    | 32-59 | bits 31-58  |              | bits 59-63 of values 0 to 5, in bits 32-61 |
+//! | 1    | 60-62 |             | bits 56-58   |                                            |
 //!
 //! # Stacks
 //!
 //! A stack is the return addresses behind `parent_ip`, which with `ip` begins it: those two are the
 //! event's own, so that many events have the same stack. It is kept once in a sub-buffer: three
-//! addresses of 31 bits in each slot ([`Kind::Stack`], then [`Kind::MoreStack`]), in bits 0-30 and 32-63 of word
-//! 0 and bits 32-63 of word 1. Bits 0-7 of the first one's word 1 are the number of addresses, and bits 8-22
-//! the slot's own place in its sub-buffer, counted from 0 for the header. Later events say only that
-//! place ([`Kind::SameStack`], bits 8-22 of word 1).
+//! addresses of 31 bits in each slot ([`SlotKind::Stack`], then [`SlotKind::MoreStack`]), in bits
+//! 0-30 and 32-63 of word 0 and bits 32-63 of word 1. Bits 0-7 of the first one's word 1 are the
+//! number of addresses, and bits 8-22 the slot's own place in its sub-buffer, counted from 0 for
+//! the header. Later events say only that place ([`SlotKind::SameStack`], bits 8-22 of word 1).
 //!
 //! The writer has a hint where a stack may be, from a table that is shared by all contexts of a CPU, and believes
 //! it only if the very same slots are there. So whatever interrupts do to hints does no harm.
 
 use super::ring::Slot;
-use super::slot::{is_text_address, Kind, Words};
+use super::slot::{is_text_address, SlotKind, SlotWords};
 use crate::platform::Word;
 
 /// The number of arguments that are recorded: those that are passed in registers.
@@ -56,13 +57,13 @@ const COUNT_MASK: u64 = 0xff;
 /// The slots of a call's arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArgsSlots {
-    slots: [Words; ARGS_SLOTS],
+    slots: [SlotWords; ARGS_SLOTS],
     length: usize,
 }
 
 impl ArgsSlots {
     /// The slots, in their order.
-    pub fn slots(&self) -> &[Words] {
+    pub fn slots(&self) -> &[SlotWords] {
         self.slots.get(..self.length).unwrap_or_default()
     }
 }
@@ -72,8 +73,8 @@ const fn bits(value: u64, from: u32, to: u32) -> u64 {
     (value >> from) & (u64::MAX >> (63 - to + from))
 }
 
-const fn pair(kind: Kind, first: u64, second: u64) -> Words {
-    Words::other(
+const fn pair(kind: SlotKind, first: u64, second: u64) -> SlotWords {
+    SlotWords::other(
         kind,
         bits(first, 0, 30),
         bits(second, 0, 31) as u32,
@@ -83,7 +84,7 @@ const fn pair(kind: Kind, first: u64, second: u64) -> Words {
 }
 
 /// Both values of a slot, sign-extended.
-const fn values(words: Words) -> (u64, u64) {
+const fn values(words: SlotWords) -> (u64, u64) {
     let high1 = words.high1() as u64;
     let first = bits(words.0, 0, 30) | (bits(high1, 0, 27) << 31);
     let second = words.high0() as u64 | (words.small() << 32) | (bits(high1, 28, 30) << 56);
@@ -94,7 +95,7 @@ const fn extended(value: u64) -> u64 {
     ((value << HIGH_BITS) as i64 >> HIGH_BITS) as u64
 }
 
-impl Words {
+impl SlotWords {
     /// The slots with the arguments of the call that follows.
     pub const fn args_slots(args: &[u64; ARGS]) -> ArgsSlots {
         let [a, b, c, d, e, f] = *args;
@@ -108,10 +109,10 @@ impl Words {
         }
         ArgsSlots {
             slots: [
-                pair(Kind::Args01, a, b),
-                pair(Kind::Args23, c, d),
-                pair(Kind::Args45, e, f),
-                Self::other(Kind::ArgsHigh, 0, 0, 0, high as u32),
+                pair(SlotKind::Args01, a, b),
+                pair(SlotKind::Args23, c, d),
+                pair(SlotKind::Args45, e, f),
+                Self::other(SlotKind::ArgsHigh, 0, 0, 0, high as u32),
             ],
             length: if fits { ARGS_SLOTS - 1 } else { ARGS_SLOTS },
         }
@@ -121,10 +122,10 @@ impl Words {
     pub fn read_args(self, args: &mut [u64; ARGS]) {
         let [a, b, c, d, e, f] = args;
         match self.kind() {
-            Some(Kind::Args01) => (*a, *b) = values(self),
-            Some(Kind::Args23) => (*c, *d) = values(self),
-            Some(Kind::Args45) => (*e, *f) = values(self),
-            Some(Kind::ArgsHigh) => {
+            Some(SlotKind::Args01) => (*a, *b) = values(self),
+            Some(SlotKind::Args23) => (*c, *d) = values(self),
+            Some(SlotKind::Args45) => (*e, *f) = values(self),
+            Some(SlotKind::ArgsHigh) => {
                 for (value, shift) in args.iter_mut().zip((0u32..).step_by(HIGH_BITS as usize)) {
                     let high = u64::from(self.high1()).wrapping_shr(shift) & HIGH_MASK;
                     *value = (*value & (u64::MAX >> HIGH_BITS)) | (high << LOW_BITS);
@@ -137,10 +138,10 @@ impl Words {
     /// The slot that says where the stack of the event that follows is.
     pub const fn same_stack_slot(place: usize) -> Self {
         let place = (place as u64 & PLACE_MASK) << PLACE_SHIFT;
-        Self::other(Kind::SameStack, 0, 0, place, 0)
+        Self::other(SlotKind::SameStack, 0, 0, place, 0)
     }
 
-    /// The place that a [`Kind::Stack`] or [`Kind::SameStack`] slot says.
+    /// The place that a [`SlotKind::Stack`] or [`SlotKind::SameStack`] slot says.
     pub const fn stack_place(self) -> usize {
         ((self.small() >> PLACE_SHIFT) & PLACE_MASK) as usize
     }
@@ -158,16 +159,16 @@ impl Words {
 
 /// The addresses of the stack that begins at `place` of a sub-buffer, of which `copy` is all but the header;
 /// none if there is no stack.
-pub fn stack_at(copy: &[Words], place: usize) -> impl Iterator<Item = u64> + '_ {
+pub fn stack_at(copy: &[SlotWords], place: usize) -> impl Iterator<Item = u64> + '_ {
     let slots = copy.get(place.wrapping_sub(1)..).unwrap_or_default();
     let count = match slots.first() {
-        Some(first) if first.kind() == Some(Kind::Stack) => first.small() & COUNT_MASK,
+        Some(first) if first.kind() == Some(SlotKind::Stack) => first.small() & COUNT_MASK,
         _ => 0,
     };
     slots
         .iter()
         .enumerate()
-        .take_while(|(index, words)| *index == 0 || words.kind() == Some(Kind::MoreStack))
+        .take_while(|(index, words)| *index == 0 || words.kind() == Some(SlotKind::MoreStack))
         .flat_map(|(_, words)| words.stack_addresses())
         .take(count as usize)
 }
@@ -227,10 +228,10 @@ impl<'a> StackWriter<'a> {
     fn put(&mut self) {
         let [a, b, c] = core::mem::take(&mut self.partial);
         let kind = match self.slots {
-            0 => Kind::Stack,
-            _ => Kind::MoreStack,
+            0 => SlotKind::Stack,
+            _ => SlotKind::MoreStack,
         };
-        let words = Words::other(kind, a.into(), b, 0, c);
+        let words = SlotWords::other(kind, a.into(), b, 0, c);
         if let Some(slot) = self.room.get(self.slots) {
             slot.0.store_relaxed(words.0);
             slot.1.store_relaxed(words.1);
@@ -273,11 +274,11 @@ impl<'a> StackSlots<'a> {
     }
 
     /// The slots, for a stack at `place` of its sub-buffer.
-    pub fn at(self, place: usize) -> impl Iterator<Item = Words> + 'a {
+    pub fn at(self, place: usize) -> impl Iterator<Item = SlotWords> + 'a {
         let place = (place as u64 & PLACE_MASK) << PLACE_SHIFT;
         let mut slots = self.slots.iter();
-        let load = |slot: &Slot| Words(slot.0.load_relaxed(), slot.1.load_relaxed());
-        let first = (slots.next()).map(|slot| Words(0, place) | load(slot));
+        let load = |slot: &Slot| SlotWords(slot.0.load_relaxed(), slot.1.load_relaxed());
+        let first = (slots.next()).map(|slot| SlotWords(0, place) | load(slot));
         first.into_iter().chain(slots.map(load))
     }
 
@@ -299,7 +300,7 @@ impl<'a> StackSlots<'a> {
     }
 }
 
-impl core::ops::BitOr for Words {
+impl core::ops::BitOr for SlotWords {
     type Output = Self;
 
     fn bitor(self, other: Self) -> Self {

@@ -47,7 +47,7 @@ const FUNC_PROTO: u32 = 13;
 
 /// A type: what all have, and where it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Type {
+struct BtfType {
     name: u32,
     kind: u32,
     /// Number of members, parameters, ...
@@ -58,7 +58,7 @@ struct Type {
     rest: usize,
 }
 
-impl Type {
+impl BtfType {
     const fn is_modifier(&self) -> bool {
         // typedef, volatile, const, restrict, type_tag
         matches!(self.kind, 8..=11 | 18)
@@ -161,13 +161,13 @@ impl<B: AsRef<[u8]>> Btf<B> {
         name_at(self.bytes.as_ref(), &self.strings, name)
     }
 
-    fn get(&self, number: u32) -> Option<Type> {
+    fn get(&self, number: u32) -> Option<BtfType> {
         let at = self.types.get(number.checked_sub(1)? as usize)?;
         type_at(self.bytes.as_ref(), *at as usize)
     }
 
     /// The prototype of the function of that name.
-    fn prototype(&self, name: &[u8]) -> Option<Type> {
+    fn prototype(&self, name: &[u8]) -> Option<BtfType> {
         let wanted = hash(name);
         let first = self.functions.partition_point(|(hash, _)| *hash < wanted);
         let functions = self.functions.get(first..)?;
@@ -180,7 +180,7 @@ impl<B: AsRef<[u8]>> Btf<B> {
     }
 
     /// The type without what only modifies it.
-    fn plain(&self, number: u32) -> Option<Type> {
+    fn plain(&self, number: u32) -> Option<BtfType> {
         let mut found = self.get(number)?;
         for _ in 0..MAX_MODIFIERS {
             if !found.is_modifier() {
@@ -250,7 +250,7 @@ impl<B: AsRef<[u8]>> Btf<B> {
         Ok(true)
     }
 
-    fn write_enum(&self, out: &mut dyn Write, found: &Type, value: u64) -> FmtResult {
+    fn write_enum(&self, out: &mut dyn Write, found: &BtfType, value: u64) -> FmtResult {
         write!(out, "{}", value as i64)?;
         for index in 0..found.count as usize {
             let at = found.rest + 8 * index;
@@ -270,9 +270,9 @@ impl<B: AsRef<[u8]>> Btf<B> {
     }
 }
 
-fn type_at(bytes: &[u8], at: usize) -> Option<Type> {
+fn type_at(bytes: &[u8], at: usize) -> Option<BtfType> {
     let info = half(bytes, at.checked_add(4)?)?;
-    Some(Type {
+    Some(BtfType {
         name: half(bytes, at)?,
         kind: (info >> 24) & 0x7f,
         count: info & 0xff_ffff,

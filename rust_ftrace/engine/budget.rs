@@ -2,9 +2,10 @@
 
 //! Limits of calls a second, and of a share of a CPU, that a tracing may take: as people write them, and as measured.
 //!
-//! Calls are counted when a sub-buffer is opened, so that it costs an event nothing. Each CPU has a [`Window`] of its
-//! own, from one opening to the first one that is [`WINDOW_NS`] later, and so an exact rate. The rate of all is the sum
-//! of the last ones. A CPU that has opened no sub-buffer since counts with no more than it can have made.
+//! Calls are counted when a sub-buffer is opened, so that it costs an event nothing. Each CPU has a
+//! [`CpuWindow`] of its own, from one opening to the first one that is [`WINDOW_NS`] later, and so
+//! an exact rate. The rate of all is the sum of the last ones. A CPU that has opened no sub-buffer
+//! since counts with no more than it can have made.
 
 use core::fmt::{self, Write};
 
@@ -17,19 +18,19 @@ pub const WINDOW_NS: u64 = 100_000_000;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Picoseconds in a second, a percent of which is the unit of [`Limits::cpu`].
+/// Picoseconds in a second, a percent of which is the unit of [`BudgetLimits::cpu`].
 const SECOND_PS: u64 = 1_000_000_000_000;
 
 /// Limits that are set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct BudgetLimits {
     /// Calls a second, of all CPUs; 0 for any number.
     pub calls: u64,
     /// Time that recording takes, in percent of one CPU; 0 for any.
     pub cpu: u64,
 }
 
-impl Limits {
+impl BudgetLimits {
     /// Some limit is set.
     pub const fn is_any(self) -> bool {
         self.calls != 0 || self.cpu != 0
@@ -139,7 +140,7 @@ impl Excess {
 }
 
 /// The calls of one CPU. It alone counts them; its interrupts may come in between.
-pub struct Window {
+pub struct CpuWindow {
     /// Which setting of the budget it counts for. Another one begins anew.
     session: Word,
     /// When the window began, in ns.
@@ -154,7 +155,7 @@ pub struct Window {
     rate: Word,
 }
 
-impl Window {
+impl CpuWindow {
     /// Of no session: 0 is none.
     pub fn new() -> Self {
         Self {
@@ -208,7 +209,7 @@ impl Window {
     }
 }
 
-impl Default for Window {
+impl Default for CpuWindow {
     fn default() -> Self {
         Self::new()
     }
@@ -228,7 +229,7 @@ fn per_second(calls: u64, ns: u64) -> u64 {
 
 /// Instructions that `make bench` counts for what a call costs, beyond the call itself, in hundredths.
 mod instructions {
-    /// Writing an event, as [`Recorded::cost_ps`] is given the time of.
+    /// Writing an event, as [`RecordedParts::cost_ps`] is given the time of.
     pub(super) const WRITING: u64 = 8800;
     /// `function`.
     pub(super) const FUNCTION: u64 = 9700;
@@ -242,7 +243,7 @@ mod instructions {
 
 /// Of what there is to be recorded of each call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordedParts {
     /// Its return, too.
     pub graph: bool,
     /// Its arguments.
@@ -251,7 +252,7 @@ pub struct Recorded {
     pub stack: bool,
 }
 
-impl Recorded {
+impl RecordedParts {
     /// Cost of recording a call, in picoseconds, where writing an event takes `writing_ps`: an estimate, by the
     /// instructions that the one and the other take.
     pub const fn cost_ps(self, writing_ps: u64) -> u64 {

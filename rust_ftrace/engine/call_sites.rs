@@ -8,7 +8,7 @@
 /// Tells of the code around calls.
 pub trait CallSites {
     /// Returns the code that `address` belongs to.
-    fn code(&mut self, address: u64) -> Code;
+    fn code(&mut self, address: u64) -> FunctionCode;
 
     /// Where the call that returns to `parent_ip` goes, if it is direct and can be read.
     fn target(&mut self, parent_ip: u64) -> Option<u64>;
@@ -26,17 +26,17 @@ pub trait CallSites {
 
 /// The function that an address lies in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Code {
+pub struct FunctionCode {
     /// Where it begins, 0 if none is known.
     pub start: u64,
     /// Its role in the ways into the kernel.
-    pub role: Role,
+    pub role: CodeRole,
 }
 
 /// Functions that say something of whatever they call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Role {
+pub enum CodeRole {
     /// Nothing special.
     #[default]
     Plain,
@@ -55,7 +55,7 @@ pub enum Role {
     ReturnHook,
 }
 
-impl Role {
+impl CodeRole {
     /// All of them.
     pub const ALL: [Self; 7] = [
         Self::Plain,
@@ -68,7 +68,7 @@ impl Role {
     ];
 }
 
-impl Role {
+impl CodeRole {
     /// The roles by the names of functions, from arch/x86/entry, arch/x86/kernel, kernel/softirq.c and kernel/sched/core.c.
     pub fn of(name: &[u8]) -> Self {
         match name {

@@ -9,7 +9,7 @@ use crate::platform::{AllocError, Vec};
 
 /// The place of a function, and that of its name in [`Catalog::names`].
 #[derive(Clone, Copy)]
-struct Entry {
+struct CatalogEntry {
     ip: usize,
     start: u32,
     name: u16,
@@ -34,7 +34,7 @@ pub struct Function<'a> {
 ///
 /// `entries` is sorted by address once [`finish`](Self::finish) was called; the name of each lies in `names`.
 pub struct Catalog {
-    entries: Vec<Entry>,
+    entries: Vec<CatalogEntry>,
     names: Vec<u8>,
 }
 
@@ -86,7 +86,7 @@ impl Catalog {
             .and_then(|word| word.strip_prefix(b"["))
             .and_then(|word| word.strip_suffix(b"]"))
             .unwrap_or_default();
-        let entry = Entry {
+        let entry = CatalogEntry {
             ip,
             start: u32::try_from(self.names.len()).map_err(|_| BadLine::Form)?,
             name: u16::try_from(name.len()).map_err(|_| BadLine::Form)?,
@@ -109,7 +109,7 @@ impl Catalog {
         }
     }
 
-    fn function(&self, entry: &Entry) -> Function<'_> {
+    fn function(&self, entry: &CatalogEntry) -> Function<'_> {
         let rest = self.names.get(entry.start as usize..).unwrap_or_default();
         let (name, rest) = rest
             .split_at_checked(entry.name as usize)
@@ -131,7 +131,7 @@ impl Catalog {
 
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
-        let entries = self.entries.capacity() * size_of::<Entry>();
+        let entries = self.entries.capacity() * size_of::<CatalogEntry>();
         entries + self.names.capacity()
     }
 

@@ -161,7 +161,7 @@ pub struct Conversion {
 
 /// One comparison of the clocks: cycles before, ns, cycles after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub struct ClockSample {
     /// Counter before the clock was read.
     pub before: u64,
     /// The clock, in ns.
@@ -173,8 +173,8 @@ pub struct Sample {
 impl Conversion {
     /// The conversion that fits the closest of `samples` (the one whose readings lie nearest to
     /// each other), and half the distance of its readings in ns: the greatest possible error.
-    pub fn fit(scale: Scale, samples: impl Iterator<Item = Sample>) -> Option<(Self, u64)> {
-        let distance = |sample: &Sample| sample.after.wrapping_sub(sample.before);
+    pub fn fit(scale: Scale, samples: impl Iterator<Item = ClockSample>) -> Option<(Self, u64)> {
+        let distance = |sample: &ClockSample| sample.after.wrapping_sub(sample.before);
         let best = samples.min_by_key(distance)?;
         let middle = best.before.wrapping_add(distance(&best) / 2);
         let offset = best.ns.wrapping_sub(scale.to_ns(middle));

@@ -8,7 +8,7 @@
 //! action = "traceon" | "traceoff" | "stacktrace" | "snapshot" | "dump" | "cpudump"
 //! ```
 
-use super::filter::{Refusal, Selector};
+use super::filter::{Selector, SelectorError};
 use super::parse::parse_any_base;
 
 /// The act of a command.
@@ -80,7 +80,7 @@ pub struct Command<'a> {
 
 impl<'a> Command<'a> {
     /// Understands a word that is a command; `None` if it is none.
-    pub fn parse(word: &'a [u8]) -> Option<Result<Self, Refusal>> {
+    pub fn parse(word: &'a [u8]) -> Option<Result<Self, SelectorError>> {
         let mut parts = word.splitn(3, |&byte| byte == b':');
         let (names, action) = (parts.next()?, Action::from_name(parts.next()?)?);
         let (remove, names) = match names.split_first() {
@@ -93,14 +93,14 @@ impl<'a> Command<'a> {
             None => action.default_count(),
             Some(count) => match parse_any_base(count) {
                 Ok(count) => Some(count),
-                Err(_) => return Some(Err(Refusal::BadCount)),
+                Err(_) => return Some(Err(SelectorError::BadCount)),
             },
         };
         if names.is_empty() {
-            return Some(Err(Refusal::Empty));
+            return Some(Err(SelectorError::Empty));
         }
         Some(match names.iter().all(u8::is_ascii_graphic) {
-            false => Err(Refusal::BadCharacter),
+            false => Err(SelectorError::BadCharacter),
             true => Ok(Self {
                 remove,
                 names,

@@ -11,7 +11,7 @@ use core::ops::Range;
 use super::command::{Action, Command};
 use super::filter::words;
 use super::function_set::FunctionSet;
-use super::lists::{Failure, Known};
+use super::lists::{KnownFunctions, ListError};
 use super::sort::sort_by_key;
 use crate::platform::{AllocError, Vec};
 
@@ -82,15 +82,15 @@ impl<C: Clone> CommandList<C> {
     pub fn edit(
         &mut self,
         text: &[u8],
-        known: Known<'_>,
+        known: KnownFunctions<'_>,
         count: &dyn Fn(Option<u64>) -> Result<C, AllocError>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ListError> {
         let mut is_changed = false;
         for (at, word) in words(text) {
             let Some(command) = Command::parse(word) else {
                 continue;
             };
-            let refused = |refusal| Failure::Word(at, refusal);
+            let refused = |refusal| ListError::Word(at, refusal);
             let command = command.map_err(refused)?;
             let chosen = known.choose(&command.selector())?.map_err(refused)?;
             let action = command.action;

@@ -10,13 +10,13 @@
 use core::ops::Range;
 
 use super::decode::{Decoder, Event, Extras};
-use super::reader::{Beside, Extent, Place, Refill, Window, PATIENCE};
+use super::reader::{EventExtras, Extent, Position, Refill, SubbufWindow, PATIENCE};
 use super::ring::{Ring, Storage};
-use super::slot::Words;
+use super::slot::SlotWords;
 
 /// Slots that were taken, as they were in the ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chunk {
+pub struct TakenSlots {
     /// Where they are in what [`Consumer::take_chunk`] was given. The last one is an event, or fills the
     /// sub-buffer up.
     pub slots: Range<usize>,
@@ -38,25 +38,25 @@ pub struct Chunk {
 pub trait Sink<B> {
     /// Accepts the first of `slots`, as many as it can and as are entries of functions, and returns how many; it is asked of
     /// the next one by [`Sink::event`]. None of the first such slots has anything beside it, `decoder` has their state.
-    fn functions(&mut self, _decoder: &Decoder, _slots: &[Words]) -> usize {
+    fn functions(&mut self, _decoder: &Decoder, _slots: &[SlotWords]) -> usize {
         0
     }
 
     /// Accepts an event, with what it has beside it, if anything; or returns false.
-    fn event(&mut self, event: &Event, beside: Option<Beside<'_, B>>) -> bool;
+    fn event(&mut self, event: &Event, event_extras: Option<EventExtras<'_, B>>) -> bool;
 }
 
-impl<B, F: FnMut(&Event, Option<Beside<'_, B>>) -> bool> Sink<B> for F {
-    fn event(&mut self, event: &Event, beside: Option<Beside<'_, B>>) -> bool {
-        self(event, beside)
+impl<B, F: FnMut(&Event, Option<EventExtras<'_, B>>) -> bool> Sink<B> for F {
+    fn event(&mut self, event: &Event, event_extras: Option<EventExtras<'_, B>>) -> bool {
+        self(event, event_extras)
     }
 }
 
 /// Takes events out of a ring.
 pub struct Consumer<B> {
-    window: Window<B>,
+    window: SubbufWindow<B>,
     /// The next event and its index, if it was looked at, and where the consumer is behind it.
-    peeked: Option<(u64, Event, Place)>,
+    peeked: Option<(u64, Event, Position)>,
     /// Events taken.
     read: u64,
     /// No more events are given out: the ring was replaced.
@@ -64,16 +64,16 @@ pub struct Consumer<B> {
     released: u64,
 }
 
-impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
+impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Consumer<B> {
     /// A consumer of a new ring. `copy` may be empty until [`Consumer::set_copy`].
     pub fn new(copy: B) -> Self {
         Self {
-            window: Window {
+            window: SubbufWindow {
                 copy,
                 seq: 1,
                 complete: 0,
                 overtaken: 0,
-                place: Place::default(),
+                place: Position::default(),
                 from: 0,
                 until: u64::MAX,
             },
@@ -256,8 +256,8 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
             let Some(event) = self.window.decode() else {
                 continue;
             };
-            let beside = event.has_extras.then_some(Beside(&self.window));
-            if !sink.event(&event, beside) {
+            let event_extras = event.has_extras.then_some(EventExtras(&self.window));
+            if !sink.event(&event, event_extras) {
                 start.lost = event.lost;
                 self.window.place = start;
                 return;
@@ -269,7 +269,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
     /// Drains the next slots as long as they are events with nothing beside them; returns whether all were accepted.
     #[inline(always)]
     fn drain_plain(&mut self, sink: &mut impl Sink<B>) -> bool {
-        let Window {
+        let SubbufWindow {
             copy,
             complete,
             place,
@@ -314,7 +314,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
         ring: &Ring<S>,
         most: usize,
         into: &mut B,
-    ) -> Option<Chunk> {
+    ) -> Option<TakenSlots> {
         let (length, events, whole) = self.find_chunk(ring, most)?;
         // (a place is large: what changes is changed where it is)
         let place = &mut self.window.place;
@@ -337,7 +337,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Consumer<B> {
         self.peeked = None;
         place.event = first_event.wrapping_add(events);
         self.read = self.read.wrapping_add(events);
-        Some(Chunk {
+        Some(TakenSlots {
             slots,
             seq: self.window.seq,
             first_event,

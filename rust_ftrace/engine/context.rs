@@ -54,7 +54,7 @@ const STACK_MASK: u32 = (1 << STACK_BITS) - 1;
 
 /// The context word of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Context(pub u32);
+pub struct ContextWord(pub u32);
 
 /// Which of a CPU's nested levels of execution an event belongs to; each has frames of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,7 +70,7 @@ pub enum Level {
     Nmi = 3,
 }
 
-impl Context {
+impl ContextWord {
     /// The fields of the stack offset and the entry tag for stack pointer `sp`, of which the lowest
     /// three bits are zero, in place.
     #[inline(always)]

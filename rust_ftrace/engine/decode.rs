@@ -3,8 +3,8 @@
 //! From slots to events: what an event is to readers, and how it is decoded.
 
 use super::beside::ARGS;
-use super::context::Context;
-use super::slot::{Kind, Task, Words, TIME_BITS};
+use super::context::ContextWord;
+use super::slot::{SlotKind, SlotWords, Task, TIME_BITS};
 
 /// An event as the reader sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,13 +16,13 @@ pub struct Event {
     /// Where it was called from, 0 if nothing says so.
     pub parent_ip: u64,
     /// Stack offset and state.
-    pub context: Context,
+    pub context: ContextWord,
     /// The task that called it.
     pub task: Task,
     /// Events of this CPU that were overwritten before this reader came to them, right before it.
     pub lost: u64,
     /// The kind of the event.
-    pub what: What,
+    pub what: EventKind,
     /// Depth of a call, 0 for the outermost of its task; 255 for more.
     pub depth: u8,
     /// There are [`Extras`].
@@ -35,7 +35,7 @@ pub struct Event {
 
 /// The kinds of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum What {
+pub enum EventKind {
     /// A function was entered; nothing is said of its end.
     #[default]
     Function,
@@ -46,13 +46,14 @@ pub enum What {
     /// A call ended.
     Return,
     /// A program has written text, which is shown as that of a function.
-    Mark,
+    Marker,
     /// A program has written a number of 32 bits, and bytes.
-    RawMark,
+    RawMarker,
 }
 
 impl Event {
-    /// The number of events of the ring that it stands for: a [`What::Call`] may have been two.
+    /// The number of events of the ring that it stands for: a [`EventKind::Call`] may have been
+    /// two.
     pub const fn count(&self) -> u64 {
         1 + self.joined as u64
     }
@@ -86,7 +87,7 @@ pub struct Decoder {
 
 /// The content of a group's slots that belongs to the event at their end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Group {
+pub struct DecodedGroup {
     /// Bits 32-63 of the duration.
     long: u32,
     /// The event was decoded.
@@ -100,7 +101,7 @@ pub struct Group {
     pub extras: Extras,
 }
 
-impl Group {
+impl DecodedGroup {
     /// Returns whether its event was decoded.
     pub(super) fn is_ended(&self) -> bool {
         self.ended
@@ -128,11 +129,11 @@ impl Group {
 impl Decoder {
     /// The event of a slot with nothing before it that says more, if it is one for which nothing behind it need be looked at.
     #[inline(always)]
-    pub(super) fn plain(&self, words: Words) -> Option<Event> {
+    pub(super) fn plain(&self, words: SlotWords) -> Option<Event> {
         let what = match words.kind() {
-            Some(Kind::Function) => What::Function,
-            Some(Kind::Call) => What::Call,
-            Some(Kind::Return) => What::Return,
+            Some(SlotKind::Function) => EventKind::Function,
+            Some(SlotKind::Call) => EventKind::Call,
+            Some(SlotKind::Return) => EventKind::Return,
             _ => return None,
         };
         let event = Event {
@@ -143,13 +144,13 @@ impl Decoder {
             ..Event::default()
         };
         Some(match what {
-            What::Function => Event {
+            EventKind::Function => Event {
                 parent_ip: words.parent_ip(),
-                context: Context(words.high1()),
+                context: ContextWord(words.high1()),
                 ..event
             },
             _ => Event {
-                context: Context(words.flags()),
+                context: ContextWord(words.flags()),
                 depth: words.depth() as u8,
                 duration: words.high1().into(),
                 ..event
@@ -160,47 +161,53 @@ impl Decoder {
     /// Decodes one slot; an event, if it is one. `group` is of the slots since the event before it, and stays
     /// until the next slot is decoded.
     #[inline(always)]
-    pub fn decode(&mut self, words: Words, group: &mut Group) -> Option<Event> {
+    pub fn decode(&mut self, words: SlotWords, group: &mut DecodedGroup) -> Option<Event> {
         if group.ended {
             // (it is large, and most events are all that is in their groups)
             group.ended = false;
             if group.said {
-                *group = Group::default();
+                *group = DecodedGroup::default();
             }
         }
         let (what, parent_ip, context) = match words.kind() {
-            Some(Kind::Function) => (What::Function, words.parent_ip(), words.high1()),
-            Some(Kind::CallEntry) => (What::Entry, words.call_parent_ip(), words.flags()),
-            Some(Kind::Call) => (What::Call, 0, words.flags()),
-            Some(Kind::Return) => (What::Return, 0, words.flags()),
-            Some(kind @ (Kind::Mark | Kind::RawMark)) => {
+            Some(SlotKind::Function) => (EventKind::Function, words.parent_ip(), words.high1()),
+            Some(SlotKind::CallEntry) => (EventKind::Entry, words.call_parent_ip(), words.flags()),
+            Some(SlotKind::Call) => (EventKind::Call, 0, words.flags()),
+            Some(SlotKind::Return) => (EventKind::Return, 0, words.flags()),
+            Some(kind @ (SlotKind::Marker | SlotKind::RawMarker)) => {
                 group.extras.text = Some(words.high1());
                 group.any = true;
                 group.said = true;
-                let is_raw = kind == Kind::RawMark;
-                let what = if is_raw { What::RawMark } else { What::Mark };
+                let is_raw = kind == SlotKind::RawMarker;
+                let what = if is_raw {
+                    EventKind::RawMarker
+                } else {
+                    EventKind::Marker
+                };
                 (what, 0, words.flags())
             }
             other => {
-                self.announce(other, words, group);
+                self.decode_extra(other, words, group);
                 return None;
             }
         };
         group.ended = true;
         let duration = match what {
-            What::Call | What::Return => (u64::from(group.long) << 32) | u64::from(words.high1()),
-            What::Function | What::Entry | What::Mark | What::RawMark => 0,
+            EventKind::Call | EventKind::Return => {
+                (u64::from(group.long) << 32) | u64::from(words.high1())
+            }
+            EventKind::Function | EventKind::Entry | EventKind::Marker | EventKind::RawMarker => 0,
         };
         Some(Event {
             time: (u64::from(self.epoch) << TIME_BITS) | u64::from(words.high0()),
             ip: words.ip(),
             parent_ip: group.wide.unwrap_or(parent_ip),
-            context: Context(context),
+            context: ContextWord(context),
             task: self.task,
             lost: 0,
             what,
             depth: match what {
-                What::Function => 0,
+                EventKind::Function => 0,
                 _ => words.depth() as u8,
             },
             has_extras: group.any,
@@ -210,22 +217,22 @@ impl Decoder {
     }
 
     #[inline(never)]
-    fn announce(&mut self, kind: Option<Kind>, words: Words, group: &mut Group) {
+    fn decode_extra(&mut self, kind: Option<SlotKind>, words: SlotWords, group: &mut DecodedGroup) {
         let extras = &mut group.extras;
         group.said = true;
         match kind {
-            Some(Kind::Time) => self.epoch = words.high1(),
-            Some(Kind::Task) => words.first_half(&mut self.task),
-            Some(Kind::TaskName) => words.second_half(&mut self.task),
-            Some(Kind::Long) => group.long = words.high1(),
-            Some(Kind::Wide) => group.wide = Some(words.wide()),
-            Some(Kind::Retval) => extras.retval = Some(words.wide()),
-            Some(Kind::Since) => extras.since = Some(words.wide()),
-            Some(Kind::Overrun) => extras.overrun = Some(words.high1()),
-            Some(Kind::Args01 | Kind::Args23 | Kind::Args45 | Kind::ArgsHigh) => {
+            Some(SlotKind::Time) => self.epoch = words.high1(),
+            Some(SlotKind::Task) => words.first_half(&mut self.task),
+            Some(SlotKind::TaskName) => words.second_half(&mut self.task),
+            Some(SlotKind::Long) => group.long = words.high1(),
+            Some(SlotKind::Wide) => group.wide = Some(words.wide()),
+            Some(SlotKind::Retval) => extras.retval = Some(words.wide()),
+            Some(SlotKind::Since) => extras.since = Some(words.wide()),
+            Some(SlotKind::Overrun) => extras.overrun = Some(words.high1()),
+            Some(SlotKind::Args01 | SlotKind::Args23 | SlotKind::Args45 | SlotKind::ArgsHigh) => {
                 words.read_args(extras.args.get_or_insert_default());
             }
-            Some(Kind::Stack | Kind::SameStack) => extras.stack = Some(words.stack_place()),
+            Some(SlotKind::Stack | SlotKind::SameStack) => extras.stack = Some(words.stack_place()),
             _ => {}
         }
         group.any = *extras != Extras::default();

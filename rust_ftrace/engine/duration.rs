@@ -20,7 +20,7 @@ const MARKS: [(u64, u8); 6] = [
 
 /// The mark of a duration of `ns`, a space if it is short.
 #[inline(always)]
-pub(super) fn mark(ns: u64) -> u8 {
+pub(super) fn overhead(ns: u64) -> u8 {
     if ns <= 10_000 {
         return b' ';
     }

@@ -163,7 +163,7 @@ pub fn knows(words: &[Word], address: u64) -> bool {
 
 /// A call that was made in order to look at its frame, as its probe's handlers know it without a look at the stack.
 #[derive(Clone, Copy, Debug)]
-pub struct OwnCall {
+pub struct OwnCallFrame {
     /// The function's ftrace location.
     pub ip: u64,
     /// Where it returns to.
@@ -198,7 +198,7 @@ pub fn compare(
     words: &[Word],
     base: u64,
     frame_words: usize,
-    call: &OwnCall,
+    call: &OwnCallFrame,
 ) -> Result<(), Unlike> {
     let word = |index: usize| words.get(index).map(Word::load_relaxed);
     let as_said = |is: bool| if is { Ok(()) } else { Err(Unlike::Frame) };

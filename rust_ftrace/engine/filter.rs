@@ -37,7 +37,7 @@ pub struct ModuleSelector<'a> {
 
 /// Why a word is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum SelectorError {
     /// Nothing but an exclamation mark.
     Empty,
     /// No function's name has such a character.
@@ -54,7 +54,7 @@ pub enum Refusal {
     NotTraceable,
 }
 
-impl Refusal {
+impl SelectorError {
     /// A sentence for people.
     pub const fn text(self) -> &'static str {
         match self {
@@ -95,17 +95,17 @@ pub const fn is_space(byte: u8) -> bool {
 
 impl<'a> Selector<'a> {
     /// Understands one word.
-    pub fn parse(word: &'a [u8]) -> Result<Self, Refusal> {
+    pub fn parse(word: &'a [u8]) -> Result<Self, SelectorError> {
         let (remove, word) = match word.split_first() {
             Some((b'!', rest)) => (true, rest),
             _ => (false, word),
         };
         if word.iter().any(|byte| !byte.is_ascii_graphic()) {
-            return Err(Refusal::BadCharacter);
+            return Err(SelectorError::BadCharacter);
         }
         let Some(colon) = word.iter().position(|&byte| byte == b':') else {
             return match word {
-                [] => Err(Refusal::Empty),
+                [] => Err(SelectorError::Empty),
                 names => Ok(Self {
                     remove,
                     names,
@@ -116,13 +116,13 @@ impl<'a> Selector<'a> {
         let (names, command) = word.split_at(colon);
         let name = command
             .strip_prefix(b":mod:")
-            .ok_or(Refusal::UnknownCommand)?;
+            .ok_or(SelectorError::UnknownCommand)?;
         let (inverted, name) = match name.split_first() {
             Some((b'!', rest)) => (true, rest),
             _ => (false, name),
         };
         if name.is_empty() {
-            return Err(Refusal::NoModule);
+            return Err(SelectorError::NoModule);
         }
         let names = if names.is_empty() { b"*" } else { names };
         let module = Some(ModuleSelector { inverted, name });

@@ -2,7 +2,7 @@
 
 //! The calls that are open on one stack, as far as entries tell.
 
-use super::call_sites::{enters, is_location, CallSites, Code, Role};
+use super::call_sites::{enters, is_location, CallSites, CodeRole, FunctionCode};
 use super::context::{is_deeper, STACK_BITS};
 use super::decode::Event;
 use crate::platform::{AllocError, Vec};
@@ -31,7 +31,7 @@ pub(super) struct Frame {
     pub(super) caller: u64,
     /// Where on the stack `parent_ip` lies.
     pub(super) offset: u16,
-    /// See [`Context::entry_tag`](super::context::Context::entry_tag).
+    /// See [`ContextWord::entry_tag`](super::context::ContextWord::entry_tag).
     pub(super) entry_tag: u8,
     /// `parent_ip` is not where it was called from: it was jumped to.
     is_jump: bool,
@@ -41,8 +41,8 @@ pub(super) struct Frame {
 
 impl Frame {
     /// The call that `event` is the entry of, made from `caller`.
-    pub(super) fn new(event: &Event, caller: &Code) -> Self {
-        let is_jump = caller.role == Role::ReturnHook;
+    pub(super) fn new(event: &Event, caller: &FunctionCode) -> Self {
+        let is_jump = caller.role == CodeRole::ReturnHook;
         Self {
             ip: event.ip,
             parent_ip: event.parent_ip,
@@ -131,7 +131,7 @@ impl Frames {
 
     /// The call that the scheduler was entered from, if that has called anything since: its place.
     pub(super) fn find_scheduling(&self, sites: &mut impl CallSites) -> Option<usize> {
-        let mut by_scheduler = |open: &Frame| sites.code(open.caller).role == Role::Scheduler;
+        let mut by_scheduler = |open: &Frame| sites.code(open.caller).role == CodeRole::Scheduler;
         let called = self.frames.iter().rposition(&mut by_scheduler)?;
         called.checked_sub(1)
     }

@@ -6,12 +6,12 @@
 use core::fmt::{Error, Result};
 use core::ops::Range;
 
-use super::decode::{Event, Extras, What};
+use super::decode::{Event, EventKind, Extras};
 use super::duration;
-use super::line::{all, append, write_long, Line, Output};
-use super::mark::write_mark;
+use super::line::{all, append, write_long, Line, LineOutput};
+use super::mark::write_marker;
 use super::options::{Options, TraceOption};
-use super::render::{state, Symbols};
+use super::render::{state, SymbolNames};
 use super::slot::Task;
 use crate::platform::Vec;
 
@@ -33,10 +33,10 @@ const MAX_ERROR: u64 = 4095;
 
 /// A call's event, and what is made of its numbers to show it.
 #[derive(Clone, Copy, Debug)]
-pub struct Shown<'a> {
+pub struct CallLine<'a> {
     /// Where it was recorded.
     pub cpu: u32,
-    /// The event; not [`What::Function`].
+    /// The event; not [`EventKind::Function`].
     pub event: &'a Event,
     /// The data beside it.
     pub extras: &'a Extras,
@@ -60,9 +60,9 @@ pub fn time_of(event: &Event, extras: &Extras) -> u64 {
 /// after it.
 pub fn ticks_of(event: &Event) -> Option<u64> {
     let is_possible = match event.what {
-        What::Return => event.duration <= event.time,
-        What::Call => event.time.checked_add(event.duration).is_some(),
-        What::Function | What::Entry | What::Mark | What::RawMark => false,
+        EventKind::Return => event.duration <= event.time,
+        EventKind::Call => event.time.checked_add(event.duration).is_some(),
+        EventKind::Function | EventKind::Entry | EventKind::Marker | EventKind::RawMarker => false,
     };
     is_possible.then_some(event.duration)
 }
@@ -78,24 +78,24 @@ struct CpuState {
     depth: i16,
 }
 
-struct Cpu {
+struct GraphCpu {
     cpu: u32,
     state: CpuState,
     /// The open call of each depth, bits 0-31 of its address; 0 if there is none.
     open: [u32; DEPTHS],
 }
 
-impl Cpu {
+impl GraphCpu {
     /// check_irq_entry() and check_irq_return(): whether the event is of an interrupt that is not to be shown.
     fn hides(&mut self, event: &Event, in_irq_text: bool) -> bool {
         let hidden_at = &mut self.state.hidden_at;
-        if hidden_at.is_none() && event.what != What::Return && in_irq_text {
+        if hidden_at.is_none() && event.what != EventKind::Return && in_irq_text {
             *hidden_at = Some(event.depth);
         }
         let Some(depth) = *hidden_at else {
             return false;
         };
-        if event.what != What::Entry && depth >= event.depth {
+        if event.what != EventKind::Entry && depth >= event.depth {
             *hidden_at = None;
         }
         true
@@ -109,12 +109,12 @@ impl Cpu {
         };
         let ip = event.ip as u32;
         match event.what {
-            What::Entry => {
+            EventKind::Entry => {
                 *open = ip;
                 true
             }
-            What::Return => core::mem::take(open) == ip,
-            What::Function | What::Call | What::Mark | What::RawMark => {
+            EventKind::Return => core::mem::take(open) == ip,
+            EventKind::Function | EventKind::Call | EventKind::Marker | EventKind::RawMarker => {
                 *open = 0;
                 true
             }
@@ -124,7 +124,7 @@ impl Cpu {
 
 /// The change that the last event has made.
 #[derive(Clone, Copy)]
-struct Change {
+struct LineChange {
     index: usize,
     state: CpuState,
     depth: u8,
@@ -132,20 +132,20 @@ struct Change {
 }
 
 /// Makes lines of calls.
-pub struct Graph {
+pub struct GraphLines {
     options: Options,
     /// Digits of the largest number of a CPU.
     cpu_digits: u32,
     /// Where the code lies that interrupts come in by.
     irq_text: Range<u64>,
     /// By their numbers.
-    cpus: Vec<Cpu>,
+    cpus: Vec<GraphCpu>,
     /// Where the last event's CPU is.
     index: usize,
-    change: Option<Change>,
+    change: Option<LineChange>,
 }
 
-impl Graph {
+impl GraphLines {
     /// Lines in which CPUs have numbers below `cpus`; `irq_text` is where the code lies that interrupts come
     /// in by (`__irqentry_text_start` to `__irqentry_text_end`).
     pub fn new(options: Options, cpus: u32, irq_text: Range<u64>) -> Self {
@@ -196,7 +196,7 @@ impl Graph {
 
     /// The state of `cpu`.
     #[inline(always)]
-    fn cpu(&mut self, cpu: u32) -> core::result::Result<&mut Cpu, Error> {
+    fn cpu(&mut self, cpu: u32) -> core::result::Result<&mut GraphCpu, Error> {
         if self.cpus.get(self.index).is_none_or(|last| last.cpu != cpu) {
             self.index = self.find(cpu)?;
         }
@@ -208,7 +208,7 @@ impl Graph {
         match self.cpus.binary_search_by_key(&cpu, |known| known.cpu) {
             Ok(index) => Ok(index),
             Err(index) => {
-                let new = Cpu {
+                let new = GraphCpu {
                     cpu,
                     state: CpuState {
                         last: None,
@@ -229,11 +229,11 @@ impl Graph {
     /// # Errors
     ///
     /// [`Error`] if there is no memory.
-    pub fn write_event<O: Output>(
+    pub fn write_event<O: LineOutput>(
         &mut self,
         out: &mut O,
-        symbols: &mut impl Symbols,
-        shown: &Shown<'_>,
+        symbols: &mut impl SymbolNames,
+        shown: &CallLine<'_>,
     ) -> Result {
         let event = shown.event;
         let in_irq_text = self.irq_text.contains(&event.ip);
@@ -241,7 +241,7 @@ impl Graph {
         self.change = None;
         let cpu = self.cpu(shown.cpu)?;
         let open = cpu.open.get(usize::from(event.depth));
-        let change = Change {
+        let change = LineChange {
             state: cpu.state,
             depth: event.depth,
             open: open.copied().unwrap_or(0),
@@ -251,10 +251,10 @@ impl Graph {
         let mut matches = true;
         if !is_hidden {
             cpu.state.last = Some(event.task);
-            cpu.state.depth = i16::from(event.depth) - i16::from(event.what != What::Entry);
+            cpu.state.depth = i16::from(event.depth) - i16::from(event.what != EventKind::Entry);
             matches = cpu.matches(event);
         }
-        self.change = Some(Change {
+        self.change = Some(LineChange {
             index: self.index,
             ..change
         });
@@ -266,15 +266,15 @@ impl Graph {
                 self.write_switch(out, shown.cpu, &last, &event.task)?;
             }
         }
-        if in_irq_text && event.what != What::Return {
+        if in_irq_text && event.what != EventKind::Return {
             self.write_arrow(out, shown, *b"==========>")?;
         }
         self.write_line(out, symbols, shown, matches)?;
-        if event.what == What::Return && self.has(TraceOption::GraphOverrun) {
+        if event.what == EventKind::Return && self.has(TraceOption::GraphOverrun) {
             let overrun = shown.extras.overrun.unwrap_or(0);
             writeln!(out, " (Overruns: {overrun})")?;
         }
-        if in_irq_text && event.what != What::Entry {
+        if in_irq_text && event.what != EventKind::Entry {
             self.write_arrow(out, shown, *b"<==========")?;
         }
         Ok(())
@@ -285,10 +285,10 @@ impl Graph {
     /// # Errors
     ///
     /// [`Error`] if there is no memory.
-    pub fn write_mark<O: Output>(
+    pub fn write_marker<O: LineOutput>(
         &mut self,
         out: &mut O,
-        shown: &Shown<'_>,
+        shown: &CallLine<'_>,
         bytes: &[u8],
     ) -> Result {
         let event = shown.event;
@@ -300,7 +300,7 @@ impl Graph {
         let depth = u8::MAX;
         let open = cpu.open.get(usize::from(depth));
         let open = open.copied().unwrap_or(0);
-        self.change = Some(Change {
+        self.change = Some(LineChange {
             index: self.index,
             state: before,
             depth,
@@ -322,17 +322,17 @@ impl Graph {
         append!(out, line, b"/* ");
         let length = line.length();
         out.advance(length);
-        write_mark(out, event.what, bytes)?;
+        write_marker(out, event.what, bytes)?;
         out.write_str(" */\n")
     }
 
     /// Writes the line itself.
     #[inline(always)]
-    fn write_line<O: Output>(
+    fn write_line<O: LineOutput>(
         &self,
         out: &mut O,
-        symbols: &mut impl Symbols,
-        shown: &Shown<'_>,
+        symbols: &mut impl SymbolNames,
+        shown: &CallLine<'_>,
         matches: bool,
     ) -> Result {
         let event = shown.event;
@@ -343,9 +343,11 @@ impl Graph {
         if !line.blanks(indent) {
             append!(out, line, BLANKS.get(..indent).unwrap_or_default());
         }
-        let is_return = event.what == What::Return;
+        let is_return = event.what == EventKind::Return;
         let retval = match event.what {
-            What::Call | What::Return if self.has(TraceOption::GraphRetval) => shown.extras.retval,
+            EventKind::Call | EventKind::Return if self.has(TraceOption::GraphRetval) => {
+                shown.extras.retval
+            }
             _ => None,
         };
         let has_place = !is_return && event.parent_ip != 0 && self.has(TraceOption::GraphRetaddr);
@@ -366,7 +368,7 @@ impl Graph {
                 append!(out, line, shown.arguments);
             }
             let (end, length) = match event.what {
-                What::Call => (*b"; /*    ", 1),
+                EventKind::Call => (*b"; /*    ", 1),
                 _ => (*b" { /*   ", 2),
             };
             line.put(
@@ -397,7 +399,7 @@ impl Graph {
     /// print_graph_prologue(), of which the first is elsewhere: the columns before the duration, at most 56
     /// bytes.
     #[inline(always)]
-    fn put_prologue(&self, line: &mut Line<'_>, shown: &Shown<'_>) {
+    fn put_prologue(&self, line: &mut Line<'_>, shown: &CallLine<'_>) {
         if !self.has(TraceOption::ContextInfo) {
             return;
         }
@@ -438,7 +440,7 @@ impl Graph {
         match duration {
             Some(ns) => {
                 let mark = match self.has(TraceOption::GraphOverhead) {
-                    true => duration::mark(ns),
+                    true => duration::overhead(ns),
                     false => b' ',
                 };
                 line.put(u64::from_le_bytes(*b"        ") ^ u64::from(mark ^ b' '), 2);
@@ -471,7 +473,12 @@ impl Graph {
 
     /// print_graph_irq()
     #[cold]
-    fn write_arrow(&self, out: &mut impl Output, shown: &Shown<'_>, arrow: [u8; 11]) -> Result {
+    fn write_arrow(
+        &self,
+        out: &mut impl LineOutput,
+        shown: &CallLine<'_>,
+        arrow: [u8; 11],
+    ) -> Result {
         let mut line = Line::new(out.room()?);
         self.put_prologue(&mut line, shown);
         let with_duration = self.with_duration();
@@ -490,7 +497,13 @@ impl Graph {
 
     /// verif_pid(): that another task runs.
     #[cold]
-    fn write_switch(&self, out: &mut impl Output, cpu: u32, last: &Task, next: &Task) -> Result {
+    fn write_switch(
+        &self,
+        out: &mut impl LineOutput,
+        cpu: u32,
+        last: &Task,
+        next: &Task,
+    ) -> Result {
         const RULE: &str = " ------------------------------------------\n";
         out.write_str(RULE)?;
         let mut line = Line::new(out.room()?);

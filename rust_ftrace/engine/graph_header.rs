@@ -5,16 +5,16 @@
 use core::fmt::{Result, Write};
 
 use super::options::{Options, TraceOption};
-use super::render::Totals;
-use super::style::{write_latency_header, Machine};
+use super::render::BufferTotals;
+use super::style::{write_latency_header, LatencyHeader};
 
 /// Writes the lines that begin with `#` (`__print_graph_headers_flags()`).
 pub fn write_header(
     out: &mut dyn Write,
     tracer: &str,
     options: Options,
-    totals: &Totals,
-    machine: Machine<'_>,
+    totals: &BufferTotals,
+    machine: LatencyHeader<'_>,
 ) -> Result {
     write!(out, "# tracer: {tracer}\n#\n")?;
     let is_latency = options.has(TraceOption::LatencyFormat);

@@ -17,11 +17,11 @@
 use core::ops::DerefMut;
 
 use super::context::{
-    Context, BH_OFF, HARDIRQ, IRQS_ON, NEED_RESCHED, NEED_RESCHED_LAZY, NMI, PREEMPT_RESCHED,
+    ContextWord, BH_OFF, HARDIRQ, IRQS_ON, NEED_RESCHED, NEED_RESCHED_LAZY, NMI, PREEMPT_RESCHED,
     SOFTIRQ,
 };
-use super::decode::{Decoder, Event, Extras, What};
-use super::slot::{Task, Words, TIME_BITS};
+use super::decode::{Decoder, Event, EventKind, Extras};
+use super::slot::{SlotWords, Task, TIME_BITS};
 
 /// Bytes of a page, unless another size was asked for.
 pub const PAGE_BYTES: usize = 4096;
@@ -99,7 +99,7 @@ const FLAGS: [u8; 256] = {
     let mut flags = [FLAG_IRQS_OFF; 256];
     let mut state = 0;
     while state < flags.len() {
-        let context = Context((state as u32) << 8);
+        let context = ContextWord((state as u32) << 8);
         if context.has(IRQS_ON) {
             flags[state] = 0;
         }
@@ -127,7 +127,7 @@ fn common_of(kind: RecordType, task: &Task) -> u64 {
 
 /// The part of it that says what state the CPU was in.
 #[inline(always)]
-fn common_state(context: Context) -> u64 {
+fn common_state(context: ContextWord) -> u64 {
     // (the depths of preemption and migration are as they are there)
     let [depths, state, ..] = context.0.to_le_bytes();
     let flags = FLAGS.get(usize::from(state)).copied().unwrap_or(0);
@@ -140,7 +140,7 @@ const fn first_word(delta: u64, words: u32) -> u32 {
 }
 
 /// A record in the making.
-struct Record<'a> {
+struct RecordWriter<'a> {
     /// The rest of the page.
     bytes: &'a mut [u8],
     length: usize,
@@ -148,7 +148,7 @@ struct Record<'a> {
     fits: bool,
 }
 
-impl Record<'_> {
+impl RecordWriter<'_> {
     #[inline(always)]
     fn put<const N: usize>(&mut self, value: [u8; N]) {
         let rest = self.bytes.get_mut(self.length..).unwrap_or_default();
@@ -260,18 +260,18 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
     ) -> bool {
         let (used, last) = (self.used, self.time);
         let added = match event.what {
-            What::Function => {
+            EventKind::Function => {
                 self.push_function(event, extras, time)
                     && (extras.stack.is_none() || self.push_stack(event, callers, time))
             }
-            What::Entry => self.push_entry(event, extras, time),
-            What::Call => {
+            EventKind::Entry => self.push_entry(event, extras, time),
+            EventKind::Call => {
                 self.push_entry(event, extras, time)
                     && self.push_exit(event, extras, time, time.wrapping_add(duration))
             }
-            What::Return => self.push_exit(event, extras, time.wrapping_sub(duration), time),
-            What::Mark => self.push_print(event, text, time),
-            What::RawMark => self.push_raw_data(event, text, time),
+            EventKind::Return => self.push_exit(event, extras, time.wrapping_sub(duration), time),
+            EventKind::Marker => self.push_print(event, text, time),
+            EventKind::RawMarker => self.push_raw_data(event, text, time),
         };
         if !added {
             self.used = used;
@@ -289,7 +289,7 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
     pub fn push_functions(
         &mut self,
         decoder: &Decoder,
-        slots: &[Words],
+        slots: &[SlotWords],
         to_time: impl Fn(u64) -> u64,
     ) -> usize {
         if self.used == 0 {
@@ -313,7 +313,7 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
                 break;
             }
             *first = first_word(delta, FUNCTION_WORDS).to_le_bytes();
-            let common = common | common_state(Context(words.high1()));
+            let common = common | common_state(ContextWord(words.high1()));
             let values = [common, words.ip(), words.parent_ip()];
             for (field, value) in fields.chunks_exact_mut(8).zip(values) {
                 field.copy_from_slice(&value.to_le_bytes());
@@ -420,7 +420,7 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
 
     /// Adds a record that `fill` makes; false if there is no room.
     #[inline(always)]
-    fn add(&mut self, time: u64, fill: impl FnOnce(&mut Record<'_>)) -> bool {
+    fn add(&mut self, time: u64, fill: impl FnOnce(&mut RecordWriter<'_>)) -> bool {
         let delta = match self.used {
             0 => 0,
             _ => time.saturating_sub(self.time),
@@ -429,7 +429,7 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
         let extends = delta >> DELTA_BITS != 0;
         let start = if extends { at.saturating_add(8) } else { at };
         let payload = start.saturating_add(4);
-        let mut record = Record {
+        let mut record = RecordWriter {
             bytes: (self.bytes.get_mut(payload..)).unwrap_or_default(),
             length: 0,
             fits: true,

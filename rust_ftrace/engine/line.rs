@@ -12,11 +12,11 @@ use super::slot::Task;
 pub const ROOM: usize = 256;
 
 /// Where text goes.
-pub trait Output: Write {
+pub trait LineOutput: Write {
     /// Writes bytes, which need not be UTF-8.
     fn write_bytes(&mut self, bytes: &[u8]) -> Result;
 
-    /// Room for the next bytes. What is put there is written by [`Output::advance`].
+    /// Room for the next bytes. What is put there is written by [`LineOutput::advance`].
     fn room(&mut self) -> core::result::Result<&mut [u8; ROOM], Error>;
 
     /// Writes the first `length` bytes of the room.
@@ -251,7 +251,7 @@ impl<'a> Line<'a> {
 /// Writes `length` bytes that are in the room, and bytes that are not, as there is none for them there.
 #[cold]
 pub(super) fn write_long<'a>(
-    out: &'a mut impl Output,
+    out: &'a mut impl LineOutput,
     length: usize,
     bytes: &[u8],
 ) -> core::result::Result<Line<'a>, Error> {

@@ -6,14 +6,14 @@ use core::ops::Range;
 
 use super::catalog::{Catalog, MAX_LOCATION_OFFSET};
 use super::command::Command;
-use super::filter::{words, Refusal, Selector};
+use super::filter::{words, Selector, SelectorError};
 use super::function_set::FunctionSet;
 use super::pending::{self, PendingWords};
 use crate::platform::{AllocError, Vec};
 
 /// One of the lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum List {
+pub enum FunctionList {
     /// Functions that are traced.
     Filter,
     /// Functions that are not traced, though the filter says so.
@@ -24,7 +24,7 @@ pub enum List {
     GraphNotrace,
 }
 
-impl List {
+impl FunctionList {
     /// All of them.
     pub const ALL: [Self; 4] = [
         Self::Filter,
@@ -46,14 +46,14 @@ impl List {
 
 /// Reasons for words to be refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum ListError {
     /// The word at this byte means nothing that can be had.
-    Word(usize, Refusal),
+    Word(usize, SelectorError),
     /// There is no memory.
     NoMemory,
 }
 
-impl From<AllocError> for Failure {
+impl From<AllocError> for ListError {
     fn from(_: AllocError) -> Self {
         Self::NoMemory
     }
@@ -61,32 +61,32 @@ impl From<AllocError> for Failure {
 
 /// Knowledge of functions that words are understood by.
 #[derive(Clone, Copy)]
-pub struct Known<'a> {
+pub struct KnownFunctions<'a> {
     /// The functions that can be traced.
     pub catalog: &'a Catalog,
     /// The address of a symbol: several names can share one, of which the catalog has one.
     pub address_of: &'a dyn Fn(&[u8]) -> Option<usize>,
 }
 
-impl Known<'_> {
+impl KnownFunctions<'_> {
     /// The functions that a word means; at least one.
     pub(super) fn choose(
         self,
         selector: &Selector<'_>,
-    ) -> Result<Result<FunctionSet, Refusal>, AllocError> {
+    ) -> Result<Result<FunctionSet, SelectorError>, AllocError> {
         let chosen = self.catalog.select(selector)?;
         if !chosen.is_empty() {
             return Ok(Ok(chosen));
         }
         if !selector.is_name() || selector.module.is_some() {
-            return Ok(Err(Refusal::NoSuchFunction));
+            return Ok(Err(SelectorError::NoSuchFunction));
         }
         let Some(address) = (self.address_of)(selector.names) else {
-            return Ok(Err(Refusal::NoSuchFunction));
+            return Ok(Err(SelectorError::NoSuchFunction));
         };
         Ok(match self.catalog.at_symbol(address) {
             Some(function) => Ok(FunctionSet::from_sorted([function.ip].into_iter())?),
-            None => Err(Refusal::NotTraceable),
+            None => Err(SelectorError::NotTraceable),
         })
     }
 }
@@ -95,17 +95,17 @@ impl Known<'_> {
 const MAX_PATTERNS: usize = 4096;
 
 /// The lists.
-pub struct Lists {
-    /// By [`List`]. `None`: nothing was said, so all functions, or none are left out. An empty set is what
-    /// remains of a list whose functions all went away with their modules.
+pub struct FunctionLists {
+    /// By [`FunctionList`]. `None`: nothing was said, so all functions, or none are left out. An
+    /// empty set is what remains of a list whose functions all went away with their modules.
     sets: [Option<FunctionSet>; 4],
-    /// By [`List`], for the first two: words that mean something once a module is there.
+    /// By [`FunctionList`], for the first two: words that mean something once a module is there.
     pending: [PendingWords; 2],
     /// The patterns in the filter, with a space after each.
     patterns: Vec<u8>,
 }
 
-impl Lists {
+impl FunctionLists {
     /// All empty.
     pub const fn new() -> Self {
         Self {
@@ -122,7 +122,7 @@ impl Lists {
     /// [`AllocError`] if there is no memory.
     pub fn duplicate(&self) -> Result<Self, AllocError> {
         let mut new = Self::new();
-        for list in List::ALL {
+        for list in FunctionList::ALL {
             if let Some(set) = self.get(list) {
                 new.set(list, Some(set.duplicate()?));
             }
@@ -135,27 +135,27 @@ impl Lists {
     }
 
     /// One of the lists; `None` if nothing was said.
-    pub fn get(&self, list: List) -> Option<&FunctionSet> {
+    pub fn get(&self, list: FunctionList) -> Option<&FunctionSet> {
         self.sets.get(list as usize)?.as_ref()
     }
 
     /// Returns whether something was said in a list: functions, if they may all be gone, or words that wait.
-    pub fn has(&self, list: List) -> bool {
+    pub fn has(&self, list: FunctionList) -> bool {
         self.get(list).is_some()
     }
 
-    fn set(&mut self, list: List, new: Option<FunctionSet>) {
+    fn set(&mut self, list: FunctionList, new: Option<FunctionSet>) {
         if let Some(set) = self.sets.get_mut(list as usize) {
             *set = new;
         }
     }
 
     /// The words of a list that wait for modules; `None` if it has no such.
-    pub fn pending(&self, list: List) -> Option<&PendingWords> {
+    pub fn pending(&self, list: FunctionList) -> Option<&PendingWords> {
         self.pending.get(list as usize)
     }
 
-    fn set_pending(&mut self, list: List, new: PendingWords) {
+    fn set_pending(&mut self, list: FunctionList, new: PendingWords) {
         if let Some(pending) = self.pending.get_mut(list as usize) {
             *pending = new;
         }
@@ -174,17 +174,18 @@ impl Lists {
     /// The list may be half edited then: it is a copy that is edited.
     pub fn edit(
         &mut self,
-        list: List,
+        list: FunctionList,
         text: &[u8],
         replace: bool,
-        known: Known<'_>,
-    ) -> Result<(), Failure> {
-        let is_command = |word: &[u8]| list == List::Filter && Command::parse(word).is_some();
+        known: KnownFunctions<'_>,
+    ) -> Result<(), ListError> {
+        let is_command =
+            |word: &[u8]| list == FunctionList::Filter && Command::parse(word).is_some();
         let had = self.has(list);
         if replace {
             self.set(list, None);
             self.set_pending(list, PendingWords::new());
-            if list == List::Filter {
+            if list == FunctionList::Filter {
                 self.patterns.clear();
             }
         }
@@ -195,7 +196,7 @@ impl Lists {
         let mut has_names = false;
         for (at, word) in words(text).filter(|(_, word)| !is_command(word)) {
             has_names = true;
-            let refused = |refusal| Failure::Word(at, refusal);
+            let refused = |refusal| ListError::Word(at, refusal);
             let selector = Selector::parse(word).map_err(refused)?;
             set = match known.choose(&selector)? {
                 Ok(chosen) if selector.remove => set.difference(&chosen)?,
@@ -209,12 +210,12 @@ impl Lists {
             self.keep_pattern(list, word, &selector)?;
         }
         // A filter that waits for modules is not one for all functions.
-        let waits =
-            list == List::Filter && self.pending(list).is_some_and(|words| !words.is_empty());
+        let waits = list == FunctionList::Filter
+            && self.pending(list).is_some_and(|words| !words.is_empty());
         let is_as_before = !replace && !has_names;
         let keeps = waits || (is_as_before && had);
         let new = (!set.is_empty() || keeps).then_some(set);
-        if new.is_none() && list == List::Filter {
+        if new.is_none() && list == FunctionList::Filter {
             self.patterns.clear();
         }
         self.set(list, new);
@@ -225,12 +226,12 @@ impl Lists {
     /// refused.
     fn put_off(
         &mut self,
-        list: List,
+        list: FunctionList,
         word: &[u8],
         selector: &Selector<'_>,
-        refusal: Refusal,
+        refusal: SelectorError,
         catalog: &Catalog,
-    ) -> Result<Result<(), Refusal>, AllocError> {
+    ) -> Result<Result<(), SelectorError>, AllocError> {
         let Some(pending) = self.pending(list).filter(|_| selector.names_modules()) else {
             return Ok(Err(refusal));
         };
@@ -251,11 +252,11 @@ impl Lists {
     /// Adds a word to the patterns of the filter, if it is one and there is room.
     fn keep_pattern(
         &mut self,
-        list: List,
+        list: FunctionList,
         word: &[u8],
         selector: &Selector<'_>,
     ) -> Result<(), AllocError> {
-        let is_pattern = list == List::Filter && !selector.remove && !selector.is_name();
+        let is_pattern = list == FunctionList::Filter && !selector.remove && !selector.is_name();
         if is_pattern && self.patterns.len() + word.len() < MAX_PATTERNS {
             self.patterns.extend_from_slice(word)?;
             self.patterns.push(b' ')?;
@@ -295,7 +296,7 @@ impl Lists {
         is_meant: impl Fn(&[u8]) -> bool,
         catalog: &Catalog,
     ) -> Result<(), AllocError> {
-        for list in [List::Filter, List::Notrace] {
+        for list in [FunctionList::Filter, FunctionList::Notrace] {
             let Some(words) = self.pending(list) else {
                 continue;
             };
@@ -312,7 +313,7 @@ impl Lists {
                 }
             }
             let rest = words.filtered(|word| !is_meant(word))?;
-            let keeps = list == List::Filter || !set.is_empty();
+            let keeps = list == FunctionList::Filter || !set.is_empty();
             self.set(list, keeps.then_some(set));
             self.set_pending(list, rest);
         }
@@ -328,8 +329,8 @@ impl Lists {
         &self,
         catalog: Option<&Catalog>,
     ) -> Result<Option<FunctionSet>, AllocError> {
-        let filter = self.get(List::Filter);
-        let Some(notrace) = self.get(List::Notrace) else {
+        let filter = self.get(FunctionList::Filter);
+        let Some(notrace) = self.get(FunctionList::Notrace) else {
             return filter.map(FunctionSet::duplicate).transpose();
         };
         Ok(Some(match (filter, catalog) {
@@ -347,10 +348,10 @@ impl Lists {
             let ip = set.as_slice().get(from);
             ip.is_some_and(|ip| ip - start <= MAX_LOCATION_OFFSET)
         };
-        if self.get(List::Notrace).is_some_and(has) {
+        if self.get(FunctionList::Notrace).is_some_and(has) {
             return Some(false);
         }
-        self.get(List::Filter).map(has)
+        self.get(FunctionList::Filter).map(has)
     }
 
     /// Takes the functions at addresses `range` out of all lists, which needs no memory; whether any were there.
@@ -358,7 +359,7 @@ impl Lists {
         let sets = self.sets.iter_mut().flatten();
         let found = sets.fold(false, |found, set| set.remove_range(range) || found);
         // (what is left out can be nothing, but what is traced does not become all)
-        for list in [List::Notrace, List::GraphNotrace] {
+        for list in [FunctionList::Notrace, FunctionList::GraphNotrace] {
             if self.get(list).is_some_and(FunctionSet::is_empty) {
                 self.set(list, None);
             }

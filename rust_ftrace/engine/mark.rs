@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Marks, which programs write into the trace (`trace_marker`, `trace_marker_raw`): events with bytes, which are in
-//! slots of their own right before the event's.
+//! Markers, which programs write into the trace (`trace_marker`, `trace_marker_raw`): events with
+//! bytes, which are in slots of their own right before the event's.
 //!
-//! | word | bits  | [`Kind::Text`]                    | [`Kind::Mark`], [`Kind::RawMark`]               |
-//! |------|-------|-----------------------------------|-------------------------------------------------|
-//! | 0    | 0-23  | bytes 0-2                         | bits 0-30: address that the writer is shown as  |
-//! | 0    | 32-63 | bytes 3-6                         | time                                            |
-//! | 1    | 0-23  | bytes 7-9                         | bits 8-23: context, bits 0-15                   |
-//! | 1    | 32-63 | bytes 10-13                       | number of bytes                                 |
+//! | word | bits  | [`SlotKind::Text`] | [`SlotKind::Marker`], [`SlotKind::RawMarker`]  |
+//! |------|-------|--------------------|------------------------------------------------|
+//! | 0    | 0-23  | bytes 0-2          | bits 0-30: address that the writer is shown as |
+//! | 0    | 32-63 | bytes 3-6          | time                                           |
+//! | 1    | 0-23  | bytes 7-9          | bits 8-23: context, bits 0-15                  |
+//! | 1    | 32-63 | bytes 10-13        | number of bytes                                |
 
 use core::fmt::Result;
 
 use super::clock::TimeUnit;
-use super::decode::{Event, What};
+use super::decode::{Event, EventKind};
 use super::kernel_page::{PAGE_BYTES, PAGE_HEADER_BYTES};
-use super::line::{append, Line, Output};
-use super::render::{begin, Symbols};
-use super::slot::{Kind, Words};
+use super::line::{append, Line, LineOutput};
+use super::render::{begin, SymbolNames};
+use super::slot::{SlotKind, SlotWords};
 
 /// Bytes of a slot of text.
 pub const TEXT_BYTES: usize = 14;
 
 /// Most bytes of an event: as many as a [page](super::kernel_page) has room for, with what is before and behind them.
-pub const MAX_MARK: usize = PAGE_BYTES - PAGE_HEADER_BYTES - AROUND;
+pub const MAX_MARKER: usize = PAGE_BYTES - PAGE_HEADER_BYTES - AROUND;
 /// Length (8), what all records have (8), address (8), newline and zero.
 const AROUND: usize = 26;
 
-impl Words {
+impl SlotWords {
     /// The slot with these bytes, at most [`TEXT_BYTES`].
     pub fn text_slot(bytes: &[u8]) -> Self {
         let at = |index: usize| u64::from(bytes.get(index).copied().unwrap_or(0));
         let three = |first| at(first) | (at(first + 1) << 8) | (at(first + 2) << 16);
         let four = |first| (three(first) | (at(first + 3) << 24)) as u32;
-        Self::other(Kind::Text, three(0), four(3), three(7), four(10))
+        Self::other(SlotKind::Text, three(0), four(3), three(7), four(10))
     }
 
     /// The bytes of such a slot.
@@ -46,13 +46,13 @@ impl Words {
     }
 
     /// The event of `length` bytes that are in slots before it, but for its parity.
-    pub const fn mark(kind: Kind, ip: u64, time: u64, context: u32, length: u32) -> Self {
+    pub const fn marker(kind: SlotKind, ip: u64, time: u64, context: u32, length: u32) -> Self {
         Self::call(kind, ip, time, 0, context, length)
     }
 }
 
 /// The bytes of the event in slot `event` of a sub-buffer, of which `copy` is all but the header.
-pub fn text_at(copy: &[Words], event: usize, length: usize) -> impl Iterator<Item = u8> + '_ {
+pub fn text_at(copy: &[SlotWords], event: usize, length: usize) -> impl Iterator<Item = u8> + '_ {
     let first = event.saturating_sub(length.div_ceil(TEXT_BYTES));
     let slots = copy.get(first..event).unwrap_or_default();
     slots
@@ -61,17 +61,17 @@ pub fn text_at(copy: &[Words], event: usize, length: usize) -> impl Iterator<Ite
         .take(length)
 }
 
-/// The text of a mark: what is before its first zero, without a newline at the end.
+/// The text of a marker: what is before its first zero, without a newline at the end.
 fn text_of(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().position(|byte| *byte == 0);
     let text = end.and_then(|end| bytes.get(..end)).unwrap_or(bytes);
     text.strip_suffix(b"\n").unwrap_or(text)
 }
 
-/// Writes what a mark says, without the newline at its end (`trace_print_print()` and `trace_raw_data()` of
-/// kernel/trace/trace_output.c).
-pub fn write_mark<O: Output>(out: &mut O, what: What, bytes: &[u8]) -> Result {
-    if what != What::RawMark {
+/// Writes what a marker says, without the newline at its end (`trace_print_print()` and
+/// `trace_raw_data()` of kernel/trace/trace_output.c).
+pub fn write_marker<O: LineOutput>(out: &mut O, what: EventKind, bytes: &[u8]) -> Result {
+    if what != EventKind::RawMarker {
         return out.write_bytes(text_of(bytes));
     }
     let (id, data) = bytes.split_first_chunk().unwrap_or((&[0; 4], &[]));
@@ -84,10 +84,10 @@ pub fn write_mark<O: Output>(out: &mut O, what: What, bytes: &[u8]) -> Result {
     Ok(())
 }
 
-/// Writes the line of a mark.
-pub fn write_line<O: Output>(
+/// Writes the line of a marker.
+pub fn write_line<O: LineOutput>(
     out: &mut O,
-    symbols: &mut impl Symbols,
+    symbols: &mut impl SymbolNames,
     cpu: u32,
     event: &Event,
     time: (u64, TimeUnit),
@@ -95,12 +95,12 @@ pub fn write_line<O: Output>(
 ) -> Result {
     let mut line = Line::new(out.room()?);
     begin(&mut line, cpu, event, time);
-    if event.what == What::Mark {
+    if event.what == EventKind::Marker {
         append!(out, line, symbols.name(event.ip));
         append!(out, line, b": ");
     }
     let length = line.length();
     out.advance(length);
-    write_mark(out, event.what, bytes)?;
+    write_marker(out, event.what, bytes)?;
     out.write_str("\n")
 }

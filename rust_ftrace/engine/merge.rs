@@ -6,7 +6,7 @@ use super::decode::Event;
 use crate::platform::{AllocError, Vec};
 
 /// A CPU's events, in order.
-pub trait Source {
+pub trait EventSource {
     /// All that is kept of its next event until that is given out: the event, or, where the source itself keeps that, its time.
     type Event: Timed;
     /// The CPU's number.
@@ -36,12 +36,12 @@ impl Timed for u64 {
     }
 }
 
-struct Head<S: Source> {
+struct MergeHead<S: EventSource> {
     source: S,
     event: S::Event,
 }
 
-impl<S: Source> Head<S> {
+impl<S: EventSource> MergeHead<S> {
     /// Order of events: by time, and by CPU where that is equal.
     fn key(&self) -> (u64, u32) {
         (self.event.time(), self.source.cpu())
@@ -54,14 +54,14 @@ impl<S: Source> Head<S> {
 ///
 /// `heap` has indices of `heads`, and is a heap: no head has a smaller key than that of its parent in
 /// it, `(index - 1) / 2`.
-pub struct Merge<S: Source> {
-    heads: Vec<Head<S>>,
+pub struct Merge<S: EventSource> {
+    heads: Vec<MergeHead<S>>,
     heap: Vec<usize>,
     /// The first of the heap was given out.
     given: bool,
 }
 
-impl<S: Source> Merge<S> {
+impl<S: EventSource> Merge<S> {
     /// A merge of nothing.
     pub fn new() -> Self {
         Self {
@@ -78,7 +78,7 @@ impl<S: Source> Merge<S> {
     /// [`AllocError`] if there is no memory; the source is dropped.
     pub fn add(&mut self, mut source: S) -> Result<(), AllocError> {
         if let Some(event) = source.next() {
-            self.heads.push(Head { source, event })?;
+            self.heads.push(MergeHead { source, event })?;
             // (a head that is not in the heap does no harm)
             self.heap.push(self.heads.len() - 1)?;
             self.sift_up(self.heap.len() - 1);
@@ -113,7 +113,7 @@ impl<S: Source> Merge<S> {
         Some(())
     }
 
-    fn head(&self, index: usize) -> Option<&Head<S>> {
+    fn head(&self, index: usize) -> Option<&MergeHead<S>> {
         self.heads.get(*self.heap.get(index)?)
     }
 

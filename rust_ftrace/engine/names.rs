@@ -15,7 +15,7 @@ const MAX_PLACES: usize = 1 << 16;
 
 /// An address and where its name is.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct NamePlace {
     /// 0 if the place is free.
     address: u64,
     start: u32,
@@ -28,14 +28,14 @@ struct Place {
 ///
 /// - `places` has none or a power of two, at most [`MAX_PLACES`], a quarter of which are free.
 /// - Between the place that an address hashes to and the one it is at, none is free.
-pub struct Names {
-    places: Vec<Place>,
+pub struct NameCache {
+    places: Vec<NamePlace>,
     used: usize,
     /// One name behind the other.
     text: Vec<u8>,
 }
 
-impl Names {
+impl NameCache {
     /// No names.
     pub const fn new() -> Self {
         Self {
@@ -50,7 +50,7 @@ impl Names {
         (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
     }
 
-    /// Where the name that was kept for `address` is, for [`Names::text`].
+    /// Where the name that was kept for `address` is, for [`NameCache::text`].
     pub fn find(&self, address: u64) -> Option<Range<usize>> {
         let mask = self.places.len().wrapping_sub(1);
         let mut index = Self::hash(address);
@@ -96,7 +96,7 @@ impl Names {
         // INVARIANT: One place less is free, and there was more than a quarter.
         Self::put(
             &mut self.places,
-            Place {
+            NamePlace {
                 address,
                 start,
                 length,
@@ -109,7 +109,7 @@ impl Names {
     /// Forgets all names, but keeps the memory.
     pub fn clear(&mut self) {
         if self.used != 0 {
-            self.places.fill(Place::default());
+            self.places.fill(NamePlace::default());
         }
         self.text.clear();
         self.used = 0;
@@ -119,7 +119,7 @@ impl Names {
     fn grow(&mut self) -> Result<(), AllocError> {
         let mut places = Vec::new();
         for _ in 0..(self.places.len() * 2).max(FIRST_PLACES) {
-            places.push(Place::default())?;
+            places.push(NamePlace::default())?;
         }
         for place in self.places.iter().filter(|place| place.address != 0) {
             Self::put(&mut places, *place);
@@ -129,7 +129,7 @@ impl Names {
     }
 
     /// Puts `new` at the first free place from where it hashes to.
-    fn put(places: &mut [Place], new: Place) {
+    fn put(places: &mut [NamePlace], new: NamePlace) {
         let mask = places.len().wrapping_sub(1);
         let mut index = Self::hash(new.address) & mask;
         while let Some(place) = places.get_mut(index) {

@@ -43,7 +43,7 @@ struct Near<'a> {
 
 /// A word of a wanted name, or none.
 #[derive(Clone, Copy, Default)]
-struct Word<'a> {
+struct NameWord<'a> {
     text: &'a [u8],
     letters: u64,
 }
@@ -56,16 +56,16 @@ struct Word<'a> {
 pub struct Nearest<'a> {
     wanted: &'a [u8],
     letters: u64,
-    words: [Word<'a>; MAX_WORDS],
+    words: [NameWord<'a>; MAX_WORDS],
     best: [Option<Near<'a>>; REMEMBERED],
 }
 
 impl<'a> Nearest<'a> {
     /// None yet.
     pub fn to(wanted: &'a [u8]) -> Self {
-        let mut places = [Word::default(); MAX_WORDS];
+        let mut places = [NameWord::default(); MAX_WORDS];
         for (place, text) in places.iter_mut().zip(words(wanted)) {
-            *place = Word {
+            *place = NameWord {
                 text,
                 letters: letters(text),
             };
@@ -220,10 +220,10 @@ fn words(name: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// The distance of `name` by its words, in whatever order they come; `None` if it has less than a third of the wanted
 /// ones' letters, or less than half of the words.
-fn words_apart(wanted: &[Word<'_>; MAX_WORDS], name: &[u8], letters: u64) -> Option<usize> {
+fn words_apart(wanted: &[NameWord<'_>; MAX_WORDS], name: &[u8], letters: u64) -> Option<usize> {
     // Words of other letters are missing.
-    let can_be_there = |word: &&Word<'_>| word.letters & !letters == 0;
-    let length = |word: &Word<'_>| word.text.len();
+    let can_be_there = |word: &&NameWord<'_>| word.letters & !letters == 0;
+    let length = |word: &NameWord<'_>| word.text.len();
     let all: usize = wanted.iter().map(length).sum();
     let most: usize = wanted.iter().filter(can_be_there).map(length).sum();
     if most * 3 < max(all, 1) {

@@ -32,7 +32,7 @@ pub struct PidSet {
 
 /// Why a word is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum PidError {
     /// It is no number.
     NotANumber,
     /// No task can have this ID.
@@ -41,7 +41,7 @@ pub enum Refusal {
     Empty,
 }
 
-impl Refusal {
+impl PidError {
     /// A sentence for people.
     pub const fn text(self) -> &'static str {
         match self {
@@ -54,30 +54,30 @@ impl Refusal {
 
 /// Why words are not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum PidSetError {
     /// The word at this byte is refused.
-    Word(usize, Refusal),
+    Word(usize, PidError),
     /// There is no memory.
     NoMemory,
 }
 
-impl From<AllocError> for Failure {
+impl From<AllocError> for PidSetError {
     fn from(_: AllocError) -> Self {
         Self::NoMemory
     }
 }
 
 /// Understands one word: whether to remove, and which ID.
-fn parse(word: &[u8]) -> Result<(bool, u32), Refusal> {
+fn parse(word: &[u8]) -> Result<(bool, u32), PidError> {
     let (remove, number) = match word.split_first() {
-        Some((b'!', [])) => return Err(Refusal::Empty),
+        Some((b'!', [])) => return Err(PidError::Empty),
         Some((b'!', number)) => (true, number),
         _ => (false, word),
     };
     match parse_any_base(number) {
         Ok(pid) if pid < u64::from(PID_LIMIT) => Ok((remove, pid as u32)),
-        Ok(_) | Err(ParseError::Range) => Err(Refusal::TooLarge),
-        Err(ParseError::Invalid) => Err(Refusal::NotANumber),
+        Ok(_) | Err(ParseError::Range) => Err(PidError::TooLarge),
+        Err(ParseError::Invalid) => Err(PidError::NotANumber),
     }
 }
 
@@ -215,13 +215,13 @@ impl PidSet {
     /// # Errors
     ///
     /// The first word that is wrong, or want of memory.
-    pub fn edited(&self, text: &[u8], replace: bool) -> Result<Self, Failure> {
+    pub fn edited(&self, text: &[u8], replace: bool) -> Result<Self, PidSetError> {
         let new = match replace {
             true => Self::new()?,
             false => self.duplicate()?,
         };
         for (at, word) in words(text) {
-            let (remove, pid) = parse(word).map_err(|refusal| Failure::Word(at, refusal))?;
+            let (remove, pid) = parse(word).map_err(|refusal| PidSetError::Word(at, refusal))?;
             new.put(pid, !remove)?;
         }
         Ok(new)

@@ -10,7 +10,7 @@ use core::ops::Range;
 use super::catalog::Catalog;
 use super::filter::Selector;
 use super::function_set::FunctionSet;
-use super::lists::{List, Lists};
+use super::lists::{FunctionList, FunctionLists};
 use super::options::TraceOption;
 use super::settings::{Settings, Tracer};
 use crate::platform::AllocError;
@@ -60,11 +60,11 @@ impl Entries {
 
 /// The frames that calls have, by what is kept of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Frames {
+pub enum FrameKind {
     /// The time and the place of the entry.
     Plain,
-    /// These, and a mark.
-    Marked,
+    /// These, and a tag.
+    Tagged,
     /// These, and what an entry that is recorded later needs, and the time for which the task did not run.
     Long,
 }
@@ -72,7 +72,7 @@ pub enum Frames {
 /// Calls that are hooked.
 pub struct Calls {
     /// The frames that they have.
-    pub frames: Frames,
+    pub frames: FrameKind,
     /// Those that are recorded as all are.
     pub plain: FunctionSet,
     /// Those below which all are recorded.
@@ -91,9 +91,9 @@ impl Calls {
         let lists = &settings.lists;
         let mut plain = surroundings.callable(lists)?;
         let mut roots = FunctionSet::new();
-        if let Some(wanted) = lists.get(List::GraphFunction) {
+        if let Some(wanted) = lists.get(FunctionList::GraphFunction) {
             // (a root is traced also if the filter does not have it)
-            roots = match lists.get(List::Notrace) {
+            roots = match lists.get(FunctionList::Notrace) {
                 Some(unwanted) => wanted.difference(unwanted)?,
                 None => wanted.duplicate()?,
             };
@@ -101,18 +101,18 @@ impl Calls {
             plain = plain.difference(&roots)?;
         }
         let mut skip = FunctionSet::new();
-        if let Some(unwanted) = lists.get(List::GraphNotrace) {
+        if let Some(unwanted) = lists.get(FunctionList::GraphNotrace) {
             let all = plain.union(&roots)?;
             skip = all.difference(&all.difference(unwanted)?)?;
             plain = plain.difference(&skip)?;
             roots = roots.difference(&skip)?;
         }
         let takes_sleep = !settings.options.has(TraceOption::SleepTime);
-        let is_marked = lists.has(List::GraphFunction) || !skip.is_empty();
+        let is_marked = lists.has(FunctionList::GraphFunction) || !skip.is_empty();
         let frames = match settings.thresh != 0 || takes_sleep {
-            true => Frames::Long,
-            false if is_marked => Frames::Marked,
-            false => Frames::Plain,
+            true => FrameKind::Long,
+            false if is_marked => FrameKind::Tagged,
+            false => FrameKind::Plain,
         };
         Ok(Self {
             frames,
@@ -143,7 +143,7 @@ impl Calls {
 }
 
 /// Calls that are counted.
-pub struct Counted {
+pub struct ProfiledCalls {
     /// The functions.
     pub functions: FunctionSet,
     /// The time of calls within a call does not count.
@@ -152,7 +152,7 @@ pub struct Counted {
     pub without_sleep: bool,
 }
 
-impl Counted {
+impl ProfiledCalls {
     /// Returns whether both hook the same functions in the same way.
     pub fn is(&self, other: &Self) -> bool {
         (self.without_calls, self.without_sleep) == (other.without_calls, other.without_sleep)
@@ -162,7 +162,7 @@ impl Counted {
 
 /// Memory that must be there before anything is hooked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct NeededMemory {
     /// A buffer for each CPU.
     pub buffers: bool,
     /// A second one, for snapshots.
@@ -172,7 +172,7 @@ pub struct Memory {
 }
 
 /// The plan.
-pub struct Plan {
+pub struct HookPlan {
     /// Functions whose entries the recorder hooks.
     pub entries: Entries,
     /// Those among them whose entries are recorded only with a stack.
@@ -182,9 +182,9 @@ pub struct Plan {
     /// The calls that `function_graph` hooks, if it is the tracer.
     pub calls: Option<Calls>,
     /// The calls that the profile hooks, if it is on.
-    pub counted: Option<Counted>,
+    pub counted: Option<ProfiledCalls>,
     /// The memory that is needed.
-    pub memory: Memory,
+    pub memory: NeededMemory,
 }
 
 /// The part of a machine that plans depend on.
@@ -206,7 +206,7 @@ impl Surroundings<'_> {
     }
 
     /// The functions whose calls lists have hooked.
-    fn callable(&self, lists: &Lists) -> Result<FunctionSet, AllocError> {
+    fn callable(&self, lists: &FunctionLists) -> Result<FunctionSet, AllocError> {
         let mut wanted = match lists.wanted(self.catalog)? {
             Some(wanted) => wanted,
             None => self.all()?,
@@ -245,12 +245,12 @@ impl<C: Clone> Settings<C> {
             && (self.records_entries() || self.commands.of(true).next().is_some());
         let names_all = self.tracer == Tracer::FunctionGraph
             || self.profile
-            || (self.records_entries() && lists.has(List::Notrace));
-        leaves_out_unwinder || (names_all && !lists.has(List::Filter))
+            || (self.records_entries() && lists.has(FunctionList::Notrace));
+        leaves_out_unwinder || (names_all && !lists.has(FunctionList::Filter))
     }
 }
 
-impl Plan {
+impl HookPlan {
     /// Nothing is hooked.
     pub const fn none() -> Self {
         Self {
@@ -259,7 +259,7 @@ impl Plan {
             commanded: FunctionSet::new(),
             calls: None,
             counted: None,
-            memory: Memory {
+            memory: NeededMemory {
                 buffers: false,
                 snapshots: false,
                 stacks: false,
@@ -300,7 +300,7 @@ impl Plan {
             false => None,
         };
         let counted = match settings.profile {
-            true => Some(Counted {
+            true => Some(ProfiledCalls {
                 functions: surroundings.callable(lists)?,
                 without_calls: !settings.options.has(TraceOption::GraphTime),
                 without_sleep: !settings.options.has(TraceOption::SleepTime),
@@ -315,7 +315,7 @@ impl Plan {
             commanded: settings.commands.functions(false)?,
             calls,
             counted,
-            memory: Memory {
+            memory: NeededMemory {
                 buffers: settings.tracer != Tracer::Nop || stacks || snapshots,
                 snapshots,
                 stacks: stacks || unwinds_all,

@@ -4,14 +4,14 @@
 //! own. Every count is one instruction without a lock, which interrupts and NMIs come before or after.
 //!
 //! Functions have numbers, which they keep as long as anything is counted for them, also while their module is not
-//! there. [`Places`] says which, for all CPUs. What is shown is what `function_stat_show()` of kernel/trace/ftrace.c
-//! shows.
+//! there. [`FunctionNumbers`] says which, for all CPUs. What is shown is what
+//! `function_stat_show()` of kernel/trace/ftrace.c shows.
 
 use core::fmt::{Result as FmtResult, Write};
 use core::ops::Deref;
 
 use super::duration;
-use super::line::{Line, Output};
+use super::line::{Line, LineOutput};
 use crate::platform::{local_add_wide, AllocError, Vec, Word};
 
 /// 2^32 divided by the golden ratio: addresses that lie close together are spread well by it.
@@ -25,14 +25,14 @@ const SPREAD: u32 = 0x9e37_79b9;
 /// - A slot is free, 0, or has the lower half of a function's address in its lower half, and in its upper half
 ///   an index of `ips`.
 /// - Between the slot that an address hashes to and the one it is in, none is free.
-pub struct Places {
+pub struct FunctionNumbers {
     slots: Vec<u64>,
     shift: u32,
     /// By number. 0: not in `slots`.
     ips: Vec<usize>,
 }
 
-impl Places {
+impl FunctionNumbers {
     /// Places for functions with the ftrace locations `ips`, which differ in their lower halves, and have none
     /// that is 0; their numbers are the places there. A 0 is nobody's.
     ///
@@ -159,7 +159,7 @@ pub fn numbered(
 }
 
 /// The counts of a CPU for a function. Written by it only.
-struct Record {
+struct FunctionCounts {
     hits: Word,
     /// Ticks of the clock.
     time: Word,
@@ -168,14 +168,14 @@ struct Record {
 }
 
 /// The counts of a CPU.
-pub struct Table<P> {
+pub struct ProfileTable<P> {
     places: P,
-    records: Vec<Record>,
+    records: Vec<FunctionCounts>,
     /// Tells apart the calls of different times: in the upper half.
     session: u64,
 }
 
-impl<P: Deref<Target = Places>> Table<P> {
+impl<P: Deref<Target = FunctionNumbers>> ProfileTable<P> {
     /// A table for all functions of `places`. Calls that a table of another `session` was told of are not known
     /// to it.
     ///
@@ -185,7 +185,7 @@ impl<P: Deref<Target = Places>> Table<P> {
     pub fn new(places: P, session: u32) -> Result<Self, AllocError> {
         let mut records = Vec::new();
         for _ in 0..places.ips().len() {
-            records.push(Record {
+            records.push(FunctionCounts {
                 hits: Word::new(0),
                 time: Word::new(0),
                 squares: [Word::new(0), Word::new(0)],
@@ -211,7 +211,7 @@ impl<P: Deref<Target = Places>> Table<P> {
 
     /// Adds the time of a call, by what it is known by. Of calls of another session nothing becomes.
     ///
-    /// As for [`Table::enter`]; it may have been entered on another CPU.
+    /// As for [`ProfileTable::enter`]; it may have been entered on another CPU.
     #[inline(always)]
     pub fn leave(&self, call: u64, time: u64) {
         // (what is of another session is no number of a function any more)
@@ -223,12 +223,12 @@ impl<P: Deref<Target = Places>> Table<P> {
     }
 
     /// The counts for the function with this number, more or less if counting goes on now.
-    pub fn totals(&self, number: usize) -> Totals {
+    pub fn totals(&self, number: usize) -> FunctionTotals {
         let Some(record) = self.records.get(number) else {
-            return Totals::default();
+            return FunctionTotals::default();
         };
         let [low, high] = [&record.squares[0], &record.squares[1]].map(Word::load_relaxed);
-        Totals {
+        FunctionTotals {
             hits: record.hits.load_relaxed(),
             time: record.time.load_relaxed(),
             squares: u128::from(low) | (u128::from(high) << 64),
@@ -248,7 +248,7 @@ impl<P: Deref<Target = Places>> Table<P> {
 
 /// The counts of a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct FunctionTotals {
     /// Times that it was entered.
     pub hits: u64,
     /// Time that all its calls took that have returned.
@@ -257,7 +257,7 @@ pub struct Totals {
     pub squares: u128,
 }
 
-impl Totals {
+impl FunctionTotals {
     /// With what is known from elsewhere.
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -323,9 +323,9 @@ const NAME_WIDTH: usize = 30;
 
 /// Writes the line of a function; `to_ns` says how many ns some ticks are.
 pub fn write_row(
-    out: &mut impl Output,
+    out: &mut impl LineOutput,
     name: &[u8],
-    totals: &Totals,
+    totals: &FunctionTotals,
     to_ns: impl Fn(u64) -> u64,
 ) -> FmtResult {
     let square_to_ns = |square: u128| match u64::try_from(square) {

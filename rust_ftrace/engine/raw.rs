@@ -26,7 +26,7 @@
 //!
 //! All numbers are little-endian.
 
-use super::consumer::Chunk;
+use super::consumer::TakenSlots;
 
 /// The bytes that a header begins with: `RFTR`.
 pub const MAGIC: [u8; 4] = *b"RFTR";
@@ -54,10 +54,15 @@ pub struct TimeFormat {
 }
 
 /// Fills the header of a record of `chunk`, of `cpu`.
-pub fn fill_header(bytes: &mut [u8; HEADER_BYTES], chunk: &Chunk, cpu: u32, time: &TimeFormat) {
+pub fn fill_header(
+    bytes: &mut [u8; HEADER_BYTES],
+    chunk: &TakenSlots,
+    cpu: u32,
+    time: &TimeFormat,
+) {
     let task = &chunk.decoder.task;
     let flags = if time.is_ns { FLAG_NS } else { 0 };
-    let mut header = Bytes { bytes, length: 0 };
+    let mut header = HeaderWriter { bytes, length: 0 };
     header.put(MAGIC);
     header.put(VERSION.to_le_bytes());
     header.put((HEADER_BYTES as u16).to_le_bytes());
@@ -79,12 +84,12 @@ pub fn fill_header(bytes: &mut [u8; HEADER_BYTES], chunk: &Chunk, cpu: u32, time
 }
 
 /// Bytes that are filled from the start.
-struct Bytes<'a> {
+struct HeaderWriter<'a> {
     bytes: &'a mut [u8; HEADER_BYTES],
     length: usize,
 }
 
-impl Bytes<'_> {
+impl HeaderWriter<'_> {
     fn put<const N: usize>(&mut self, value: [u8; N]) {
         let end = self.length.saturating_add(N);
         if let Some(place) = self.bytes.get_mut(self.length..end) {

@@ -4,10 +4,10 @@
 //! overtaken, decode.
 
 use super::beside::stack_at;
-use super::decode::{Decoder, Event, Extras, Group, What};
+use super::decode::{DecodedGroup, Decoder, Event, EventKind, Extras};
 use super::mark::text_at;
 use super::ring::{parity_of, Head, Ring, Slot, Storage, LAPS};
-use super::slot::{Words, PARITY};
+use super::slot::{SlotWords, PARITY};
 use crate::platform::{fence_acquire, spin_hint};
 
 /// The content of a ring at one moment.
@@ -124,7 +124,7 @@ impl<S: Storage> Ring<S> {
 
     /// Copies sub-buffer `seq` into `into`, which has room for all slots but the header; the first
     /// `have` are there already.
-    pub(super) fn copy(&self, seq: u64, into: &mut [Words], have: usize) -> Copied {
+    pub(super) fn copy(&self, seq: u64, into: &mut [SlotWords], have: usize) -> Copied {
         let place = self.place_of(seq);
         let size = self.subbuf_slots();
         let Some((header, rest)) = self
@@ -162,7 +162,7 @@ impl<S: Storage> Ring<S> {
 }
 
 /// Copies slots; whether all were complete in a lap of parity `parity`.
-fn copy_slots(slots: &[Slot], copies: &mut [Words], parity: u64) -> bool {
+fn copy_slots(slots: &[Slot], copies: &mut [SlotWords], parity: u64) -> bool {
     // The bit must be set in all, or in none.
     if parity == 0 {
         fold_copies(slots, copies, 0, |any, word| any | word) & PARITY == 0
@@ -175,14 +175,14 @@ fn copy_slots(slots: &[Slot], copies: &mut [Words], parity: u64) -> bool {
 #[inline(always)]
 fn fold_copies(
     slots: &[Slot],
-    copies: &mut [Words],
+    copies: &mut [SlotWords],
     mut folded: u64,
     fold: impl Fn(u64, u64) -> u64,
 ) -> u64 {
     /// As many as the compiler makes one pass of a loop of. Draining a ring is this, and giving the
     /// copy to the user.
     const AT_A_TIME: usize = 8;
-    let mut copy = |(slot, words): (&Slot, &mut Words)| {
+    let mut copy = |(slot, words): (&Slot, &mut SlotWords)| {
         // Acquire: word 1 is at least as new as word 0.
         words.0 = slot.0.load_acquire();
         words.1 = slot.1.load_relaxed();
@@ -204,19 +204,19 @@ fn fold_copies(
 
 /// Where in the ring's events a reader is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Position {
     /// Index of the next event.
     pub(super) event: u64,
     /// Slots of the copy that are decoded.
     pub(super) decoded: usize,
     pub(super) decoder: Decoder,
     /// The state that the last slots left.
-    pub(super) group: Group,
+    pub(super) group: DecodedGroup,
     /// Events given up since the last one given out.
     pub(super) lost: u64,
 }
 
-impl Place {
+impl Position {
     /// Returns whether the next slot has nothing to do with those before it.
     pub(super) fn is_between_groups(&self) -> bool {
         self.group.is_ended() || self.decoded == 0
@@ -224,9 +224,9 @@ impl Place {
 }
 
 /// The data beside the last event.
-pub struct Beside<'a, B>(pub(super) &'a Window<B>);
+pub struct EventExtras<'a, B>(pub(super) &'a SubbufWindow<B>);
 
-impl<'a, B: AsRef<[Words]> + AsMut<[Words]>> Beside<'a, B> {
+impl<'a, B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> EventExtras<'a, B> {
     /// All but what is of no fixed length.
     pub fn extras(&self) -> &'a Extras {
         self.0.extras()
@@ -244,7 +244,7 @@ impl<'a, B: AsRef<[Words]> + AsMut<[Words]>> Beside<'a, B> {
 }
 
 /// A copy of the sub-buffer that is being read.
-pub(super) struct Window<B> {
+pub(super) struct SubbufWindow<B> {
     /// Room for one sub-buffer without its header.
     pub(super) copy: B,
     /// The sub-buffer in `copy`, or the next to be copied if `complete` is 0.
@@ -253,7 +253,7 @@ pub(super) struct Window<B> {
     pub(super) complete: usize,
     /// Times that the reader was overtaken since it last copied anything.
     pub(super) overtaken: u64,
-    pub(super) place: Place,
+    pub(super) place: Position,
     /// Events from here on are wanted,
     pub(super) from: u64,
     /// and up to here.
@@ -273,7 +273,7 @@ pub(super) enum Refill {
     Again,
 }
 
-impl<B: AsRef<[Words]> + AsMut<[Words]>> Window<B> {
+impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> SubbufWindow<B> {
     /// Gets slots to decode: more of this sub-buffer, or those of the next.
     pub(super) fn refill<S: Storage>(&mut self, ring: &Ring<S>) -> Refill {
         if self.complete == ring.subbuf_slots() - 1 {
@@ -312,7 +312,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Window<B> {
         self.seq = seq;
         self.complete = 0;
         self.place.decoded = 0;
-        self.place.group = Group::default();
+        self.place.group = DecodedGroup::default();
     }
 
     /// Counts the events before `event` that are wanted and no longer there as lost.
@@ -337,7 +337,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Window<B> {
             if index < self.from {
                 continue;
             }
-            if event.what == What::Entry {
+            if event.what == EventKind::Entry {
                 self.join_return(&mut event);
             }
             event.lost = core::mem::take(&mut self.place.lost);
@@ -349,7 +349,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Window<B> {
     /// Makes an entry a whole call, if its return comes next.
     fn join_return(&mut self, entry: &mut Event) {
         let mut decoder = self.place.decoder;
-        let mut group = Group::default();
+        let mut group = DecodedGroup::default();
         let rest = self.copy.as_ref().get(self.place.decoded..self.complete);
         for (words, decoded) in rest
             .unwrap_or_default()
@@ -359,10 +359,10 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Window<B> {
             let Some(event) = decoder.decode(*words, &mut group) else {
                 continue;
             };
-            if event.what == What::Return
+            if event.what == EventKind::Return
                 && (event.ip, event.depth, event.task) == (entry.ip, entry.depth, entry.task)
             {
-                entry.what = What::Call;
+                entry.what = EventKind::Call;
                 entry.joined = true;
                 entry.duration = event.duration;
                 self.place.event = self.place.event.wrapping_add(1);
@@ -396,22 +396,22 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Window<B> {
 
 /// Reads a ring's events in order, from the oldest to the last one that was there when the cursor
 /// was made, and takes none out.
-pub struct Cursor<B>(Window<B>);
+pub struct Cursor<B>(SubbufWindow<B>);
 
-impl<B: AsRef<[Words]> + AsMut<[Words]>> Cursor<B> {
+impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Cursor<B> {
     /// A cursor over what `ring` holds now, without the events before index `from`.
     ///
     /// `copy` must have room for a sub-buffer less one slot.
     pub fn new<S: Storage>(ring: &Ring<S>, copy: B, from: u64) -> Self {
         let extent = ring.extent();
-        Self(Window {
+        Self(SubbufWindow {
             copy,
             seq: ring.subbuf_of(&extent, from),
             complete: 0,
             overtaken: 0,
-            place: Place {
+            place: Position {
                 event: extent.first_event,
-                ..Place::default()
+                ..Position::default()
             },
             from: from.max(extent.first_event),
             until: extent.end_event,

@@ -6,15 +6,15 @@ use core::fmt::{Result, Write};
 
 use super::clock::TimeUnit;
 use super::context::{
-    Context, BH_OFF, HARDIRQ, IRQS_ON, NEED_RESCHED, NEED_RESCHED_LAZY, NMI, PREEMPT_RESCHED,
+    ContextWord, BH_OFF, HARDIRQ, IRQS_ON, NEED_RESCHED, NEED_RESCHED_LAZY, NMI, PREEMPT_RESCHED,
     SOFTIRQ,
 };
 use super::decode::Event;
-use super::line::{append, Line, Output};
+use super::line::{append, Line, LineOutput};
 use super::slot::Task;
 
 /// Gives addresses their names.
-pub trait Symbols {
+pub trait SymbolNames {
     /// The name of the function that `address` lies in, without offset, as `name` or
     /// `name [module]`; the address in hex if none is known.
     fn name(&mut self, address: u64) -> &[u8];
@@ -25,7 +25,7 @@ pub trait Symbols {
 
 /// The totals of the buffer in the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Totals {
+pub struct BufferTotals {
     /// Events that are still there.
     pub present: u64,
     /// Events written since the buffer was cleared.
@@ -38,7 +38,7 @@ pub struct Totals {
 pub fn write_header(
     out: &mut dyn Write,
     tracer: &str,
-    totals: &Totals,
+    totals: &BufferTotals,
     with_depth: bool,
 ) -> Result {
     write!(out, "# tracer: {tracer}\n#\n")?;
@@ -74,7 +74,7 @@ pub fn write_lost(out: &mut dyn Write, cpu: u32, lost: u64) -> Result {
 }
 
 /// Writes that `task` was in `function` already when its events begin here.
-pub fn write_rootless(out: &mut dyn Output, task: &Task, function: &[u8]) -> Result {
+pub fn write_rootless(out: &mut dyn LineOutput, task: &Task, function: &[u8]) -> Result {
     let mut name = [0; 16];
     let pid = task.pid();
     out.write_str("##### ")?;
@@ -93,7 +93,7 @@ pub fn write_cpu_started(out: &mut dyn Write, cpu: u32) -> Result {
 }
 
 /// Writes a time in its unit: seconds and microseconds, or a number.
-pub fn write_time(out: &mut dyn Output, time: (u64, TimeUnit)) -> Result {
+pub fn write_time(out: &mut dyn LineOutput, time: (u64, TimeUnit)) -> Result {
     let mut line = Line::new(out.room()?);
     line.time(time, 1);
     let length = line.length();
@@ -116,7 +116,7 @@ pub(super) fn begin(line: &mut Line<'_>, cpu: u32, event: &Event, time: (u64, Ti
 
 /// The parts of an entry's line that not all have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shown<'a> {
+pub struct EntryColumns<'a> {
     /// The depth, in a column of its own.
     pub depth: Option<usize>,
     /// The levels to the right that the function is at.
@@ -127,15 +127,15 @@ pub struct Shown<'a> {
 
 /// Writes one function entry; `time` in `unit`.
 #[inline(always)]
-pub fn write_entry<O: Output>(
+pub fn write_entry<O: LineOutput>(
     out: &mut O,
-    symbols: &mut impl Symbols,
+    symbols: &mut impl SymbolNames,
     cpu: u32,
     event: &Event,
     time: (u64, TimeUnit),
-    shown: Shown<'_>,
+    shown: EntryColumns<'_>,
 ) -> Result {
-    let Shown {
+    let EntryColumns {
         depth,
         indent,
         args,
@@ -162,7 +162,7 @@ pub fn write_entry<O: Output>(
 }
 
 /// The five columns of interrupt and preemption state.
-pub(super) fn state(context: Context) -> [u8; 5] {
+pub(super) fn state(context: ContextWord) -> [u8; 5] {
     let irqs_off = match (context.has(IRQS_ON), context.has(BH_OFF)) {
         (false, true) => b'D',
         (false, false) => b'd',

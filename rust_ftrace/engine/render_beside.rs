@@ -8,13 +8,13 @@ use core::fmt::{Result, Write};
 use super::beside::ARGS;
 use super::clock::TimeUnit;
 use super::decode::Event;
-use super::line::{append, Line, Output};
-use super::render::{begin, Symbols};
+use super::line::{append, Line, LineOutput};
+use super::render::{begin, SymbolNames};
 
 /// Writes an event's stack: the function, its caller, and `callers`, the return addresses behind that.
-pub fn write_stack<O: Output>(
+pub fn write_stack<O: LineOutput>(
     out: &mut O,
-    symbols: &mut impl Symbols,
+    symbols: &mut impl SymbolNames,
     cpu: u32,
     event: &Event,
     time: (u64, TimeUnit),

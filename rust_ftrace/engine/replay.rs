@@ -11,8 +11,8 @@
 //! Interrupts, softirqs and NMIs have stacks of their own, and their depth begins at 0 again: they
 //! are no calls of what they interrupt. What is *called* on another stack goes on below its caller.
 
-use super::call_sites::{CallSites, Code, Role};
-use super::context::{Context, Level, IRQS_ON, SOFTIRQ, STACK_BITS};
+use super::call_sites::{CallSites, CodeRole, FunctionCode};
+use super::context::{ContextWord, Level, IRQS_ON, SOFTIRQ, STACK_BITS};
 use super::decode::Event;
 use super::frames::{Caller, Frame, Frames};
 use crate::platform::{AllocError, Vec};
@@ -24,7 +24,7 @@ pub const MAX_TASKS: usize = 1024;
 /// The stacks that a task's entries may be on, each on top of those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-enum Stack {
+enum StackLevel {
     Task,
     /// The begin and the end of an interrupt of the task, which the kernel counts as the task.
     TaskEdge,
@@ -34,11 +34,11 @@ enum Stack {
     Nmi,
 }
 
-const STACKS: usize = Stack::Nmi as usize + 1;
+const STACKS: usize = StackLevel::Nmi as usize + 1;
 
 /// The stack that an entry is on, and its caller there.
-struct Place {
-    stack: Stack,
+struct StackPosition {
+    stack: StackLevel,
     caller: Caller,
 }
 
@@ -89,20 +89,25 @@ impl TaskFrames {
         self.slot = None;
     }
 
-    fn frames(&mut self, stack: Stack) -> Option<&mut Frames> {
+    fn frames(&mut self, stack: StackLevel) -> Option<&mut Frames> {
         self.stacks.get_mut(stack as usize)
     }
 
-    fn find_above(&self, stack: Stack, caller: &Code, context: Context) -> Option<(usize, u16)> {
+    fn find_above(
+        &self,
+        stack: StackLevel,
+        caller: &FunctionCode,
+        context: ContextWord,
+    ) -> Option<(usize, u16)> {
         let frames = self.stacks.get(stack as usize)?;
         frames.find_above(caller.start, context.stack_offset())
     }
 
-    fn is_empty(&self, stack: Stack) -> bool {
+    fn is_empty(&self, stack: StackLevel) -> bool {
         self.stacks.get(stack as usize).is_none_or(Frames::is_empty)
     }
 
-    fn find(&self, stack: Stack, caller: &Code) -> Option<usize> {
+    fn find(&self, stack: StackLevel, caller: &FunctionCode) -> Option<usize> {
         self.stacks.get(stack as usize)?.find(caller.start)
     }
 
@@ -110,27 +115,27 @@ impl TaskFrames {
     fn place(
         &self,
         event: &Event,
-        caller: &Code,
-        callee: Role,
+        caller: &FunctionCode,
+        callee: CodeRole,
         slot: u16,
         sites: &mut impl CallSites,
-    ) -> Place {
-        if callee == Role::InterruptEdge {
+    ) -> StackPosition {
+        if callee == CodeRole::InterruptEdge {
             // (whether the kernel counts them as parts of the interrupt or not)
-            return Place {
+            return StackPosition {
                 stack: match event.context.has(SOFTIRQ) {
-                    true => Stack::SoftirqEdge,
-                    false => Stack::TaskEdge,
+                    true => StackLevel::SoftirqEdge,
+                    false => StackLevel::TaskEdge,
                 },
                 caller: Caller::Nothing,
             };
         }
         let level = event.context.level();
         let (own, edge) = match level {
-            Level::Task => (Stack::Task, Some(Stack::TaskEdge)),
-            Level::Softirq => (Stack::Softirq, Some(Stack::SoftirqEdge)),
-            Level::Hardirq => (Stack::Hardirq, None),
-            Level::Nmi => (Stack::Nmi, None),
+            Level::Task => (StackLevel::Task, Some(StackLevel::TaskEdge)),
+            Level::Softirq => (StackLevel::Softirq, Some(StackLevel::SoftirqEdge)),
+            Level::Hardirq => (StackLevel::Hardirq, None),
+            Level::Nmi => (StackLevel::Nmi, None),
         };
         let on_own = self.find_above(own, caller, event.context);
         // Interrupts are off then, and stacks are switched only then.
@@ -140,12 +145,12 @@ impl TaskFrames {
                 // (of two that could be it, the nearer one)
                 is_foreign || on_own.is_none_or(|(_, own)| distance < own)
             }) {
-                return Place {
+                return StackPosition {
                     stack: edge,
                     caller,
                 };
             }
-            let by_next = level == Level::Task && caller.role == Role::TaskSwitch;
+            let by_next = level == Level::Task && caller.role == CodeRole::TaskSwitch;
             let found = match by_next {
                 true => {
                     (self.stacks.get(own as usize)).and_then(|frames| frames.find_scheduling(sites))
@@ -154,13 +159,13 @@ impl TaskFrames {
             };
             match found {
                 Some(index) if by_next || is_foreign || on_own.is_none() => {
-                    return Place {
+                    return StackPosition {
                         stack: own,
                         caller: Caller::Elsewhere(index),
                     };
                 }
                 None if is_foreign => {
-                    return Place {
+                    return StackPosition {
                         stack: edge,
                         caller: Caller::Hidden,
                     };
@@ -168,12 +173,12 @@ impl TaskFrames {
                 _ => {}
             }
         }
-        Place {
+        StackPosition {
             stack: own,
             caller: match (on_own, caller.role, level) {
                 (Some((index, _)), _, _) => Caller::Open(index),
-                (None, Role::TaskEntry, Level::Task) => Caller::Nothing,
-                (None, Role::InterruptEntry, Level::Hardirq | Level::Nmi) => Caller::Nothing,
+                (None, CodeRole::TaskEntry, Level::Task) => Caller::Nothing,
+                (None, CodeRole::InterruptEntry, Level::Hardirq | Level::Nmi) => Caller::Nothing,
                 _ => Caller::Hidden,
             },
         }
@@ -183,23 +188,28 @@ impl TaskFrames {
     /// `is_near`.
     fn caller_on_edge(
         &self,
-        edge: Stack,
+        edge: StackLevel,
         event: &Event,
-        caller: &Code,
+        caller: &FunctionCode,
         is_near: impl Fn(u16) -> bool,
     ) -> Option<Caller> {
         let found = self.find_above(edge, caller, event.context);
         match found.filter(|(_, distance)| is_near(*distance)) {
             Some((index, _)) => Some(Caller::Open(index)),
-            None if caller.role != Role::InterruptEdge => None,
+            None if caller.role != CodeRole::InterruptEdge => None,
             // The calls there are of an interrupt before this one.
-            None if !self.is_empty(Stack::Hardirq) => Some(Caller::Nothing),
+            None if !self.is_empty(StackLevel::Hardirq) => Some(Caller::Nothing),
             None => Some(Caller::Hidden),
         }
     }
 
     /// Depth of `call` on `stack`, if its caller is on a stack below that.
-    fn depth_below(&self, stack: Stack, call: &Frame, sites: &mut impl CallSites) -> Option<usize> {
+    fn depth_below(
+        &self,
+        stack: StackLevel,
+        call: &Frame,
+        sites: &mut impl CallSites,
+    ) -> Option<usize> {
         let below = self.stacks.get(..stack as usize)?;
         let frames = below.iter().rev().find(|frames| !frames.is_empty())?;
         match frames.find(call.caller) {
@@ -286,11 +296,11 @@ impl Replay {
         // A call that does not return is followed by other code: the last byte of the call is its own.
         let mut caller = sites.code(event.parent_ip.wrapping_sub(1));
         let behind = sites.code(event.parent_ip);
-        if behind.role == Role::ReturnHook {
+        if behind.role == CodeRole::ReturnHook {
             caller = behind;
         }
         let callee = match event.context.has(IRQS_ON) {
-            true => Role::Plain,
+            true => CodeRole::Plain,
             false => sites.code(event.ip).role,
         };
         let slot = event.context.stack_offset() >> self.slot_shift;
@@ -309,7 +319,7 @@ impl Replay {
         if task.cpu != cpu {
             // It was not in an interrupt when it left.
             task.cpu = cpu;
-            task.clear_from(Stack::TaskEdge as usize);
+            task.clear_from(StackLevel::TaskEdge as usize);
         }
         if event.context.level() == Level::Task && event.context.has(IRQS_ON) {
             if task.slot.is_some_and(|known| known != slot) {
@@ -323,7 +333,7 @@ impl Replay {
         task.clear_from(place.stack as usize + 1);
         let call = Frame::new(event, &caller);
         let mut base = 0;
-        if place.stack != Stack::Task
+        if place.stack != StackLevel::Task
             && !matches!(place.caller, Caller::Open(_) | Caller::Elsewhere(_))
         {
             if let Some(depth) = task.depth_below(place.stack, &call, sites) {
@@ -335,7 +345,7 @@ impl Replay {
         let depth = frames.enter(call, place.caller, base, sites)?;
 
         let mut missing = 0;
-        if place.stack == Stack::Task && task.first.is_none_or(|first| first == event.time) {
+        if place.stack == StackLevel::Task && task.first.is_none_or(|first| first == event.time) {
             task.first = Some(event.time);
             if caller.start != 0 && sites.is_traced(caller.start) {
                 missing = caller.start;

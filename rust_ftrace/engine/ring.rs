@@ -57,7 +57,7 @@ mod cold;
 mod group;
 mod kept;
 
-use super::slot::{is_text_address, Task, Words, PARITY, SLOT_BYTES, TIME_BITS};
+use super::slot::{is_text_address, SlotWords, Task, PARITY, SLOT_BYTES, TIME_BITS};
 use crate::platform::Word;
 
 #[allow(unused_imports)] // (the host names it in tests only)
@@ -109,7 +109,7 @@ pub struct Call {
 
 /// Time, context and task of an event. Asked for only where they are used, so that a hook need not have them
 /// ready.
-pub trait Caller: Copy {
+pub trait EventContext: Copy {
     /// Ticks of the clock, never fewer than before on this CPU.
     fn now(&self) -> u64;
 
@@ -130,11 +130,11 @@ pub trait Caller: Copy {
 
 /// The outcome of writing an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum WriteOutcome {
     /// It is in the ring.
     Written,
     /// It is not, and is counted as commit overrun.
-    Overrun,
+    CommitOverrun,
     /// It is not, and is counted as dropped: the ring is full, in discard mode.
     Full,
     /// It is not: the ring is [closed](Ring::closed). The storage is told.
@@ -157,8 +157,8 @@ pub const LAPS: u64 = 1 << (63 - LAP_SHIFT);
 
 /// Fewest slots in a sub-buffer: room for the header, the longest group of slots, and more.
 pub const MIN_SUBBUF_SLOTS: usize = 8;
-/// Most announcements that [`Ring::enter_call`] and its like take.
-pub const MAX_CALL_EXTRA: usize = 6;
+/// Most extra slots that [`Ring::enter_call`] and its like take.
+pub const MAX_CALL_EXTRAS: usize = 6;
 /// Most slots in a sub-buffer, so that the head can count them.
 pub const MAX_SUBBUF_SLOTS: usize = OTHERS_MASK as usize + 1;
 
@@ -258,9 +258,9 @@ pub const MAX_SLOTS: usize = u32::MAX as usize / SLOT_BYTES / MAX_SUBBUF_SLOTS *
 #[repr(C, align(64))]
 pub struct Ring<S: Storage> {
     head: Word,
-    /// Epoch of the last [`Kind::Time`](super::slot::Kind::Time) slot.
+    /// Epoch of the last [`SlotKind::Time`](super::slot::SlotKind::Time) slot.
     epoch: Word,
-    /// The task of the last [`Kind::Task`](super::slot::Kind::Task) slots.
+    /// The task of the last [`SlotKind::Task`](super::slot::SlotKind::Task) slots.
     task: [Word; 3],
     /// See [`ip_mask`].
     ip_mask: Word,
@@ -279,11 +279,11 @@ struct Cold {
     /// The outermost sub-buffer being opened, 0 for none.
     opening: Word,
     /// Events that could not be written because a writer below was not finished.
-    overrun: Word,
+    commit_overrun: Word,
     /// Events that could not be written because the ring was full.
     dropped: Word,
     /// Marks, those included that could not be written.
-    marks: Word,
+    markers: Word,
     /// Returns that are events of their own, those included that could not be written.
     returns: Word,
     /// The token of the call whose entry is not complete yet, 0 for none. See [`call`].
@@ -331,7 +331,7 @@ impl<S: Storage> Ring<S> {
         Some(Self::compose(storage, head, sub_mask, subbufs as u64))
     }
 
-    /// A ring without memory: every write ends with [`Outcome::Closed`].
+    /// A ring without memory: every write ends with [`WriteOutcome::Closed`].
     pub fn closed(storage: S) -> Self {
         // INVARIANT: No slots.
         Self::compose(storage, Head(0), 0, 0)
@@ -348,9 +348,9 @@ impl<S: Storage> Ring<S> {
             cold: Cold {
                 subbufs,
                 opening: Word::new(0),
-                overrun: Word::new(0),
+                commit_overrun: Word::new(0),
                 dropped: Word::new(0),
-                marks: Word::new(0),
+                markers: Word::new(0),
                 returns: Word::new(0),
                 pending: Word::new(0),
                 identity: 0,
@@ -380,8 +380,8 @@ impl<S: Storage> Ring<S> {
     }
 
     /// Events dropped because a writer below on the stack was not finished (commit overrun).
-    pub fn overrun(&self) -> u64 {
-        self.cold.overrun.load_relaxed()
+    pub fn commit_overrun(&self) -> u64 {
+        self.cold.commit_overrun.load_relaxed()
     }
 
     /// Events dropped because the ring was full, in discard mode.
@@ -389,9 +389,9 @@ impl<S: Storage> Ring<S> {
         self.cold.dropped.load_relaxed()
     }
 
-    /// Events, written or not, that are marks of programs, and no entry of a function.
-    pub fn marks(&self) -> u64 {
-        self.cold.marks.load_relaxed()
+    /// Events, written or not, that are markers of programs, and no entry of a function.
+    pub fn markers(&self) -> u64 {
+        self.cold.markers.load_relaxed()
     }
 
     /// Events, written or not, that are returns of calls, and no entry of a function.
@@ -443,13 +443,13 @@ impl<S: Storage> Ring<S> {
     /// - The thread runs on the ring's CPU, with preemption off, from before the call to its end.
     /// - Other writers of this ring only interrupt this one and end before it goes on.
     #[inline(always)]
-    pub unsafe fn write(&self, call: Call, caller: impl Caller) -> Outcome {
+    pub unsafe fn write(&self, call: Call, ctx: impl EventContext) -> WriteOutcome {
         // SAFETY: The caller's obligations are the same.
-        if unsafe { self.write_hot(call, caller) } {
-            return Outcome::Written;
+        if unsafe { self.write_hot(call, ctx) } {
+            return WriteOutcome::Written;
         }
         // SAFETY: The caller's obligations are the same.
-        unsafe { Self::write_cold(call, self, caller) }
+        unsafe { Self::write_cold(call, self, ctx) }
     }
 
     /// Writes one function entry, if that needs one slot and nothing else; whether it did.
@@ -458,13 +458,13 @@ impl<S: Storage> Ring<S> {
     ///
     /// As for [`Ring::write`].
     #[inline(always)]
-    unsafe fn write_hot(&self, call: Call, caller: impl Caller) -> bool {
+    unsafe fn write_hot(&self, call: Call, ctx: impl EventContext) -> bool {
         let head = self.head.load_relaxed();
         if head as u32 & self.sub_mask == 0 {
             return false;
         }
-        let now = caller.now();
-        if !self.is_plain(call, now, &caller) {
+        let now = ctx.now();
+        if !self.is_plain(call, now, &ctx) {
             return false;
         }
         // Right for this head, if the exchange finds that it is the head still.
@@ -476,19 +476,19 @@ impl<S: Storage> Ring<S> {
         // exists and is ours.
         let slot = unsafe { self.slot(Head(head).offset()) };
         // In this order few values are needed at a time.
-        let first = Words::first_of_entry(call.ip, ip_mask, now);
+        let first = SlotWords::first_of_entry(call.ip, ip_mask, now);
         slot.1.store_low(call.parent_ip as u32);
-        slot.1.store_high(caller.context());
+        slot.1.store_high(ctx.context());
         slot.0.store_release(first);
         true
     }
 
     /// Returns whether an entry at `now` has nothing beside it that is not known already.
     #[inline(always)]
-    fn is_plain(&self, call: Call, now: u64, caller: &impl Caller) -> bool {
+    fn is_plain(&self, call: Call, now: u64, ctx: &impl EventContext) -> bool {
         is_text_address(call.parent_ip)
             && !self.needs_time(now)
-            && caller.is_task(|index| self.task_word(index))
+            && ctx.is_task(|index| self.task_word(index))
     }
 
     /// Returns whether an event at `now` is to say its time in full.
@@ -526,7 +526,7 @@ impl<S: Storage> Ring<S> {
     /// # Safety
     ///
     /// `index` is a slot of the ring that the caller got from the head.
-    unsafe fn fill(&self, index: usize, words: Words) {
+    unsafe fn fill(&self, index: usize, words: SlotWords) {
         // SAFETY: The caller promises that the slot exists.
         let slot = unsafe { self.slot(index.wrapping_mul(SLOT_BYTES)) };
         slot.1.store_relaxed(words.1);

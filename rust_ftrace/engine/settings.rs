@@ -5,7 +5,7 @@
 use core::ops::Range;
 
 use super::commanded::CommandList;
-use super::lists::{Failure, Known, List, Lists};
+use super::lists::{FunctionList, FunctionLists, KnownFunctions, ListError};
 use super::options::{Options, TraceOption};
 use crate::platform::AllocError;
 
@@ -58,7 +58,7 @@ pub struct Settings<C> {
     /// The tracer was started by writing a filter, not by name; clearing the filter stops it.
     pub implicit: bool,
     /// The lists of functions.
-    pub lists: Lists,
+    pub lists: FunctionLists,
     /// The functions at whose calls something is done.
     pub commands: CommandList<C>,
     /// The options that are on.
@@ -77,7 +77,7 @@ impl<C: Clone> Settings<C> {
         Self {
             tracer: Tracer::Nop,
             implicit: false,
-            lists: Lists::new(),
+            lists: FunctionLists::new(),
             commands: CommandList::new(),
             options: Options::new(),
             profile: false,
@@ -99,32 +99,33 @@ impl<C: Clone> Settings<C> {
         })
     }
 
-    /// Edits a list, and for `filter` commands too, by what was written to its file: see [`Lists::edit`]. A filter
-    /// starts the `function` tracer if there is none, and stops one that was so started when it is cleared.
+    /// Edits a list, and for `filter` commands too, by what was written to its file: see
+    /// [`FunctionLists::edit`]. A filter starts the `function` tracer if there is none, and stops
+    /// one that was so started when it is cleared.
     ///
     /// # Errors
     ///
     /// The settings may be half edited then: it is a copy that is edited.
     pub fn edit_list(
         &mut self,
-        list: List,
+        list: FunctionList,
         text: &[u8],
         replace: bool,
-        known: Known<'_>,
+        known: KnownFunctions<'_>,
         count: &dyn Fn(Option<u64>) -> Result<C, AllocError>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ListError> {
         self.lists.edit(list, text, replace, known)?;
-        if list == List::Filter {
+        if list == FunctionList::Filter {
             self.commands.edit(text, known, count)?;
         }
-        match (self.lists.has(List::Filter), self.tracer) {
-            (true, Tracer::Nop) if matches!(list, List::Filter | List::Notrace) => {
-                if list == List::Filter {
+        match (self.lists.has(FunctionList::Filter), self.tracer) {
+            (true, Tracer::Nop) if matches!(list, FunctionList::Filter | FunctionList::Notrace) => {
+                if list == FunctionList::Filter {
                     self.tracer = Tracer::Function;
                     self.implicit = true;
                 }
             }
-            (false, Tracer::Function) if list == List::Filter && self.implicit => {
+            (false, Tracer::Function) if list == FunctionList::Filter && self.implicit => {
                 self.tracer = Tracer::Nop;
                 self.implicit = false;
             }
@@ -153,8 +154,9 @@ impl<C: Clone> Settings<C> {
     /// them.
     pub fn needs_news(&self) -> bool {
         let lists = &self.lists;
-        let all = !lists.has(List::Filter);
-        let is_narrowed = lists.has(List::Notrace) || self.options.has(TraceOption::FuncStackTrace);
+        let all = !lists.has(FunctionList::Filter);
+        let is_narrowed =
+            lists.has(FunctionList::Notrace) || self.options.has(TraceOption::FuncStackTrace);
         all && match self.tracer {
             Tracer::FunctionGraph => true,
             Tracer::Nop => self.profile,

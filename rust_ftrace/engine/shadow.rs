@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The calls around a call, as its hook knows them: marks on the task's shadow stack.
+//! The calls around a call, as its hook knows them: tags on the task's shadow stack.
 //!
 //! fgraph keeps a frame for each call that is open, and in it some words for each of its users. Those of a
-//! call that is marked begin with a *mark*: their own address, by exclusive or with a secret of whoever
-//! wrote them, which is random, and three flags where an address has zeroes. So the marks of calls that are open can
-//! be found by looking at all words below, and no table of tasks is needed: what belongs to a task goes with it.
+//! call that is tagged begin with a *tag*: their own address, by exclusive or with a secret of
+//! whoever wrote them, which is random, and three flags where an address has zeroes. So the tags of
+//! calls that are open can be found by looking at all words below, and no table of tasks is needed:
+//! what belongs to a task goes with it.
 //!
 //! | word | what                                                                          |
 //! |------|-------------------------------------------------------------------------------|
-//! | 0    | mark                                                                          |
+//! | 0    | tag                                                                           |
 //! | 1    | when the call began                                                           |
-//! | 2    | its token, or depth (bits 0-7) and context (8-23), if it is not announced yet  |
+//! | 2    | its token, or depth (bits 0-7) and context (8-23), if it is not announced yet |
 //! | 3    | low half: `ip`; high half: `parent_ip`                                        |
 //! | 4    | bits 0-62: how long the task did not run; 63: it does not run now             |
 //!
@@ -45,22 +46,23 @@ pub const fn secret(session: u64, length: usize) -> u64 {
     (session ^ ((length as u64) << 3)) & !FLAGS
 }
 
-/// The mark of a call whose words lie at `address`.
-pub const fn mark(address: u64, secret: u64, flags: u64) -> u64 {
+/// The tag of a call whose words lie at `address`.
+pub const fn tag(address: u64, secret: u64, flags: u64) -> u64 {
     (address ^ secret) & !FLAGS | flags & FLAGS
 }
 
-/// The flags of a mark at `address`, if it is one.
-pub const fn flags_of(mark: u64, address: u64, secret: u64) -> Option<u64> {
-    if (mark ^ address ^ secret) & !FLAGS == 0 {
-        Some(mark & FLAGS)
+/// The flags of a tag at `address`, if it is one.
+pub const fn flags_of(tag: u64, address: u64, secret: u64) -> Option<u64> {
+    if (tag ^ address ^ secret) & !FLAGS == 0 {
+        Some(tag & FLAGS)
     } else {
         None
     }
 }
 
 impl<'a> Shadow<'a> {
-    /// The shadow stack of `words`, of which the first lies at `base`, and whose marks are made with `secret`.
+    /// The shadow stack of `words`, of which the first lies at `base`, and whose tags are made with
+    /// `secret`.
     pub const fn new(words: &'a [Word], base: u64, secret: u64) -> Self {
         Self {
             words,
@@ -69,27 +71,27 @@ impl<'a> Shadow<'a> {
         }
     }
 
-    fn frame(&self, index: usize) -> Option<Frame<'a>> {
+    fn frame(&self, index: usize) -> Option<ShadowFrame<'a>> {
         let words = self.words.get(index..)?;
         let address = self.base.wrapping_add((index as u64).wrapping_mul(8));
         flags_of(words.first()?.load_relaxed(), address, self.secret)?;
-        Some(Frame { words })
+        Some(ShadowFrame { words })
     }
 
     /// The innermost call.
-    pub fn innermost(&self) -> Option<Frame<'a>> {
+    pub fn innermost(&self) -> Option<ShadowFrame<'a>> {
         let indices = 0..self.words.len();
         indices.rev().find_map(|index| self.frame(index))
     }
 
     /// All calls, outermost first.
-    pub fn frames(self) -> impl Iterator<Item = Frame<'a>> {
+    pub fn frames(self) -> impl Iterator<Item = ShadowFrame<'a>> {
         (0..self.words.len()).filter_map(move |index| self.frame(index))
     }
 }
 
 /// Notes that a task stops running whose shadow stack is `prev`, and that one with `next` goes on, for the calls
-/// that they are in. Asks for the time, which may not be there, only if one of them is marked.
+/// that they are in. Asks for the time, which may not be there, only if one of them is tagged.
 pub fn switched(prev: Shadow<'_>, next: Shadow<'_>, now: impl FnOnce() -> Option<u64>) {
     let (prev, next) = (prev.innermost(), next.innermost());
     if prev.is_none() && next.is_none() {
@@ -107,11 +109,11 @@ pub fn switched(prev: Shadow<'_>, next: Shadow<'_>, now: impl FnOnce() -> Option
 
 /// The words of a call.
 #[derive(Clone, Copy)]
-pub struct Frame<'a> {
+pub struct ShadowFrame<'a> {
     words: &'a [Word],
 }
 
-impl Frame<'_> {
+impl ShadowFrame<'_> {
     /// One of the words.
     pub fn word(&self, index: usize) -> u64 {
         self.words.get(index).map_or(0, Word::load_relaxed)
@@ -123,12 +125,12 @@ impl Frame<'_> {
         }
     }
 
-    /// The mark's flags.
+    /// The tag's flags.
     pub fn flags(&self) -> u64 {
         self.word(0) & FLAGS
     }
 
-    /// Sets flags of the mark.
+    /// Sets flags of the tag.
     pub fn set(&self, flags: u64) {
         self.store(0, self.word(0) | flags & FLAGS);
     }

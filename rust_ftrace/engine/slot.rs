@@ -2,16 +2,16 @@
 
 //! The layout of what the ring holds: slots of 16 bytes, read and written as two 64-bit words.
 //!
-//! | word | bits  | a function entry                       | other kinds          |
-//! |------|-------|----------------------------------------|----------------------|
-//! | 0    | 0-30  | `ip`, low 31 bits                      | payload              |
-//! | 0    | 31    | parity of the lap                      | the same             |
-//! | 0    | 32-63 | time, low 32 bits                      | payload              |
-//! | 1    | 0-23  | `parent_ip`, low 31 bits               | payload              |
-//! | 1    | 24-29 |                                        | [`Kind`]             |
-//! | 1    | 30    |                                        | 1 if it is an event  |
-//! | 1    | 31    | 1                                      | 0                    |
-//! | 1    | 32-63 | [`Context`](super::context::Context)   | payload              |
+//! | word | bits  | a function entry                             | other kinds         |
+//! |------|-------|----------------------------------------------|---------------------|
+//! | 0    | 0-30  | `ip`, low 31 bits                            | payload             |
+//! | 0    | 31    | parity of the lap                            | the same            |
+//! | 0    | 32-63 | time, low 32 bits                            | payload             |
+//! | 1    | 0-23  | `parent_ip`, low 31 bits                     | payload             |
+//! | 1    | 24-29 |                                              | [`SlotKind`]        |
+//! | 1    | 30    |                                              | 1 if it is an event |
+//! | 1    | 31    | 1                                            | 0                   |
+//! | 1    | 32-63 | [`ContextWord`](super::context::ContextWord) | payload             |
 //!
 //! Word 0 is stored last, with release semantics: a slot whose parity bit equals the parity of its
 //! sub-buffer's lap is complete, any other is not written yet. So every slot publishes itself, and
@@ -19,17 +19,17 @@
 //!
 //! The calls of the `function_graph` tracer are events of other kinds:
 //!
-//! | word | bits  | [`Kind::CallEntry`]       | [`Kind::Call`], a whole call | [`Kind::Return`]         |
-//! |------|-------|---------------------------|------------------------------|--------------------------|
-//! | 0    | 0-30  | `ip`, low 31 bits         | the same                     | the same                 |
-//! | 0    | 32-63 | time of the entry         | time of the entry            | time of the return       |
-//! | 1    | 0-7   | depth, 255 for more       | the same                     | the same                 |
-//! | 1    | 8-23  | context, bits 0-15        | that of the entry            | that of the return       |
-//! | 1    | 32-63 | `parent_ip`, low 32 bits  | duration, low 32 bits        | duration, low 32 bits    |
+//! | word | bits  | [`SlotKind::CallEntry`]  | [`SlotKind::Call`], a whole call | [`SlotKind::Return`]  |
+//! |------|-------|--------------------------|----------------------------------|-----------------------|
+//! | 0    | 0-30  | `ip`, low 31 bits        | the same                         | the same              |
+//! | 0    | 32-63 | time of the entry        | time of the entry                | time of the return    |
+//! | 1    | 0-7   | depth, 255 for more      | the same                         | the same              |
+//! | 1    | 8-23  | context, bits 0-15       | that of the entry                | that of the return    |
+//! | 1    | 32-63 | `parent_ip`, low 32 bits | duration, low 32 bits            | duration, low 32 bits |
 //!
 //! The text of the kernel, of modules, of trampolines and of BPF programs lies in the top 2 GiB of
 //! the address space, so the upper 33 bits of its addresses are ones, and 31 bits name any of it. A
-//! `parent_ip` outside is kept by a [`Kind::Wide`] slot before the entry.
+//! `parent_ip` outside is kept by a [`SlotKind::Wide`] slot before the entry.
 //!
 //! The fields lie where the processor can put them in the fewest instructions: the counter's low half
 //! and its high half (the *epoch*) come in registers of their own.
@@ -38,13 +38,13 @@
 pub const SLOT_BYTES: usize = 16;
 
 /// Bits of the time that a slot carries itself, in ticks of the clock; the rest is the epoch, which
-/// a [`Kind::Time`] slot announces.
+/// a [`SlotKind::Time`] slot announces.
 pub const TIME_BITS: u32 = 32;
 
 const TIME_SHIFT: u32 = 32;
 pub(super) const KIND_SHIFT: u32 = 24;
 const KIND_MASK: u64 = 0x7f;
-const _: () = assert!(OTHER_EVENT == (Kind::CallEntry as u64) << KIND_SHIFT);
+const _: () = assert!(OTHER_EVENT == (SlotKind::CallEntry as u64) << KIND_SHIFT);
 /// Payload of word 1 below the kind.
 const SMALL_MASK: u64 = (1 << KIND_SHIFT) - 1;
 
@@ -66,7 +66,7 @@ const TEXT_START: u64 = 0xffff_ffff_8000_0000;
 /// The kinds of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum SlotKind {
     /// Entry of a function; such a slot has no bits for its kind.
     Function = 0,
     /// Nothing: fills the end of a sub-buffer.
@@ -93,7 +93,7 @@ pub enum Kind {
     /// word 1.
     Overrun = 9,
     /// The stack of the event that follows, and of later ones that say so. For this and those up to
-    /// [`Kind::ArgsHigh`] see [`beside`](super::beside).
+    /// [`SlotKind::ArgsHigh`] see [`beside`](super::beside).
     Stack = 10,
     /// Has the same stack as an earlier event.
     SameStack = 11,
@@ -107,7 +107,7 @@ pub enum Kind {
     Args45 = 18,
     /// The upper bits of all.
     ArgsHigh = 19,
-    /// Bytes of the mark that follows. For these and the marks see [`mark`](super::mark).
+    /// Bytes of the marker that follows. For these and the markers see [`mark`](super::mark).
     Text = 20,
     /// A call began.
     CallEntry = 0x40,
@@ -116,12 +116,12 @@ pub enum Kind {
     /// A call ended.
     Return = 0x42,
     /// A program has written text.
-    Mark = 0x43,
+    Marker = 0x43,
     /// A program has written bytes, the first four of which are a number.
-    RawMark = 0x44,
+    RawMarker = 0x44,
 }
 
-impl Kind {
+impl SlotKind {
     const fn from_bits(bits: u64) -> Option<Self> {
         match bits {
             1 => Some(Self::Pad),
@@ -144,8 +144,8 @@ impl Kind {
             0x40 => Some(Self::CallEntry),
             0x41 => Some(Self::Call),
             0x42 => Some(Self::Return),
-            0x43 => Some(Self::Mark),
-            0x44 => Some(Self::RawMark),
+            0x43 => Some(Self::Marker),
+            0x44 => Some(Self::RawMarker),
             _ => None,
         }
     }
@@ -154,7 +154,7 @@ impl Kind {
 /// Both words of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Words(pub u64, pub u64);
+pub struct SlotWords(pub u64, pub u64);
 
 /// A task, as far as events name it.
 ///
@@ -190,7 +190,7 @@ impl Task {
     }
 }
 
-impl Words {
+impl SlotWords {
     /// The memory of slots, for those who take them as they are.
     pub fn as_bytes(slots: &[Self]) -> &[u8] {
         let length = core::mem::size_of_val(slots);
@@ -203,7 +203,7 @@ impl Words {
 pub const PID_BITS: u32 = 24;
 const PID_MASK: u64 = (1 << PID_BITS) - 1;
 
-impl Words {
+impl SlotWords {
     /// Packs a function entry. `ip_mask` is [`ip_mask`] of the lap's parity.
     #[inline(always)]
     pub const fn first_of_entry(ip: u64, ip_mask: u64, time: u64) -> u64 {
@@ -227,7 +227,13 @@ impl Words {
 
     /// Packs a slot that is no function entry, but for its parity: `high0` and `high1` are bits
     /// 32-63 of the words, `low0` is below 2^31, and `low1` below 2^24.
-    pub(super) const fn other(kind: Kind, low0: u64, high0: u32, low1: u64, high1: u32) -> Self {
+    pub(super) const fn other(
+        kind: SlotKind,
+        low0: u64,
+        high0: u32,
+        low1: u64,
+        high1: u32,
+    ) -> Self {
         Self(
             (low0 & !PARITY) | ((high0 as u64) << 32),
             low1 | ((kind as u64) << KIND_SHIFT) | ((high1 as u64) << 32),
@@ -235,54 +241,67 @@ impl Words {
     }
 
     /// A slot without meaning.
-    pub const PAD: Self = Self::other(Kind::Pad, 0, 0, 0, 0);
+    pub const PAD: Self = Self::other(SlotKind::Pad, 0, 0, 0, 0);
 
     /// The slot that says which epoch the time `now` lies in.
     pub const fn time_slot(now: u64) -> Self {
-        Self::other(Kind::Time, 0, now as u32, 0, (now >> TIME_BITS) as u32)
+        Self::other(SlotKind::Time, 0, now as u32, 0, (now >> TIME_BITS) as u32)
     }
 
     /// The slot with the whole of a `parent_ip` that is no text address.
     pub const fn wide_slot(parent_ip: u64) -> Self {
-        Self::other(Kind::Wide, 0, parent_ip as u32, 0, (parent_ip >> 32) as u32)
+        Self::other(
+            SlotKind::Wide,
+            0,
+            parent_ip as u32,
+            0,
+            (parent_ip >> 32) as u32,
+        )
     }
 
     #[allow(dead_code)]
     /// The slot that says when the call whose entry follows began.
     pub const fn since_slot(time: u64) -> Self {
-        Self::other(Kind::Since, 0, time as u32, 0, (time >> 32) as u32)
+        Self::other(SlotKind::Since, 0, time as u32, 0, (time >> 32) as u32)
     }
 
     /// The slot with what the call that follows has returned.
     pub const fn retval_slot(value: u64) -> Self {
-        Self::other(Kind::Retval, 0, value as u32, 0, (value >> 32) as u32)
+        Self::other(SlotKind::Retval, 0, value as u32, 0, (value >> 32) as u32)
     }
 
     /// The slot with the high half of the duration of what follows.
     pub const fn long_slot(duration: u64) -> Self {
-        Self::other(Kind::Long, 0, 0, 0, (duration >> 32) as u32)
+        Self::other(SlotKind::Long, 0, 0, 0, (duration >> 32) as u32)
     }
 
     /// The slot with the number of calls that were too deep.
     pub const fn overrun_slot(overrun: u32) -> Self {
-        Self::other(Kind::Overrun, 0, 0, 0, overrun)
+        Self::other(SlotKind::Overrun, 0, 0, 0, overrun)
     }
 
     /// Word 1 of an event of the `function_graph` tracer; `high` is the duration, or the `parent_ip`.
     #[inline(always)]
-    pub const fn second_of_call(kind: Kind, depth: u32, context: u32, high: u32) -> u64 {
+    pub const fn second_of_call(kind: SlotKind, depth: u32, context: u32, high: u32) -> u64 {
         Self::small_of_call(kind, depth, context) as u64 | ((high as u64) << 32)
     }
 
     /// Bits 0-31 of it.
     #[inline(always)]
-    pub const fn small_of_call(kind: Kind, depth: u32, context: u32) -> u32 {
+    pub const fn small_of_call(kind: SlotKind, depth: u32, context: u32) -> u32 {
         let depth = if depth > MAX_DEPTH { MAX_DEPTH } else { depth };
         depth | ((context & 0xffff) << FLAGS_SHIFT) | ((kind as u32) << KIND_SHIFT)
     }
 
     /// An event of the `function_graph` tracer, but for its parity.
-    pub const fn call(kind: Kind, ip: u64, time: u64, depth: u32, context: u32, high: u32) -> Self {
+    pub const fn call(
+        kind: SlotKind,
+        ip: u64,
+        time: u64,
+        depth: u32,
+        context: u32,
+        high: u32,
+    ) -> Self {
         Self(
             Self::first_of_entry(ip, ip_mask(0), time),
             Self::second_of_call(kind, depth, context, high),
@@ -294,13 +313,19 @@ impl Words {
         let [first, second] = task.comm;
         [
             Self::other(
-                Kind::Task,
+                SlotKind::Task,
                 task.ids & PID_MASK,
                 (first >> 32) as u32,
                 (task.ids >> 32) & PID_MASK,
                 first as u32,
             ),
-            Self::other(Kind::TaskName, 0, second as u32, 0, (second >> 32) as u32),
+            Self::other(
+                SlotKind::TaskName,
+                0,
+                second as u32,
+                0,
+                (second >> 32) as u32,
+            ),
         ]
     }
 
@@ -311,11 +336,11 @@ impl Words {
 
     /// Its kind, `None` for one that no version writes.
     #[inline]
-    pub const fn kind(self) -> Option<Kind> {
+    pub const fn kind(self) -> Option<SlotKind> {
         if self.is_entry() {
-            Some(Kind::Function)
+            Some(SlotKind::Function)
         } else {
-            Kind::from_bits((self.1 >> KIND_SHIFT) & KIND_MASK)
+            SlotKind::from_bits((self.1 >> KIND_SHIFT) & KIND_MASK)
         }
     }
 
@@ -347,7 +372,7 @@ impl Words {
         (self.0 ^ parity) & PARITY == 0
     }
 
-    /// Bits 32-63 of word 0: the time's low half, for entries and [`Kind::Time`].
+    /// Bits 32-63 of word 0: the time's low half, for entries and [`SlotKind::Time`].
     pub const fn high0(self) -> u32 {
         (self.0 >> 32) as u32
     }
@@ -367,29 +392,30 @@ impl Words {
         text_address(self.0)
     }
 
-    /// An entry's `parent_ip`, if no [`Kind::Wide`] slot said another.
+    /// An entry's `parent_ip`, if no [`SlotKind::Wide`] slot said another.
     pub const fn parent_ip(self) -> u64 {
         text_address(self.1)
     }
 
-    /// The `parent_ip` of a [`Kind::CallEntry`] slot, if no [`Kind::Wide`] slot said another.
+    /// The `parent_ip` of a [`SlotKind::CallEntry`] slot, if no [`SlotKind::Wide`] slot said
+    /// another.
     pub const fn call_parent_ip(self) -> u64 {
         text_address(self.high1() as u64)
     }
 
-    /// The address that a [`Kind::Wide`] slot keeps, and what other kinds keep in halves.
+    /// The address that a [`SlotKind::Wide`] slot keeps, and what other kinds keep in halves.
     pub const fn wide(self) -> u64 {
         self.high0() as u64 | ((self.high1() as u64) << 32)
     }
 
-    /// Takes the part of `task` that a [`Kind::Task`] slot has.
+    /// Takes the part of `task` that a [`SlotKind::Task`] slot has.
     pub const fn first_half(self, task: &mut Task) {
         let pid = self.0 & PID_MASK;
         task.ids = pid | (self.small() << 32);
         task.comm[0] = self.high1() as u64 | ((self.high0() as u64) << 32);
     }
 
-    /// Takes the part of `task` that a [`Kind::TaskName`] slot has.
+    /// Takes the part of `task` that a [`SlotKind::TaskName`] slot has.
     pub const fn second_half(self, task: &mut Task) {
         task.comm[1] = self.high0() as u64 | ((self.high1() as u64) << 32);
     }

@@ -11,9 +11,9 @@ use super::context::{
 };
 use super::decode::Event;
 use super::duration;
-use super::line::Output;
+use super::line::LineOutput;
 use super::options::{Options, TraceOption};
-use super::render::{self, Shown, Symbols, Totals};
+use super::render::{self, BufferTotals, EntryColumns, SymbolNames};
 
 /// The options that change the look of lines.
 const STYLES: [TraceOption; 8] = [
@@ -40,7 +40,7 @@ pub struct Moment {
 
 /// The machine, as a latency header tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Machine<'a> {
+pub struct LatencyHeader<'a> {
     /// The kernel's release.
     pub release: &'a str,
     /// Its preemption model.
@@ -76,7 +76,7 @@ impl Style {
     /// the end of what was written.
     pub fn write_columns(
         self,
-        out: &mut dyn Output,
+        out: &mut dyn LineOutput,
         cpu: u32,
         event: &Event,
         moment: Moment,
@@ -91,7 +91,7 @@ impl Style {
             0 => b"<idle>",
             _ => event.task.name(&mut name),
         };
-        let pad = |out: &mut dyn Output, width: usize, length: usize| {
+        let pad = |out: &mut dyn LineOutput, width: usize, length: usize| {
             (length..width).try_for_each(|_| out.write_char(' '))
         };
         if self.has(TraceOption::LatencyFormat) {
@@ -140,7 +140,7 @@ impl Style {
     /// lat_print_timestamp()
     fn write_since(
         self,
-        out: &mut dyn Output,
+        out: &mut dyn LineOutput,
         moment: Moment,
     ) -> core::result::Result<Option<usize>, core::fmt::Error> {
         let (time, unit) = moment.time;
@@ -162,15 +162,15 @@ impl Style {
     }
 
     /// The mark of an event at `time`, behind which the next comes at `next`.
-    pub fn mark(time: u64, next: u64) -> u8 {
-        duration::mark(to_micros(next.saturating_sub(time)).saturating_mul(1000))
+    pub fn delay(time: u64, next: u64) -> u8 {
+        duration::overhead(to_micros(next.saturating_sub(time)).saturating_mul(1000))
     }
 
     /// seq_print_ip_sym()
     pub fn write_symbol(
         self,
-        out: &mut dyn Output,
-        symbols: &mut dyn Symbols,
+        out: &mut dyn LineOutput,
+        symbols: &mut dyn SymbolNames,
         address: u64,
     ) -> Result {
         match self.has(TraceOption::SymOffset) {
@@ -186,10 +186,10 @@ impl Style {
     /// Writes what follows the columns of an entry.
     pub fn write_entry(
         self,
-        out: &mut dyn Output,
-        symbols: &mut dyn Symbols,
+        out: &mut dyn LineOutput,
+        symbols: &mut dyn SymbolNames,
         event: &Event,
-        shown: Shown<'_>,
+        shown: EntryColumns<'_>,
     ) -> Result {
         if let Some(depth) = shown.depth {
             write!(out, "{depth:5} ")?;
@@ -209,8 +209,8 @@ impl Style {
     /// Writes what follows the columns of a stack.
     pub fn write_stack(
         self,
-        out: &mut dyn Output,
-        symbols: &mut dyn Symbols,
+        out: &mut dyn LineOutput,
+        symbols: &mut dyn SymbolNames,
         event: &Event,
         callers: &mut dyn Iterator<Item = u64>,
     ) -> Result {
@@ -228,9 +228,9 @@ impl Style {
         self,
         out: &mut dyn Write,
         tracer: &str,
-        totals: &Totals,
+        totals: &BufferTotals,
         with_depth: bool,
-        machine: Machine<'_>,
+        machine: LatencyHeader<'_>,
     ) -> Result {
         write!(out, "# tracer: {tracer}\n#\n")?;
         if !self.has(TraceOption::ContextInfo) {
@@ -322,11 +322,11 @@ const LATENCY_COLUMNS: &str = concat!(
 pub fn write_latency_header(
     out: &mut dyn Write,
     tracer: &str,
-    totals: &Totals,
-    machine: Machine<'_>,
+    totals: &BufferTotals,
+    machine: LatencyHeader<'_>,
 ) -> Result {
     let release = machine.release;
-    let Totals {
+    let BufferTotals {
         present,
         written,
         cpus,

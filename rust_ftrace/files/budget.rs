@@ -6,15 +6,15 @@ use core::fmt::Write;
 
 use kernel::prelude::*;
 
-use super::context::Context;
-use super::small::{no_memory, Small};
+use super::context::FileContext;
+use super::small::{no_memory, Attribute};
 use crate::sys::text::Text;
 
 /// `budget`.
-pub(super) struct Budget;
+pub(super) struct BudgetFile;
 
-impl Small for Budget {
-    fn show(context: &Context, text: &mut Text) -> Result {
+impl Attribute for BudgetFile {
+    fn show(context: &FileContext, text: &mut Text) -> Result {
         let (limits, measured) = context.instance.recording().budget();
         let mut write = || {
             writeln!(text, "calls {}", limits.calls)?;
@@ -29,7 +29,7 @@ impl Small for Budget {
         write().map_err(no_memory)
     }
 
-    fn store(context: &Context, value: &[u8]) -> Result {
+    fn store(context: &FileContext, value: &[u8]) -> Result {
         context.instance.edit_budget(value)
     }
 }

@@ -11,7 +11,7 @@ use crate::instance::{Instance, Instances};
 use crate::sys::debugfs::Owner;
 
 /// The object that a file belongs to.
-pub(crate) struct Context {
+pub(crate) struct FileContext {
     pub(super) instance: Arc<Instance>,
     /// The CPU, for files below `per_cpu`.
     pub(super) cpu: Option<CpuId>,
@@ -20,7 +20,7 @@ pub(crate) struct Context {
     pub(super) event_pids: Arc<EventPids>,
 }
 
-impl Context {
+impl FileContext {
     /// Calls `user` with the instance, for a file of the top directory with each.
     pub(super) fn try_for_each(&self, mut user: impl FnMut(&Instance) -> Result) -> Result {
         match &self.instances {
@@ -30,7 +30,7 @@ impl Context {
     }
 }
 
-impl Owner for Context {
+impl Owner for FileContext {
     fn opened(&self) -> Result {
         self.instance.users().enter()
     }

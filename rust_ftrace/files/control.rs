@@ -6,8 +6,8 @@ use core::fmt::Write;
 
 use kernel::prelude::*;
 
-use super::context::Context;
-use super::small::{no_memory, Small};
+use super::context::FileContext;
+use super::small::{no_memory, Attribute};
 use crate::engine::clock::ClockKind;
 use crate::engine::parse::{parse_number, parse_word};
 use crate::engine::settings::Tracer;
@@ -16,8 +16,8 @@ use crate::sys::text::Text;
 /// `timestamp_mode`.
 pub(super) struct TimestampMode;
 
-impl Small for TimestampMode {
-    fn show(_context: &Context, text: &mut Text) -> Result {
+impl Attribute for TimestampMode {
+    fn show(_context: &FileContext, text: &mut Text) -> Result {
         text.write_str("[delta] absolute\n").map_err(no_memory)
     }
 }
@@ -25,8 +25,8 @@ impl Small for TimestampMode {
 /// `available_tracers`.
 pub(super) struct AvailableTracers;
 
-impl Small for AvailableTracers {
-    fn show(_context: &Context, text: &mut Text) -> Result {
+impl Attribute for AvailableTracers {
+    fn show(_context: &FileContext, text: &mut Text) -> Result {
         for (index, tracer) in Tracer::ALL.into_iter().enumerate() {
             let space = if index == 0 { "" } else { " " };
             write!(text, "{space}{}", tracer.name()).map_err(no_memory)?;
@@ -38,12 +38,12 @@ impl Small for AvailableTracers {
 /// `current_tracer`.
 pub(super) struct CurrentTracer;
 
-impl Small for CurrentTracer {
-    fn show(context: &Context, text: &mut Text) -> Result {
+impl Attribute for CurrentTracer {
+    fn show(context: &FileContext, text: &mut Text) -> Result {
         writeln!(text, "{}", context.instance.tracer().name()).map_err(no_memory)
     }
 
-    fn store(context: &Context, value: &[u8]) -> Result {
+    fn store(context: &FileContext, value: &[u8]) -> Result {
         let value = parse_word(value);
         let Some(tracer) = Tracer::from_name(value) else {
             (context.instance.errors()).log("current_tracer", "No such tracer", value);
@@ -56,12 +56,12 @@ impl Small for CurrentTracer {
 /// `tracing_on`.
 pub(super) struct TracingOn;
 
-impl Small for TracingOn {
-    fn show(context: &Context, text: &mut Text) -> Result {
+impl Attribute for TracingOn {
+    fn show(context: &FileContext, text: &mut Text) -> Result {
         writeln!(text, "{}", u8::from(context.instance.recording().is_on())).map_err(no_memory)
     }
 
-    fn store(context: &Context, value: &[u8]) -> Result {
+    fn store(context: &FileContext, value: &[u8]) -> Result {
         // As in tracefs, any number but 0 means on.
         context
             .instance
@@ -74,8 +74,8 @@ impl Small for TracingOn {
 /// `trace_clock`.
 pub(super) struct TraceClock;
 
-impl Small for TraceClock {
-    fn show(context: &Context, text: &mut Text) -> Result {
+impl Attribute for TraceClock {
+    fn show(context: &FileContext, text: &mut Text) -> Result {
         context
             .instance
             .recording()
@@ -84,7 +84,7 @@ impl Small for TraceClock {
             .map_err(no_memory)
     }
 
-    fn store(context: &Context, value: &[u8]) -> Result {
+    fn store(context: &FileContext, value: &[u8]) -> Result {
         let value = parse_word(value);
         let Some(kind) = ClockKind::from_name(value) else {
             (context.instance.errors()).log("trace_clock", "No such clock", value);
@@ -97,12 +97,12 @@ impl Small for TraceClock {
 /// `error_log`.
 pub(super) struct Errors;
 
-impl Small for Errors {
-    fn show(context: &Context, text: &mut Text) -> Result {
+impl Attribute for Errors {
+    fn show(context: &FileContext, text: &mut Text) -> Result {
         context.instance.errors().write(text).map_err(no_memory)
     }
 
-    fn store(context: &Context, _value: &[u8]) -> Result {
+    fn store(context: &FileContext, _value: &[u8]) -> Result {
         context.instance.errors().clear();
         Ok(())
     }

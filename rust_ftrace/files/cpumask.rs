@@ -6,8 +6,8 @@ use core::fmt::Write;
 
 use kernel::prelude::*;
 
-use super::context::Context;
-use super::small::{no_memory, Small};
+use super::context::FileContext;
+use super::small::{no_memory, Attribute};
 use crate::sys::cpu::{self, Mask};
 use crate::sys::text::Text;
 
@@ -17,10 +17,10 @@ pub(super) struct Cpumask;
 /// Bits of a group of hex digits.
 const GROUP: u32 = 32;
 
-impl Small for Cpumask {
+impl Attribute for Cpumask {
     /// As `%*pb` has it: groups of eight digits with commas between, the first as short as the number of CPUs
     /// allows.
-    fn show(context: &Context, text: &mut Text) -> Result {
+    fn show(context: &FileContext, text: &mut Text) -> Result {
         let end = cpu::end();
         let traced = |number: u32| {
             let cpu = cpu::from_number(number);
@@ -38,7 +38,7 @@ impl Small for Cpumask {
         Ok(())
     }
 
-    fn store(context: &Context, value: &[u8]) -> Result {
+    fn store(context: &FileContext, value: &[u8]) -> Result {
         // (as tracefs; a line without digits is a mask of no CPUs)
         if value.is_empty() {
             return Err(EINVAL);

@@ -6,55 +6,55 @@ use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::Arc;
 
-use super::context::Context;
+use super::context::FileContext;
 use super::dump;
 use super::event_pids::EventPids;
 use super::spec::Spec;
 use super::table::{INSTANCES, PER_CPU, TABLE, TOP_ONLY, TRACE_STAT_FUNCTION};
 use crate::instance::{Instance, Instances};
 use crate::sys::cpu;
-use crate::sys::debugfs::{Place, Tree};
+use crate::sys::debugfs::{DirectoryId, FileTree};
 use crate::sys::private::subdirectories::{Parent, Subdirectories};
 
 /// The directory of an instance.
-pub(crate) struct Directory {
-    _commands: Commands,
-    _tree: Tree<Context>,
+pub(crate) struct InstanceDirectory {
+    _commands: DumpCommands,
+    _tree: FileTree<FileContext>,
 }
 
 /// The commands of an instance that make use of files: `dump`.
-struct Commands(Arc<Instance>);
+struct DumpCommands(Arc<Instance>);
 
-impl Commands {
+impl DumpCommands {
     fn serve(instance: &Arc<Instance>) -> Self {
         instance.serve_commands(dump::dump);
         Self(instance.clone())
     }
 }
 
-impl Drop for Commands {
+impl Drop for DumpCommands {
     fn drop(&mut self) {
         self.0.leave_commands();
     }
 }
 
-impl Directory {
+impl InstanceDirectory {
     /// Makes the top directory `name`, in which users make others in `instances`, which `made` sees to.
     ///
     /// # Errors
     ///
-    /// Nothing is left behind then; those of [`Tree::new`] and [`Tree::file`].
+    /// Nothing is left behind then; those of [`FileTree::new`] and [`FileTree::file`].
     pub(crate) fn top<T: Subdirectories>(
         name: &CStr,
         instances: &Arc<Instances>,
         made: Arc<T>,
     ) -> Result<Self> {
-        let mut tree = Tree::new(name)?;
+        let mut tree = FileTree::new(name)?;
         fill(&mut tree, instances.top(), Some(instances))?;
-        let place = tree.directory(Tree::<Context>::TOP, c"instances")?;
+        let place = tree.directory(FileTree::<FileContext>::TOP, c"instances")?;
         tree.serve(place, made)?;
         Ok(Self {
-            _commands: Commands::serve(instances.top()),
+            _commands: DumpCommands::serve(instances.top()),
             _tree: tree,
         })
     }
@@ -69,10 +69,10 @@ impl Directory {
         name: &CStr,
         instance: &Arc<Instance>,
     ) -> Result<Self> {
-        let mut tree = Tree::inside(parent, name)?;
+        let mut tree = FileTree::inside(parent, name)?;
         fill(&mut tree, instance, None)?;
         Ok(Self {
-            _commands: Commands::serve(instance),
+            _commands: DumpCommands::serve(instance),
             _tree: tree,
         })
     }
@@ -80,13 +80,13 @@ impl Directory {
 
 /// Makes all files for `instance`.
 fn fill(
-    tree: &mut Tree<Context>,
+    tree: &mut FileTree<FileContext>,
     instance: &Arc<Instance>,
     instances: Option<&Arc<Instances>>,
 ) -> Result {
     let event_pids = EventPids::new()?;
     let context = |cpu| {
-        let context = Context {
+        let context = FileContext {
             instance: instance.clone(),
             cpu,
             instances: instances.cloned(),
@@ -104,7 +104,7 @@ fn fill(
             spec.make(tree, place, name, all.clone())?;
         }
     }
-    let per_cpu = tree.directory(Tree::<Context>::TOP, c"per_cpu")?;
+    let per_cpu = tree.directory(FileTree::<FileContext>::TOP, c"per_cpu")?;
     for cpu in cpu::possible() {
         let name = CString::try_from_fmt(fmt!("cpu{}", cpu.as_u32()))?;
         let place = tree.directory(per_cpu, &name)?;
@@ -125,12 +125,12 @@ fn fill(
 
 /// The directory `path`, which is made with all it is in if it is not among those `made`.
 fn place_of(
-    tree: &mut Tree<Context>,
-    made: &mut KVec<(&'static str, Place)>,
+    tree: &mut FileTree<FileContext>,
+    made: &mut KVec<(&'static str, DirectoryId)>,
     path: &'static str,
-) -> Result<Place> {
+) -> Result<DirectoryId> {
     if path.is_empty() {
-        return Ok(Tree::<Context>::TOP);
+        return Ok(FileTree::<FileContext>::TOP);
     }
     if let Some((_, place)) = made.iter().find(|(known, _)| *known == path) {
         return Ok(*place);
@@ -152,10 +152,10 @@ impl Spec {
     /// Makes the file, and its other name.
     fn make(
         &self,
-        tree: &mut Tree<Context>,
-        place: Place,
+        tree: &mut FileTree<FileContext>,
+        place: DirectoryId,
         name: &str,
-        context: Arc<Context>,
+        context: Arc<FileContext>,
     ) -> Result {
         let name = CString::try_from_fmt(fmt!("{name}"))?;
         (self.make)(tree, place, &name, self.mode, context)?;

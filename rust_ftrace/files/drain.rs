@@ -7,9 +7,9 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Relaxed, Release};
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-use super::context::Context;
-use crate::instance::buffers::{Source, Which};
-use crate::instance::waiting::{Awaited, Waiting};
+use super::context::FileContext;
+use crate::instance::buffers::{BufferKind, BufferSource};
+use crate::instance::waiting::{Awaited, Waiter};
 use crate::sys::stream::Stream;
 use crate::sys::wait::Poll;
 
@@ -23,7 +23,7 @@ pub(super) trait Contents: Sized + Send + Unpin + 'static {
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    fn new(context: &Context) -> Result<Self>;
+    fn new(context: &FileContext) -> Result<Self>;
 
     /// Takes events of `sources` out, if there are any, for a user who wants about so many bytes. Those that were taken
     /// out before are given out, and forgotten whatever happens.
@@ -31,7 +31,7 @@ pub(super) trait Contents: Sized + Send + Unpin + 'static {
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    fn fill(&mut self, context: &Context, sources: &[Source], wanted: usize) -> Result;
+    fn fill(&mut self, context: &FileContext, sources: &[BufferSource], wanted: usize) -> Result;
 
     /// The bytes of the events that were taken out last, one part behind the other; none if there were no events.
     fn parts(&self) -> [&[u8]; 2];
@@ -45,29 +45,29 @@ pub(super) trait Contents: Sized + Send + Unpin + 'static {
 pub(super) struct Drain<C> {
     /// Held while a user's memory is written, for however long that takes: who may not wait does not take it.
     #[pin]
-    state: Mutex<State<C>>,
-    progress: Progress,
+    state: Mutex<DrainState<C>>,
+    progress: DrainProgress,
     #[pin]
-    waiting: Mutex<Option<Waiting>>,
+    waiting: Mutex<Option<Waiter>>,
     /// Number of requests that the reader that waits here should go on.
     woken: Atomic<u32>,
 }
 
-struct State<C> {
+struct DrainState<C> {
     contents: C,
     /// Bytes of it that the user has.
     sent: usize,
 }
 
 /// Facts of the state that are known without its lock; who holds that writes them.
-struct Progress {
+struct DrainProgress {
     /// There may be bytes of events that were taken out, and that the user does not have yet.
     has_rest: Atomic<bool>,
     /// The user was given something.
     has_read: Atomic<bool>,
 }
 
-impl Progress {
+impl DrainProgress {
     fn has_rest(&self) -> bool {
         self.has_rest.load(Acquire)
     }
@@ -81,7 +81,7 @@ impl Progress {
     }
 }
 
-impl<C: Contents> State<C> {
+impl<C: Contents> DrainState<C> {
     /// Returns whether there are bytes of events that were taken out, and that the user does not have yet.
     fn has_rest(&self) -> bool {
         let length: usize = self.contents.parts().iter().map(|part| part.len()).sum();
@@ -96,9 +96,9 @@ impl<C: Contents> State<C> {
     /// - `ENOMEM` if there is no memory.
     fn read(
         &mut self,
-        context: &Context,
+        context: &FileContext,
         into: &mut IovIterDest<'_>,
-        progress: &Progress,
+        progress: &DrainProgress,
     ) -> Result<usize> {
         let room = into.len();
         let result = self.give(context, into, progress);
@@ -115,9 +115,9 @@ impl<C: Contents> State<C> {
 
     fn give(
         &mut self,
-        context: &Context,
+        context: &FileContext,
         into: &mut IovIterDest<'_>,
-        progress: &Progress,
+        progress: &DrainProgress,
     ) -> Result {
         let room = into.len();
         self.send(into)?;
@@ -133,7 +133,7 @@ impl<C: Contents> State<C> {
         let sources = context
             .instance
             .recording()
-            .sources(context.cpu, Which::Live)?;
+            .sources(context.cpu, BufferKind::Live)?;
         while takes_more(into) {
             self.sent = 0;
             // (before events are taken out: who polls finds them there or here)
@@ -168,7 +168,7 @@ impl<C: Contents> State<C> {
 
 /// The events that a reader that polls waits for: any of all CPUs, or part of one CPU's buffer, as in
 /// `trace_poll()` of kernel/trace/trace.c.
-fn awaited(context: &Context) -> Awaited {
+fn awaited(context: &FileContext) -> Awaited {
     match (context.cpu, context.instance.recording().buffer_percent()) {
         (Some(_), percent @ 1..) => Awaited::Percent(percent),
         _ => Awaited::Event,
@@ -176,11 +176,11 @@ fn awaited(context: &Context) -> Awaited {
 }
 
 /// Polls, with `waiting` held as long as that takes.
-fn poll(context: &Context, waiting: &Mutex<Option<Waiting>>, poll: Poll<'_>) -> bool {
+fn poll(context: &FileContext, waiting: &Mutex<Option<Waiter>>, poll: Poll<'_>) -> bool {
     let awaited = awaited(context);
     let mut waiting = waiting.lock();
     if awaited == Awaited::Event && waiting.is_none() {
-        *waiting = Some(Waiting::new(context.instance.recording()));
+        *waiting = Some(Waiter::new(context.instance.recording()));
     }
     // Without memory it is for a read to say so.
     let ready = (context.instance)
@@ -194,17 +194,17 @@ fn poll(context: &Context, waiting: &Mutex<Option<Waiting>>, poll: Poll<'_>) -> 
 }
 
 impl<C: Contents> Stream for Drain<C> {
-    type Context = Context;
+    type Context = FileContext;
 
-    fn open(context: &Arc<Context>) -> Result<Pin<KBox<Self>>> {
-        let state = State {
+    fn open(context: &Arc<FileContext>) -> Result<Pin<KBox<Self>>> {
+        let state = DrainState {
             contents: C::new(context)?,
             sent: 0,
         };
         KBox::pin_init(
             pin_init!(Self {
                 state <- new_mutex!(state),
-                progress: Progress {
+                progress: DrainProgress {
                     has_rest: Atomic::new(false),
                     has_read: Atomic::new(false),
                 },
@@ -215,7 +215,12 @@ impl<C: Contents> Stream for Drain<C> {
         )
     }
 
-    fn read(&self, context: &Context, into: &mut IovIterDest<'_>, block: bool) -> Result<usize> {
+    fn read(
+        &self,
+        context: &FileContext,
+        into: &mut IovIterDest<'_>,
+        block: bool,
+    ) -> Result<usize> {
         *self.waiting.lock() = None;
         if into.is_empty() {
             return Ok(0);
@@ -239,7 +244,7 @@ impl<C: Contents> Stream for Drain<C> {
 
     /// Ends when there is enough, or somebody [wakes](Self::wake) who waits: a program does so to end its splice. (A
     /// read goes on, as in tracefs.)
-    fn wait_to_splice(&self, context: &Context, block: bool) -> Result<bool> {
+    fn wait_to_splice(&self, context: &FileContext, block: bool) -> Result<bool> {
         if !C::SPLICES_AS_POLLS {
             return Ok(true);
         }
@@ -262,11 +267,11 @@ impl<C: Contents> Stream for Drain<C> {
         Ok(true)
     }
 
-    fn poll(&self, context: &Context, poll: Poll<'_>) -> bool {
+    fn poll(&self, context: &FileContext, poll: Poll<'_>) -> bool {
         self.progress.has_rest() || self::poll(context, &self.waiting, poll)
     }
 
-    fn wake(&self, context: &Context) {
+    fn wake(&self, context: &FileContext) {
         self.woken.fetch_add(1_u32, Relaxed);
         context.instance.recording().wake_readers();
     }
@@ -279,7 +284,7 @@ impl<C: Contents> Stream for Drain<C> {
 /// - `EAGAIN` if there is nothing, and it may not `block`.
 /// - Those of [`Recording::wait`](crate::instance::recording::Recording::wait).
 fn wait_for_more(
-    context: &Context,
+    context: &FileContext,
     awaited: Awaited,
     block: bool,
     has_read: bool,

@@ -8,8 +8,8 @@ use kernel::str::BStr;
 use kernel::sync::Arc;
 use kernel::time::{delay::fsleep, Delta};
 
-use super::trace::Reading;
-use crate::instance::buffers::Which;
+use super::trace::TraceReader;
+use crate::instance::buffers::BufferKind;
 use crate::instance::Instance;
 use crate::sys::text::Text;
 
@@ -29,7 +29,7 @@ pub(super) fn dump(instance: &Arc<Instance>, cpu: Option<CpuId>) {
 
 /// Shows them; how many.
 fn show(instance: &Arc<Instance>, cpu: Option<CpuId>) -> Result<u64> {
-    let mut reading = Reading::begin(instance, cpu, Which::Live)?;
+    let mut reading = TraceReader::begin(instance, cpu, BufferKind::Live)?;
     let older = reading.present().saturating_sub(MAX_EVENTS);
     if older != 0 {
         pr_emerg!("   ({older} older events are not shown)\n");

@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-use crate::engine::pid_set::{Failure, PidSet};
+use crate::engine::pid_set::{PidSet, PidSetError};
 
 /// The process IDs in `set_event_pid` and `set_event_notrace_pid`, which nothing looks at.
 ///
@@ -23,7 +23,7 @@ impl EventPids {
         Ok(Arc::new(Self(lists), GFP_KERNEL)?)
     }
 
-    pub(super) fn edit(&self, list: usize, text: &[u8], replace: bool) -> Result<(), Failure> {
+    pub(super) fn edit(&self, list: usize, text: &[u8], replace: bool) -> Result<(), PidSetError> {
         let mut lists = self.0.lock();
         let Some(place) = lists.get_mut(list) else {
             return Ok(());

@@ -4,8 +4,8 @@
 
 use kernel::prelude::*;
 
-use super::context::Context;
-use super::small::{no_memory, Small};
+use super::context::FileContext;
+use super::small::{no_memory, Attribute};
 use crate::engine::event_format::{write_event_header, write_format, write_page_header};
 use crate::engine::kernel_page::{Layout, RecordType};
 use crate::engine::options::TraceOption;
@@ -14,7 +14,7 @@ use crate::instance::buffers::Buffers;
 use crate::sys::text::Text;
 
 /// The layout of records now. A reader of `trace_pipe_raw` stays with that of when it opened the file.
-pub(super) fn layout(context: &Context) -> Layout {
+pub(super) fn layout(context: &FileContext) -> Layout {
     Layout {
         page_bytes: (context.instance)
             .recording()
@@ -26,8 +26,8 @@ pub(super) fn layout(context: &Context) -> Layout {
 /// `events/header_page`.
 pub(super) struct HeaderPage;
 
-impl Small for HeaderPage {
-    fn show(context: &Context, text: &mut Text) -> Result {
+impl Attribute for HeaderPage {
+    fn show(context: &FileContext, text: &mut Text) -> Result {
         write_page_header(text, layout(context)).map_err(no_memory)
     }
 }
@@ -35,8 +35,8 @@ impl Small for HeaderPage {
 /// `events/header_event`.
 pub(super) struct HeaderEvent;
 
-impl Small for HeaderEvent {
-    fn show(_context: &Context, text: &mut Text) -> Result {
+impl Attribute for HeaderEvent {
+    fn show(_context: &FileContext, text: &mut Text) -> Result {
         write_event_header(text).map_err(no_memory)
     }
 }
@@ -44,13 +44,13 @@ impl Small for HeaderEvent {
 /// `events/enable`.
 pub(super) struct Enable;
 
-impl Small for Enable {
-    fn show(_context: &Context, text: &mut Text) -> Result {
+impl Attribute for Enable {
+    fn show(_context: &FileContext, text: &mut Text) -> Result {
         text.push_bytes(b"0\n").map_err(no_memory)
     }
 
     /// Events that there are not can be switched off, but not on.
-    fn store(_context: &Context, value: &[u8]) -> Result {
+    fn store(_context: &FileContext, value: &[u8]) -> Result {
         match parse_number(value)? {
             0 => Ok(()),
             _ => Err(EINVAL),
@@ -59,10 +59,10 @@ impl Small for Enable {
 }
 
 /// `events/ftrace/NAME/format`, of the event with that number.
-pub(super) struct Format<const KIND: u16>;
+pub(super) struct EventFormat<const KIND: u16>;
 
-impl<const KIND: u16> Small for Format<KIND> {
-    fn show(context: &Context, text: &mut Text) -> Result {
+impl<const KIND: u16> Attribute for EventFormat<KIND> {
+    fn show(context: &FileContext, text: &mut Text) -> Result {
         let kind = RecordType::from_number(KIND).ok_or(EINVAL)?;
         write_format(text, kind, layout(context)).map_err(no_memory)
     }

@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::context::Context;
+use super::context::FileContext;
 use super::no_events::Nothing;
 use super::small::Once;
 use crate::instance::freeing::Holder;
@@ -18,20 +18,20 @@ pub(super) struct FreeBuffer {
 }
 
 impl File for FreeBuffer {
-    type Context = Context;
+    type Context = FileContext;
     type Records = Once<Nothing>;
 
-    fn open(context: &Arc<Context>, _mode: OpenMode) -> Result<Self> {
+    fn open(context: &Arc<FileContext>, _mode: OpenMode) -> Result<Self> {
         Ok(Self {
             _holder: Holder::new(&context.instance)?,
         })
     }
 
-    fn records(&self, context: &Arc<Context>) -> Self::Records {
+    fn records(&self, context: &Arc<FileContext>) -> Self::Records {
         Once::new(context)
     }
 
-    fn write(&self, _context: &Context, _data: &[u8]) -> Result {
+    fn write(&self, _context: &FileContext, _data: &[u8]) -> Result {
         Ok(())
     }
 }

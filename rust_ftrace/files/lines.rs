@@ -10,12 +10,12 @@ use kernel::sync::Arc;
 use super::sites::KernelSites;
 use super::small::no_memory;
 use crate::engine::beside::ARGS;
-use crate::engine::decode::{Event, Extras, What};
-use crate::engine::graph::{self, Graph};
+use crate::engine::decode::{Event, EventKind, Extras};
+use crate::engine::graph::{self, GraphLines};
 use crate::engine::mark;
-use crate::engine::names::Names;
+use crate::engine::names::NameCache;
 use crate::engine::options::TraceOption;
-use crate::engine::render::{self, Symbols};
+use crate::engine::render::{self, SymbolNames};
 use crate::engine::render_beside;
 use crate::engine::replay::Replay;
 use crate::engine::settings::Tracer;
@@ -29,12 +29,12 @@ use crate::sys::symbols::SymbolText;
 use crate::sys::text::Text;
 
 /// Makes lines of events.
-pub(super) struct Lines {
+pub(super) struct LineMaker {
     timeline: Timeline,
     symbols: SymbolCache,
     /// The [modules](crate::machine::Machine::modules_loaded) that the names are of.
     modules_loaded: u64,
-    shown: Shown,
+    shown: DepthColumns,
     /// The arguments of an event.
     args: Text,
     machine: Arc<Machine>,
@@ -44,7 +44,7 @@ pub(super) struct Lines {
     replay: Option<Replay>,
     sites: KernelSites,
     /// For events of `function_graph`.
-    graph: Graph,
+    graph: GraphLines,
     /// For all others.
     style: Style,
     /// When a buffer was cleared the last time.
@@ -52,12 +52,12 @@ pub(super) struct Lines {
     /// Number of the next line of that style.
     index: u64,
     /// Where the last line has a mark that tells how much later the next event came, and its time.
-    marked: Option<(usize, u64)>,
+    delay: Option<(usize, u64)>,
 }
 
 /// The places where a line shows the depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shown {
+struct DepthColumns {
     /// In a column.
     column: bool,
     /// As indentation.
@@ -66,7 +66,7 @@ struct Shown {
     calls: bool,
 }
 
-impl Shown {
+impl DepthColumns {
     fn by(instance: &Instance) -> Self {
         Self {
             column: instance.options().has(TraceOption::FuncDepth),
@@ -76,8 +76,8 @@ impl Shown {
     }
 
     /// The parts that are shown of an entry at `depth`.
-    fn of(self, depth: usize, args: &Text) -> render::Shown<'_> {
-        render::Shown {
+    fn of(self, depth: usize, args: &Text) -> render::EntryColumns<'_> {
+        render::EntryColumns {
             depth: self.column.then_some(depth),
             indent: if self.tree { depth } else { 0 },
             args: args.as_bytes(),
@@ -90,14 +90,14 @@ impl Shown {
     }
 }
 
-impl Lines {
+impl LineMaker {
     /// Lines as the options of `instance` say.
     ///
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
     pub(super) fn new(instance: &Arc<Instance>) -> Result<Self> {
-        let shown = Shown::by(instance);
+        let shown = DepthColumns::by(instance);
         Ok(Self {
             timeline: instance.recording().timeline(),
             symbols: SymbolCache::new()?,
@@ -108,7 +108,7 @@ impl Lines {
             btf: None,
             replay: shown.replay(),
             sites: KernelSites::new(instance)?,
-            graph: Graph::new(
+            graph: GraphLines::new(
                 instance.options(),
                 cpu::end(),
                 instance.machine().irq_text(),
@@ -120,7 +120,7 @@ impl Lines {
                 .time(instance.recording().began())
                 .0,
             index: 0,
-            marked: None,
+            delay: None,
         })
     }
 
@@ -132,7 +132,7 @@ impl Lines {
         self.graph.set_options(instance.options());
         self.style = Style::new(instance.options());
         self.start = self.timeline.time(instance.recording().began()).0;
-        let shown = Shown::by(instance);
+        let shown = DepthColumns::by(instance);
         if self.shown != shown {
             self.shown = shown;
             self.replay = shown.replay();
@@ -205,7 +205,7 @@ impl Lines {
     }
 
     /// Writes what a program has written.
-    fn write_mark(
+    fn write_marker(
         &mut self,
         text: &mut Text,
         cpu: u32,
@@ -220,11 +220,11 @@ impl Lines {
         if !self.shown.calls && !self.style.is_plain() {
             self.write_columns(text, cpu, event).map_err(no_memory)?;
             let mut write = || {
-                if event.what == What::Mark {
+                if event.what == EventKind::Marker {
                     self.style.write_symbol(text, &mut self.symbols, event.ip)?;
                     text.write_str(": ")?;
                 }
-                mark::write_mark(text, event.what, self.args.as_bytes())?;
+                mark::write_marker(text, event.what, self.args.as_bytes())?;
                 text.write_str("\n")
             };
             return write().map_err(no_memory);
@@ -234,7 +234,7 @@ impl Lines {
             return mark::write_line(text, symbols, cpu, event, time, said.as_bytes())
                 .map_err(no_memory);
         }
-        let shown = graph::Shown {
+        let shown = graph::CallLine {
             cpu,
             event,
             extras: &Extras::default(),
@@ -242,7 +242,7 @@ impl Lines {
             duration: None,
             arguments: &[],
         };
-        (self.graph.write_mark(text, &shown, said.as_bytes())).map_err(no_memory)
+        (self.graph.write_marker(text, &shown, said.as_bytes())).map_err(no_memory)
     }
 
     /// Appends the columns of a line in a style that is not the usual one.
@@ -255,7 +255,7 @@ impl Lines {
         self.index += 1;
         let mark = self.style.write_columns(text, cpu, event, moment)?;
         let end = text.as_bytes().len();
-        self.marked = mark.map(|before| (end.saturating_sub(before), moment.time.0));
+        self.delay = mark.map(|before| (end.saturating_sub(before), moment.time.0));
         Ok(())
     }
 
@@ -291,8 +291,8 @@ impl Lines {
     }
 
     /// Where the last line has a mark that tells how much later the next event came, and its time.
-    pub(super) fn take_marked(&mut self) -> Option<(usize, u64)> {
-        self.marked.take()
+    pub(super) fn take_delay(&mut self) -> Option<(usize, u64)> {
+        self.delay.take()
     }
 
     /// Appends an event's line, one before it if events were lost there, and its stack if it has one: behind
@@ -318,15 +318,15 @@ impl Lines {
             self.write_args(event.ip, args)?;
         }
         if extras.text.is_some() {
-            return self.write_mark(text, cpu, event, said);
+            return self.write_marker(text, cpu, event, said);
         }
-        if event.what != What::Function {
+        if event.what != EventKind::Function {
             let time = match self.graph.with_time() {
                 true => self.timeline.time(graph::time_of(event, extras)).0,
                 false => 0,
             };
             let ticks = graph::ticks_of(event);
-            let shown = graph::Shown {
+            let shown = graph::CallLine {
                 cpu,
                 event,
                 extras,
@@ -378,7 +378,7 @@ impl SymbolCache {
     }
 }
 
-impl Symbols for SymbolCache {
+impl SymbolNames for SymbolCache {
     fn name(&mut self, address: u64) -> &[u8] {
         let text = &mut self.text;
         self.names.find(address, || text.look_up(address))
@@ -395,15 +395,15 @@ impl Symbols for SymbolCache {
 /// An address of the kernel proper is always the same function's. Those of modules, and of BPF programs
 /// and trampolines, of whose coming and going nobody is told, can be another's the next time.
 struct Cache {
-    lasting: Names,
-    passing: Names,
+    lasting: NameCache,
+    passing: NameCache,
 }
 
 impl Cache {
     const fn new() -> Self {
         Self {
-            lasting: Names::new(),
-            passing: Names::new(),
+            lasting: NameCache::new(),
+            passing: NameCache::new(),
         }
     }
 

@@ -9,22 +9,22 @@ use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-use super::context::Context;
-use super::small::{no_memory, Small};
+use super::context::FileContext;
+use super::small::{no_memory, Attribute};
 use super::words::Writing;
 use crate::engine::catalog::{Catalog, Function};
 use crate::engine::command::Action;
 use crate::engine::function_set::FunctionSet;
-use crate::engine::lists::List;
+use crate::engine::lists::FunctionList;
 use crate::engine::pending::PendingWords;
 use crate::instance::enabled::Enabled;
 use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::sys::text::Text;
 
 /// Which list a file is for.
-pub(super) trait Which: Send + Sync + 'static {
+pub(super) trait FunctionListFile: Send + Sync + 'static {
     /// The list.
-    const LIST: List;
+    const LIST: FunctionList;
     /// The line that is shown if nothing was said.
     const EMPTY: &'static str;
 }
@@ -32,47 +32,47 @@ pub(super) trait Which: Send + Sync + 'static {
 /// `filter`.
 pub(super) struct FilterList;
 
-impl Which for FilterList {
-    const LIST: List = List::Filter;
+impl FunctionListFile for FilterList {
+    const LIST: FunctionList = FunctionList::Filter;
     const EMPTY: &'static str = "#### all functions enabled ####\n";
 }
 
 /// `notrace`.
 pub(super) struct NotraceList;
 
-impl Which for NotraceList {
-    const LIST: List = List::Notrace;
+impl FunctionListFile for NotraceList {
+    const LIST: FunctionList = FunctionList::Notrace;
     const EMPTY: &'static str = "#### no functions disabled ####\n";
 }
 
 /// `filter` and `notrace`.
 pub(super) struct ListFile<W> {
     writing: Pin<KBox<Mutex<Writing>>>,
-    _which: core::marker::PhantomData<W>,
+    _kind: core::marker::PhantomData<W>,
 }
 
-impl<W: Which> File for ListFile<W> {
-    type Context = Context;
+impl<W: FunctionListFile> File for ListFile<W> {
+    type Context = FileContext;
     type Records = FunctionLines;
 
-    fn open(_context: &Arc<Context>, mode: OpenMode) -> Result<Self> {
+    fn open(_context: &Arc<FileContext>, mode: OpenMode) -> Result<Self> {
         Ok(Self {
             writing: KBox::pin_init(new_mutex!(Writing::new(mode)), GFP_KERNEL)?,
-            _which: core::marker::PhantomData,
+            _kind: core::marker::PhantomData,
         })
     }
 
-    fn records(&self, context: &Arc<Context>) -> FunctionLines {
-        FunctionLines::new(context, Source::List(W::LIST, W::EMPTY))
+    fn records(&self, context: &Arc<FileContext>) -> FunctionLines {
+        FunctionLines::new(context, FunctionSource::List(W::LIST, W::EMPTY))
     }
 
-    fn write(&self, context: &Context, data: &[u8]) -> Result {
+    fn write(&self, context: &FileContext, data: &[u8]) -> Result {
         // (what a name or pattern could become, nobody knows)
         let edit = |text: &[u8], replace| context.instance.edit(W::LIST, text, replace);
         self.writing.lock().write(data, |_| true, edit)
     }
 
-    fn release(&self, context: &Context) {
+    fn release(&self, context: &FileContext) {
         let edit = |text: &[u8], replace| context.instance.edit(W::LIST, text, replace);
         self.writing.lock().finish(edit);
     }
@@ -80,9 +80,9 @@ impl<W: Which> File for ListFile<W> {
 
 /// The sources of lines.
 #[derive(Clone, Copy)]
-enum Source {
+enum FunctionSource {
     /// A list, or this line if nothing was said.
-    List(List, &'static str),
+    List(FunctionList, &'static str),
     /// Functions that are hooked now.
     Enabled,
     /// Functions that can be.
@@ -93,8 +93,8 @@ enum Source {
 
 /// A function a line.
 pub(super) struct FunctionLines {
-    context: Arc<Context>,
-    source: Source,
+    context: Arc<FileContext>,
+    source: FunctionSource,
     /// The functions as they were when reading began; `None` for all there are.
     functions: Option<FunctionSet>,
     /// A line to be shown instead.
@@ -109,7 +109,7 @@ pub(super) struct FunctionLines {
 }
 
 impl FunctionLines {
-    fn new(context: &Arc<Context>, source: Source) -> Self {
+    fn new(context: &Arc<FileContext>, source: FunctionSource) -> Self {
         Self {
             context: context.clone(),
             source,
@@ -125,23 +125,25 @@ impl FunctionLines {
     /// Takes stock.
     fn load(&mut self) -> Result {
         let instance = &self.context.instance;
-        if let Source::List(List::Filter, _) = self.source {
+        if let FunctionSource::List(FunctionList::Filter, _) = self.source {
             self.probes = instance.commanded()?;
         }
         self.pending.clear();
-        if let Source::List(list, _) = self.source {
+        if let FunctionSource::List(list, _) = self.source {
             instance.with_lists(|lists| {
                 let words = lists.pending(list).map_or(&[][..], PendingWords::text);
                 self.pending.extend_from_slice(words, GFP_KERNEL)
             })?;
         }
         (self.functions, self.instead) = match self.source {
-            Source::Available | Source::Addresses => (None, None),
-            Source::List(list, empty) => instance.with_lists(|lists| match lists.get(list) {
-                None => Ok((Some(FunctionSet::new()), Some(empty))),
-                Some(set) => Ok::<_, Error>((Some(set.duplicate()?), None)),
-            })?,
-            Source::Enabled => {
+            FunctionSource::Available | FunctionSource::Addresses => (None, None),
+            FunctionSource::List(list, empty) => {
+                instance.with_lists(|lists| match lists.get(list) {
+                    None => Ok((Some(FunctionSet::new()), Some(empty))),
+                    Some(set) => Ok::<_, Error>((Some(set.duplicate()?), None)),
+                })?
+            }
+            FunctionSource::Enabled => {
                 (self.functions, self.enabled) = enabled(&self.context)?;
                 return Ok(());
             }
@@ -176,7 +178,7 @@ impl FunctionLines {
             return Ok(false);
         };
         let write = |text: &mut Text| {
-            if matches!(self.source, Source::Addresses) {
+            if matches!(self.source, FunctionSource::Addresses) {
                 write!(text, "{:x} ", function.ip)?;
             }
             write_name(text, &function)?;
@@ -196,7 +198,7 @@ impl FunctionLines {
 }
 
 /// The functions that are hooked by any of the context's instances, `None` for all; and by whom.
-fn enabled(context: &Context) -> Result<(Option<FunctionSet>, KVec<Enabled>)> {
+fn enabled(context: &FileContext) -> Result<(Option<FunctionSet>, KVec<Enabled>)> {
     let mut all = Some(FunctionSet::new());
     let mut by = KVec::new();
     context.try_for_each(|instance| {
@@ -288,14 +290,14 @@ macro_rules! function_file {
         pub(super) struct $name;
 
         impl File for $name {
-            type Context = Context;
+            type Context = FileContext;
             type Records = FunctionLines;
 
-            fn open(_context: &Arc<Context>, _mode: OpenMode) -> Result<Self> {
+            fn open(_context: &Arc<FileContext>, _mode: OpenMode) -> Result<Self> {
                 Ok(Self)
             }
 
-            fn records(&self, context: &Arc<Context>) -> FunctionLines {
+            fn records(&self, context: &Arc<FileContext>) -> FunctionLines {
                 FunctionLines::new(context, $source)
             }
         }
@@ -304,24 +306,24 @@ macro_rules! function_file {
 
 function_file! {
     /// `enabled_functions`.
-    EnabledFile, Source::Enabled
+    EnabledFile, FunctionSource::Enabled
 }
 
 function_file! {
     /// `available_filter_functions`.
-    AvailableFile, Source::Available
+    AvailableFile, FunctionSource::Available
 }
 
 function_file! {
     /// `available_filter_functions_addrs`.
-    AddressesFile, Source::Addresses
+    AddressesFile, FunctionSource::Addresses
 }
 
 /// `dyn_ftrace_total_info`, as tracing_read_dyn_info() of kernel/trace/trace.c has its first line.
 pub(super) struct TotalInfo;
 
-impl Small for TotalInfo {
-    fn show(context: &Context, text: &mut Text) -> Result {
+impl Attribute for TotalInfo {
+    fn show(context: &FileContext, text: &mut Text) -> Result {
         let size = |catalog: &Catalog| Ok((catalog.len(), catalog.bytes()));
         let (functions, bytes) = context.instance.machine().with_catalog(size)?;
         let pages = bytes.div_ceil(PAGE_SIZE);

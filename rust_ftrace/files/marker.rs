@@ -4,29 +4,32 @@
 
 use kernel::prelude::*;
 
-use super::context::Context;
-use super::small::Small;
-use crate::engine::mark::MAX_MARK;
+use super::context::FileContext;
+use super::small::Attribute;
+use crate::engine::mark::MAX_MARKER;
 use crate::engine::options::TraceOption;
-use crate::engine::slot::Kind;
+use crate::engine::slot::SlotKind;
 
 /// `trace_marker`.
-pub(super) struct Marker;
+pub(super) struct MarkerFile;
 
-impl Small for Marker {
+impl Attribute for MarkerFile {
     /// Takes as much as one event can have; the rest comes with the next.
-    fn store_some(context: &Context, data: &[u8]) -> Result<usize> {
+    fn store_some(context: &FileContext, data: &[u8]) -> Result<usize> {
         allows(context)?;
-        let data = data.get(..MAX_MARK).unwrap_or(data);
+        let data = data.get(..MAX_MARKER).unwrap_or(data);
         match data {
             [] => Ok(0),
-            _ => context.instance.recording().mark(Kind::Mark, data),
+            _ => context
+                .instance
+                .recording()
+                .write_marker(SlotKind::Marker, data),
         }
     }
 }
 
-/// Fails with `EINVAL` if marks are not wanted.
-fn allows(context: &Context) -> Result {
+/// Fails with `EINVAL` if markers are not wanted.
+fn allows(context: &FileContext) -> Result {
     match context.instance.options().has(TraceOption::Markers) {
         true => Ok(()),
         false => Err(EINVAL),
@@ -34,14 +37,17 @@ fn allows(context: &Context) -> Result {
 }
 
 /// `trace_marker_raw`.
-pub(super) struct RawMarker;
+pub(super) struct RawMarkerFile;
 
-impl Small for RawMarker {
+impl Attribute for RawMarkerFile {
     /// A number of 32 bits, and what belongs to it, as a whole.
-    fn store_some(context: &Context, data: &[u8]) -> Result<usize> {
+    fn store_some(context: &FileContext, data: &[u8]) -> Result<usize> {
         allows(context)?;
         match data.len() {
-            4..=MAX_MARK => context.instance.recording().mark(Kind::RawMark, data),
+            4..=MAX_MARKER => context
+                .instance
+                .recording()
+                .write_marker(SlotKind::RawMarker, data),
             _ => Err(EINVAL),
         }
     }

@@ -4,24 +4,24 @@
 
 use kernel::prelude::*;
 
-use super::context::Context;
+use super::context::FileContext;
 use super::pid::Pids;
-use super::small::Small;
+use super::small::Attribute;
 use crate::engine::filter::words;
-use crate::engine::pid_set::Failure;
+use crate::engine::pid_set::PidSetError;
 use crate::engine::set_event::is_all_off;
 
 /// A file that lists what there is none of: `available_events`, `printk_formats` and the like.
 pub(super) struct Nothing;
 
-impl Small for Nothing {}
+impl Attribute for Nothing {}
 
 /// `set_event`.
 pub(super) struct SetEvent;
 
-impl Small for SetEvent {
+impl Attribute for SetEvent {
     /// Events that there are not can be switched off all together, but neither on nor one by one.
-    fn store(context: &Context, value: &[u8]) -> Result {
+    fn store(context: &FileContext, value: &[u8]) -> Result {
         match words(value).find(|(_, word)| !is_all_off(word)) {
             None => Ok(()),
             Some((_, word)) => {
@@ -37,15 +37,15 @@ impl Small for SetEvent {
 pub(super) struct EventPid<const LEFT_OUT: bool>;
 
 impl<const LEFT_OUT: bool> Pids for EventPid<LEFT_OUT> {
-    fn edit(context: &Context, text: &[u8], replace: bool) -> Result {
+    fn edit(context: &FileContext, text: &[u8], replace: bool) -> Result {
         let file = match LEFT_OUT {
             true => "set_event_notrace_pid",
             false => "set_event_pid",
         };
         match (context.event_pids).edit(LEFT_OUT.into(), text, replace) {
             Ok(()) => Ok(()),
-            Err(Failure::NoMemory) => Err(ENOMEM),
-            Err(Failure::Word(at, refusal)) => {
+            Err(PidSetError::NoMemory) => Err(ENOMEM),
+            Err(PidSetError::Word(at, refusal)) => {
                 let word = text.get(at..).unwrap_or_default();
                 context.instance.errors().log(file, refusal.text(), word);
                 Err(EINVAL)
@@ -53,7 +53,7 @@ impl<const LEFT_OUT: bool> Pids for EventPid<LEFT_OUT> {
         }
     }
 
-    fn next(context: &Context, from: u32) -> Option<u32> {
+    fn next(context: &FileContext, from: u32) -> Option<u32> {
         context.event_pids.next(LEFT_OUT.into(), from)
     }
 }

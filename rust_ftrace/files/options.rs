@@ -6,8 +6,8 @@ use core::fmt::Write;
 
 use kernel::prelude::*;
 
-use super::context::Context;
-use super::small::{no_memory, Small};
+use super::context::FileContext;
+use super::small::{no_memory, Attribute};
 use crate::engine::options::TraceOption;
 use crate::engine::parse::{parse_bool, parse_word};
 use crate::sys::text::Text;
@@ -19,13 +19,13 @@ impl<const INDEX: usize> OptionFile<INDEX> {
     const OPTION: TraceOption = TraceOption::ALL[INDEX];
 }
 
-impl<const INDEX: usize> Small for OptionFile<INDEX> {
-    fn show(context: &Context, text: &mut Text) -> Result {
+impl<const INDEX: usize> Attribute for OptionFile<INDEX> {
+    fn show(context: &FileContext, text: &mut Text) -> Result {
         let on = context.instance.options().has(Self::OPTION);
         writeln!(text, "{}", u8::from(on)).map_err(no_memory)
     }
 
-    fn store(context: &Context, value: &[u8]) -> Result {
+    fn store(context: &FileContext, value: &[u8]) -> Result {
         context
             .instance
             .set_option(Self::OPTION, parse_bool(value)?)
@@ -35,8 +35,8 @@ impl<const INDEX: usize> Small for OptionFile<INDEX> {
 /// `trace_options`.
 pub(super) struct TraceOptions;
 
-impl Small for TraceOptions {
-    fn show(context: &Context, text: &mut Text) -> Result {
+impl Attribute for TraceOptions {
+    fn show(context: &FileContext, text: &mut Text) -> Result {
         let options = context.instance.options();
         for option in TraceOption::ALL {
             let no = if options.has(*option) { "" } else { "no" };
@@ -45,7 +45,7 @@ impl Small for TraceOptions {
         Ok(())
     }
 
-    fn store(context: &Context, value: &[u8]) -> Result {
+    fn store(context: &FileContext, value: &[u8]) -> Result {
         let value = parse_word(value);
         let Some((option, on)) = TraceOption::parse(value) else {
             (context.instance.errors()).log("trace_options", "No such option", value);

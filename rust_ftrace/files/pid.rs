@@ -8,7 +8,7 @@ use core::marker::PhantomData;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-use super::context::Context;
+use super::context::FileContext;
 use super::small::no_memory;
 use super::words::Writing;
 use crate::engine::pid_set;
@@ -19,32 +19,32 @@ use crate::tracer::outsiders::PidList;
 /// A list of process IDs that a file shows and takes.
 pub(super) trait Pids: Send + Sync + Unpin + 'static {
     /// Edits the list by what was written; with `replace` the old list goes.
-    fn edit(context: &Context, text: &[u8], replace: bool) -> Result;
+    fn edit(context: &FileContext, text: &[u8], replace: bool) -> Result;
 
     /// The least ID in the list that is not below `from`.
-    fn next(context: &Context, from: u32) -> Option<u32>;
+    fn next(context: &FileContext, from: u32) -> Option<u32>;
 
     /// The line of a list that says nothing, if it is shown as one.
-    fn none(_context: &Context) -> Option<&'static str> {
+    fn none(_context: &FileContext) -> Option<&'static str> {
         None
     }
 }
 
 /// A list of tasks that tracing looks at.
-pub(super) trait Which: Send + Sync + Unpin + 'static {
+pub(super) trait TaskListFile: Send + Sync + Unpin + 'static {
     const LIST: PidList;
 }
 
-impl<W: Which> Pids for W {
-    fn edit(context: &Context, text: &[u8], replace: bool) -> Result {
+impl<W: TaskListFile> Pids for W {
+    fn edit(context: &FileContext, text: &[u8], replace: bool) -> Result {
         context.instance.edit_pids(W::LIST, text, replace)
     }
 
-    fn next(context: &Context, from: u32) -> Option<u32> {
+    fn next(context: &FileContext, from: u32) -> Option<u32> {
         (context.instance).with_pids(W::LIST, |pids| pids.next(from))
     }
 
-    fn none(context: &Context) -> Option<&'static str> {
+    fn none(context: &FileContext) -> Option<&'static str> {
         (!context.instance.has_pids(W::LIST)).then_some("no pid\n")
     }
 }
@@ -52,14 +52,14 @@ impl<W: Which> Pids for W {
 /// `pid`.
 pub(super) struct Traced;
 
-impl Which for Traced {
+impl TaskListFile for Traced {
     const LIST: PidList = PidList::Traced;
 }
 
 /// `notrace_pid`.
 pub(super) struct NotTraced;
 
-impl Which for NotTraced {
+impl TaskListFile for NotTraced {
     const LIST: PidList = PidList::NotTraced;
 }
 
@@ -70,17 +70,17 @@ pub(super) struct PidFile<P> {
 }
 
 impl<P: Pids> File for PidFile<P> {
-    type Context = Context;
+    type Context = FileContext;
     type Records = PidLines<P>;
 
-    fn open(_context: &Arc<Context>, mode: OpenMode) -> Result<Self> {
+    fn open(_context: &Arc<FileContext>, mode: OpenMode) -> Result<Self> {
         Ok(Self {
             writing: KBox::pin_init(new_mutex!(Writing::new(mode)), GFP_KERNEL)?,
             _list: PhantomData,
         })
     }
 
-    fn records(&self, context: &Arc<Context>) -> PidLines<P> {
+    fn records(&self, context: &Arc<FileContext>) -> PidLines<P> {
         PidLines {
             context: context.clone(),
             next: None,
@@ -88,12 +88,12 @@ impl<P: Pids> File for PidFile<P> {
         }
     }
 
-    fn write(&self, context: &Context, data: &[u8]) -> Result {
+    fn write(&self, context: &FileContext, data: &[u8]) -> Result {
         let edit = |text: &[u8], replace| P::edit(context, text, replace);
         self.writing.lock().write(data, pid_set::is_beginning, edit)
     }
 
-    fn release(&self, context: &Context) {
+    fn release(&self, context: &FileContext) {
         let finish = |text: &[u8], replace| P::edit(context, text, replace);
         self.writing.lock().finish(finish);
     }
@@ -101,7 +101,7 @@ impl<P: Pids> File for PidFile<P> {
 
 /// A process ID a line.
 pub(super) struct PidLines<P> {
-    context: Arc<Context>,
+    context: Arc<FileContext>,
     /// Where to look for the next; `None` when all were shown.
     next: Option<u32>,
     _list: PhantomData<P>,

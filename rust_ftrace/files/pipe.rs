@@ -4,29 +4,29 @@
 
 use kernel::prelude::*;
 
-use super::context::Context;
+use super::context::FileContext;
 use super::drain::{Contents, Drain};
-use super::lines::Lines;
+use super::lines::LineMaker;
 use crate::engine::decode::{Event, Extras};
-use crate::instance::buffers::Source;
+use crate::instance::buffers::BufferSource;
 use crate::sys::text::Text;
 
 /// Most bytes that are made ready at a time.
 const MAX_READ: usize = 1 << 15;
 
 /// `trace_pipe`, of one CPU or all.
-pub(super) type PipeFile = Drain<Merged>;
+pub(super) type PipeFile = Drain<PipeLines>;
 
 /// Lines of events that were taken out.
-pub(super) struct Merged {
-    lines: Lines,
+pub(super) struct PipeLines {
+    lines: LineMaker,
     text: Text,
     /// CPUs, and the index of the last event that was looked at and of the one behind it.
     next: KVec<(u32, u64, u64)>,
 }
 
 /// The next event of a CPU.
-struct Head {
+struct PipeHead {
     source: usize,
     cpu: u32,
     index: u64,
@@ -38,9 +38,9 @@ struct Head {
     said: KVec<u8>,
 }
 
-impl Head {
-    fn of(sources: &[Source], source: usize) -> Result<Option<Self>> {
-        let Some(Source { cpu, buffer }) = sources.get(source) else {
+impl PipeHead {
+    fn of(sources: &[BufferSource], source: usize) -> Result<Option<Self>> {
+        let Some(BufferSource { cpu, buffer }) = sources.get(source) else {
             return Ok(None);
         };
         let next: Result<_> = buffer.consume(|ring, consumer| {
@@ -69,7 +69,7 @@ impl Head {
     }
 }
 
-impl Merged {
+impl PipeLines {
     /// Notes which event of `cpu` comes now. Others may be missing before it: they were cleared, or another
     /// reader has them.
     fn follow(&mut self, cpu: u32, index: u64, count: u64) -> Result {
@@ -92,12 +92,12 @@ impl Merged {
     }
 }
 
-impl Contents for Merged {
+impl Contents for PipeLines {
     const SPLICES_AS_POLLS: bool = false;
 
-    fn new(context: &Context) -> Result<Self> {
+    fn new(context: &FileContext) -> Result<Self> {
         Ok(Self {
-            lines: Lines::new(&context.instance)?,
+            lines: LineMaker::new(&context.instance)?,
             text: Text::new(),
             next: KVec::new(),
         })
@@ -105,12 +105,12 @@ impl Contents for Merged {
 
     /// Takes events out, in the order of time over all CPUs, until their lines make about `wanted`
     /// bytes.
-    fn fill(&mut self, context: &Context, sources: &[Source], wanted: usize) -> Result {
+    fn fill(&mut self, context: &FileContext, sources: &[BufferSource], wanted: usize) -> Result {
         let wanted = wanted.min(MAX_READ);
         self.text.clear();
         let mut heads = KVec::new();
         for source in 0..sources.len() {
-            if let Some(head) = Head::of(sources, source)? {
+            if let Some(head) = PipeHead::of(sources, source)? {
                 heads.push(head, GFP_KERNEL)?;
             }
         }
@@ -118,7 +118,7 @@ impl Contents for Merged {
             return Ok(());
         }
         self.lines.refresh(&context.instance);
-        let key = |(_, head): &(usize, &Head)| (head.event.time, head.cpu);
+        let key = |(_, head): &(usize, &PipeHead)| (head.event.time, head.cpu);
         while let Some((place, head)) = heads.iter().enumerate().min_by_key(key) {
             let length = self.text.as_bytes().len();
             self.follow(head.cpu, head.index, head.event.count())?;
@@ -151,7 +151,7 @@ impl Contents for Merged {
                 self.text.truncate(length);
                 self.lines.take_back();
             }
-            match (Head::of(sources, head.source)?, heads.get_mut(place)) {
+            match (PipeHead::of(sources, head.source)?, heads.get_mut(place)) {
                 (Some(next), Some(head)) => *head = next,
                 _ => {
                     let _ = heads.remove(place);

@@ -7,26 +7,26 @@ use core::fmt::Write;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::context::Context;
-use super::small::{no_memory, Small};
+use super::context::FileContext;
+use super::small::{no_memory, Attribute};
 use crate::engine::clock::ClockKind;
 use crate::engine::parse::parse_number;
-use crate::engine::profile::{self, Totals};
+use crate::engine::profile::{self, FunctionTotals};
 use crate::engine::timeline::Timeline;
-use crate::instance::profile::Row;
+use crate::instance::profile::ProfileRow;
 use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::sys::text::Text;
 
 /// `function_profile_enabled`.
 pub(super) struct ProfileEnabled;
 
-impl Small for ProfileEnabled {
-    fn show(context: &Context, text: &mut Text) -> Result {
+impl Attribute for ProfileEnabled {
+    fn show(context: &FileContext, text: &mut Text) -> Result {
         let on = context.instance.is_profiling();
         writeln!(text, "{}", u8::from(on)).map_err(no_memory)
     }
 
-    fn store(context: &Context, value: &[u8]) -> Result {
+    fn store(context: &FileContext, value: &[u8]) -> Result {
         // As in tracefs, any number but 0 means on.
         context.instance.set_profiling(parse_number(value)? != 0)
     }
@@ -36,14 +36,14 @@ impl Small for ProfileEnabled {
 pub(super) struct ProfileFile;
 
 impl File for ProfileFile {
-    type Context = Context;
+    type Context = FileContext;
     type Records = ProfileLines;
 
-    fn open(_context: &Arc<Context>, _mode: OpenMode) -> Result<Self> {
+    fn open(_context: &Arc<FileContext>, _mode: OpenMode) -> Result<Self> {
         Ok(Self)
     }
 
-    fn records(&self, context: &Arc<Context>) -> ProfileLines {
+    fn records(&self, context: &Arc<FileContext>) -> ProfileLines {
         ProfileLines {
             context: context.clone(),
             rows: KVVec::new(),
@@ -56,9 +56,9 @@ impl File for ProfileFile {
 
 /// A function a line.
 pub(super) struct ProfileLines {
-    context: Arc<Context>,
+    context: Arc<FileContext>,
     /// As it was when reading began.
-    rows: KVVec<Row>,
+    rows: KVVec<ProfileRow>,
     timeline: Timeline,
     /// Functions whose calls take less time than this on average are not shown, in ns.
     thresh: u64,
@@ -71,11 +71,11 @@ impl ProfileLines {
         self.timeline.duration(ticks).unwrap_or(ticks)
     }
 
-    fn is_shown(&self, totals: &Totals) -> bool {
+    fn is_shown(&self, totals: &FunctionTotals) -> bool {
         self.thresh == 0 || self.to_ns(totals.average()) >= self.thresh
     }
 
-    fn write(&self, row: &Row, text: &mut Text) -> Result {
+    fn write(&self, row: &ProfileRow, text: &mut Text) -> Result {
         let to_ns = |ticks| self.to_ns(ticks);
         let write = |name: Option<&[u8]>| {
             let result = match name {

@@ -7,29 +7,29 @@ use core::ops::Range;
 
 use kernel::prelude::*;
 
-use super::context::Context;
+use super::context::FileContext;
 use super::drain::{Contents, Drain};
-use crate::engine::consumer::Chunk;
+use crate::engine::consumer::TakenSlots;
 use crate::engine::raw::{self, HEADER_BYTES};
-use crate::engine::slot::Words;
+use crate::engine::slot::SlotWords;
 use crate::instance::buffer::SubbufCopy;
-use crate::instance::buffers::Source;
+use crate::instance::buffers::BufferSource;
 
 /// `raw`, of one CPU.
-pub(super) type RawFile = Drain<Record>;
+pub(super) type RawFile = Drain<RawRecord>;
 
 /// A record whose events were taken out.
-pub(super) struct Record {
+pub(super) struct RawRecord {
     header: [u8; HEADER_BYTES],
     slots: SubbufCopy,
     /// Where in `slots` those of the record are, if there is one.
     at: Option<Range<usize>>,
 }
 
-impl Contents for Record {
+impl Contents for RawRecord {
     const SPLICES_AS_POLLS: bool = true;
 
-    fn new(_context: &Context) -> Result<Self> {
+    fn new(_context: &FileContext) -> Result<Self> {
         Ok(Self {
             header: [0; HEADER_BYTES],
             slots: SubbufCopy::none(),
@@ -38,10 +38,10 @@ impl Contents for Record {
     }
 
     /// The next record.
-    fn fill(&mut self, context: &Context, sources: &[Source], _wanted: usize) -> Result {
+    fn fill(&mut self, context: &FileContext, sources: &[BufferSource], _wanted: usize) -> Result {
         self.at = None;
         let instance = &context.instance;
-        for Source { cpu, buffer } in sources {
+        for BufferSource { cpu, buffer } in sources {
             if self.slots.as_ref().len() != buffer.ring().subbuf_slots() - 1 {
                 self.slots = SubbufCopy::new(buffer.ring())?;
             }
@@ -50,7 +50,7 @@ impl Contents for Record {
                 .timeline()
                 .format(instance.recording().clock());
             let slots = &mut self.slots;
-            let chunk: Option<Chunk> =
+            let chunk: Option<TakenSlots> =
                 buffer.consume(|ring, consumer| consumer.take_chunk(ring, usize::MAX, slots))?;
             if let Some(chunk) = chunk {
                 raw::fill_header(&mut self.header, &chunk, cpu.as_u32(), &time);
@@ -66,7 +66,7 @@ impl Contents for Record {
             return [&[]; 2];
         };
         let slots = self.slots.as_ref().get(at.clone()).unwrap_or_default();
-        [&self.header, Words::as_bytes(slots)]
+        [&self.header, SlotWords::as_bytes(slots)]
     }
 
     fn least_room(&self) -> usize {

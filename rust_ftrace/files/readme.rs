@@ -7,8 +7,8 @@ use core::marker::PhantomData;
 
 use kernel::prelude::*;
 
-use super::context::Context;
-use super::small::{no_memory, Small};
+use super::context::FileContext;
+use super::small::{no_memory, Attribute};
 use super::spec::Spec;
 use crate::sys::text::Text;
 
@@ -21,8 +21,8 @@ pub(super) trait Table: Send + Sync + Unpin + 'static {
 /// `README`, of the files in a table.
 pub(super) struct Readme<T>(PhantomData<T>);
 
-impl<T: Table> Small for Readme<T> {
-    fn show(_context: &Context, text: &mut Text) -> Result {
+impl<T: Table> Attribute for Readme<T> {
+    fn show(_context: &FileContext, text: &mut Text) -> Result {
         text.write_str(concat!(
             "rust_ftrace: traces kernel functions.\n\n",
             "  # echo path_mount > filter     trace a function\n",

@@ -6,10 +6,10 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use crate::engine::call_sites::{
-    call_target, has_call, has_jump, CallSites, Code, Role, CALL_BYTES, JUMP_BYTES,
+    call_target, has_call, has_jump, CallSites, CodeRole, FunctionCode, CALL_BYTES, JUMP_BYTES,
 };
-use crate::engine::lists::List;
-use crate::engine::names::Names;
+use crate::engine::lists::FunctionList;
+use crate::engine::names::NameCache;
 use crate::instance::Instance;
 use crate::sys::code;
 use crate::sys::symbols::SymbolText;
@@ -28,13 +28,13 @@ pub(super) struct KernelSites {
     /// No filter hides functions.
     all: bool,
     text: SymbolText,
-    /// [`Code`] by address, as [`packed`].
-    lasting: Names,
-    passing: Names,
+    /// [`FunctionCode`] by address, as [`packed`].
+    lasting: NameCache,
+    passing: NameCache,
     /// For two functions, by a hash of both: one jumps to the other, as one byte.
-    jumps: Names,
+    jumps: NameCache,
     /// As `jumps`: one jumps to the other or calls it.
-    calls: Names,
+    calls: NameCache,
 }
 
 impl KernelSites {
@@ -45,19 +45,19 @@ impl KernelSites {
     /// `ENOMEM` if there is no memory.
     pub(super) fn new(instance: &Arc<Instance>) -> Result<Self> {
         Ok(Self {
-            all: instance.with_lists(|lists| lists.get(List::Filter).is_none()),
+            all: instance.with_lists(|lists| lists.get(FunctionList::Filter).is_none()),
             instance: instance.clone(),
             text: SymbolText::new()?,
-            lasting: Names::new(),
-            passing: Names::new(),
-            jumps: Names::new(),
-            calls: Names::new(),
+            lasting: NameCache::new(),
+            passing: NameCache::new(),
+            jumps: NameCache::new(),
+            calls: NameCache::new(),
         })
     }
 
     /// Forgets what may be another's.
     pub(super) fn forget_passing(&mut self) {
-        self.all = (self.instance).with_lists(|lists| lists.get(List::Filter).is_none());
+        self.all = (self.instance).with_lists(|lists| lists.get(FunctionList::Filter).is_none());
         self.passing.clear();
         self.jumps.clear();
         self.calls.clear();
@@ -65,9 +65,9 @@ impl KernelSites {
 
     /// The function around `address`: where it begins, its end, and its name.
     fn function(&mut self, address: u64) -> Option<(u64, u64, &[u8])> {
-        let place = Place::parse(self.text.look_up_place(address))?;
-        let start = address.wrapping_sub(place.offset);
-        Some((start, start.wrapping_add(place.size), place.name))
+        let symbol = SymbolOffset::parse(self.text.look_up_place(address))?;
+        let start = address.wrapping_sub(symbol.offset);
+        Some((start, start.wrapping_add(symbol.size), symbol.name))
     }
 
     /// Returns whether the function at `from` has a jump to `to`, or a call if `also_calls`.
@@ -94,13 +94,13 @@ impl KernelSites {
 }
 
 /// `name+0x12/0x34` and perhaps ` [module]`, as `sprint_symbol()` has it.
-struct Place<'a> {
+struct SymbolOffset<'a> {
     name: &'a [u8],
     offset: u64,
     size: u64,
 }
 
-impl<'a> Place<'a> {
+impl<'a> SymbolOffset<'a> {
     fn parse(text: &'a [u8]) -> Option<Self> {
         let plus = text.iter().position(|byte| *byte == b'+')?;
         let (name, rest) = text.split_at_checked(plus)?;
@@ -121,22 +121,24 @@ impl<'a> Place<'a> {
 
 const PACKED: usize = 9;
 
-fn packed(code: Code) -> [u8; PACKED] {
+fn packed(code: FunctionCode) -> [u8; PACKED] {
     let [a, b, c, d, e, f, g, h] = code.start.to_le_bytes();
     [a, b, c, d, e, f, g, h, code.role as u8]
 }
 
-fn unpacked(bytes: &[u8]) -> Option<Code> {
+fn unpacked(bytes: &[u8]) -> Option<FunctionCode> {
     let (start, role) = bytes.split_first_chunk()?;
     let role = role.first().copied()?;
-    Some(Code {
+    Some(FunctionCode {
         start: u64::from_le_bytes(*start),
-        role: Role::ALL.into_iter().find(|known| *known as u8 == role)?,
+        role: CodeRole::ALL
+            .into_iter()
+            .find(|known| *known as u8 == role)?,
     })
 }
 
 impl CallSites for KernelSites {
-    fn code(&mut self, address: u64) -> Code {
+    fn code(&mut self, address: u64) -> FunctionCode {
         for known in [&self.lasting, &self.passing] {
             if let Some(found) = known.find(address) {
                 return unpacked(known.text(found)).unwrap_or_default();
@@ -144,13 +146,14 @@ impl CallSites for KernelSites {
         }
         let text = self.text.look_up_place(address);
         let is_lasting = !text.ends_with(b"]") && !text.starts_with(b"0x");
-        let code = Place::parse(text).map_or(Code::default(), |place| Code {
-            start: address.wrapping_sub(place.offset),
-            role: match is_lasting {
-                true => Role::of(place.name),
-                false => Role::Plain,
-            },
-        });
+        let code =
+            SymbolOffset::parse(text).map_or(FunctionCode::default(), |symbol| FunctionCode {
+                start: address.wrapping_sub(symbol.offset),
+                role: match is_lasting {
+                    true => CodeRole::of(symbol.name),
+                    false => CodeRole::Plain,
+                },
+            });
         let kept = match is_lasting {
             true => &mut self.lasting,
             false => &mut self.passing,

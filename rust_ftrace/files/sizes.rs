@@ -6,8 +6,8 @@ use core::fmt::Write;
 
 use kernel::prelude::*;
 
-use super::context::Context;
-use super::small::{no_memory, Small};
+use super::context::FileContext;
+use super::small::{no_memory, Attribute};
 use crate::engine::parse::parse_number;
 use crate::instance::buffers::Buffers;
 use crate::sys::text::Text;
@@ -19,8 +19,8 @@ fn show_number(text: &mut Text, number: usize) -> Result {
 /// `buffer_size_kb`, of one CPU or all.
 pub(super) struct BufferSize;
 
-impl Small for BufferSize {
-    fn show(context: &Context, text: &mut Text) -> Result {
+impl Attribute for BufferSize {
+    fn show(context: &FileContext, text: &mut Text) -> Result {
         let size = (context.instance)
             .recording()
             .with_buffers(|buffers| buffers.size_kb(context.cpu));
@@ -30,7 +30,7 @@ impl Small for BufferSize {
         }
     }
 
-    fn store(context: &Context, value: &[u8]) -> Result {
+    fn store(context: &FileContext, value: &[u8]) -> Result {
         let size_kb = usize::try_from(parse_number(value)?)?;
         context.instance.resize(context.cpu, size_kb)
     }
@@ -39,8 +39,8 @@ impl Small for BufferSize {
 /// `buffer_total_size_kb`.
 pub(super) struct TotalSize;
 
-impl Small for TotalSize {
-    fn show(context: &Context, text: &mut Text) -> Result {
+impl Attribute for TotalSize {
+    fn show(context: &FileContext, text: &mut Text) -> Result {
         show_number(
             text,
             context
@@ -54,8 +54,8 @@ impl Small for TotalSize {
 /// `buffer_subbuf_size_kb`.
 pub(super) struct SubbufSize;
 
-impl Small for SubbufSize {
-    fn show(context: &Context, text: &mut Text) -> Result {
+impl Attribute for SubbufSize {
+    fn show(context: &FileContext, text: &mut Text) -> Result {
         show_number(
             text,
             context
@@ -65,7 +65,7 @@ impl Small for SubbufSize {
         )
     }
 
-    fn store(context: &Context, value: &[u8]) -> Result {
+    fn store(context: &FileContext, value: &[u8]) -> Result {
         let size_kb = usize::try_from(parse_number(value)?)?;
         context.instance.set_subbuf_kb(size_kb)
     }
@@ -74,12 +74,12 @@ impl Small for SubbufSize {
 /// `buffer_percent`.
 pub(super) struct BufferPercent;
 
-impl Small for BufferPercent {
-    fn show(context: &Context, text: &mut Text) -> Result {
+impl Attribute for BufferPercent {
+    fn show(context: &FileContext, text: &mut Text) -> Result {
         show_number(text, context.instance.recording().buffer_percent().into())
     }
 
-    fn store(context: &Context, value: &[u8]) -> Result {
+    fn store(context: &FileContext, value: &[u8]) -> Result {
         context
             .instance
             .recording()

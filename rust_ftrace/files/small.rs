@@ -7,60 +7,60 @@ use core::marker::PhantomData;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::context::Context;
+use super::context::FileContext;
 use crate::engine::parse::ParseError;
 use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::sys::text::Text;
 
 /// The behaviour of such a file.
-pub(super) trait Small: Send + Sync + Unpin + 'static {
+pub(super) trait Attribute: Send + Sync + Unpin + 'static {
     /// Writes the text; none, unless said otherwise.
-    fn show(_context: &Context, _text: &mut Text) -> Result {
+    fn show(_context: &FileContext, _text: &mut Text) -> Result {
         Ok(())
     }
 
     /// Takes what was written.
-    fn store(_context: &Context, _value: &[u8]) -> Result {
+    fn store(_context: &FileContext, _value: &[u8]) -> Result {
         Err(EINVAL)
     }
 
     /// Takes a part of what was written, and returns its length.
-    fn store_some(context: &Context, value: &[u8]) -> Result<usize> {
+    fn store_some(context: &FileContext, value: &[u8]) -> Result<usize> {
         Self::store(context, value)?;
         Ok(value.len())
     }
 }
 
-/// The file of a [`Small`].
-pub(super) struct SmallFile<T>(PhantomData<T>);
+/// The file of a [`Attribute`].
+pub(super) struct AttributeFile<T>(PhantomData<T>);
 
-impl<T: Small> File for SmallFile<T> {
-    type Context = Context;
+impl<T: Attribute> File for AttributeFile<T> {
+    type Context = FileContext;
     type Records = Once<T>;
 
-    fn open(_context: &Arc<Context>, _mode: OpenMode) -> Result<Self> {
+    fn open(_context: &Arc<FileContext>, _mode: OpenMode) -> Result<Self> {
         Ok(Self(PhantomData))
     }
 
-    fn records(&self, context: &Arc<Context>) -> Once<T> {
+    fn records(&self, context: &Arc<FileContext>) -> Once<T> {
         Once::new(context)
     }
 
-    fn write_some(&self, context: &Context, data: &[u8]) -> Result<usize> {
+    fn write_some(&self, context: &FileContext, data: &[u8]) -> Result<usize> {
         T::store_some(context, data)
     }
 }
 
 /// A text of one record.
 pub(super) struct Once<T> {
-    context: Arc<Context>,
+    context: Arc<FileContext>,
     done: bool,
     _shows: PhantomData<T>,
 }
 
 impl<T> Once<T> {
     /// Not read yet.
-    pub(super) fn new(context: &Arc<Context>) -> Self {
+    pub(super) fn new(context: &Arc<FileContext>) -> Self {
         Self {
             context: context.clone(),
             done: false,
@@ -69,7 +69,7 @@ impl<T> Once<T> {
     }
 }
 
-impl<T: Small> Records for Once<T> {
+impl<T: Attribute> Records for Once<T> {
     fn rewind(&mut self) -> Result {
         self.done = false;
         Ok(())

@@ -7,11 +7,11 @@ use core::fmt::Write;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::context::Context;
+use super::context::FileContext;
 use super::small::no_memory;
 use super::trace::TraceLines;
 use crate::engine::parse::parse_number;
-use crate::instance::buffers::Which;
+use crate::instance::buffers::BufferKind;
 use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::sys::text::Text;
 
@@ -19,25 +19,25 @@ use crate::sys::text::Text;
 pub(super) struct SnapshotFile;
 
 impl File for SnapshotFile {
-    type Context = Context;
+    type Context = FileContext;
     type Records = SnapshotLines;
 
-    fn open(context: &Arc<Context>, mode: OpenMode) -> Result<Self> {
+    fn open(context: &Arc<FileContext>, mode: OpenMode) -> Result<Self> {
         if mode.writable && mode.truncate {
             context.instance.recording().clear_snapshot(context.cpu);
         }
         Ok(Self)
     }
 
-    fn records(&self, context: &Arc<Context>) -> SnapshotLines {
+    fn records(&self, context: &Arc<FileContext>) -> SnapshotLines {
         SnapshotLines {
             context: context.clone(),
-            lines: TraceLines::new(context.clone(), Which::Snapshot),
+            lines: TraceLines::new(context.clone(), BufferKind::Snapshot),
             help: Help::NotDue,
         }
     }
 
-    fn write(&self, context: &Context, data: &[u8]) -> Result {
+    fn write(&self, context: &FileContext, data: &[u8]) -> Result {
         match (parse_number(data)?, context.cpu) {
             (0, Some(_)) => return Err(EINVAL),
             (0, None) => context.instance.free_snapshots(),
@@ -58,7 +58,7 @@ enum Help {
 
 /// The lines of `snapshot`.
 pub(super) struct SnapshotLines {
-    context: Arc<Context>,
+    context: Arc<FileContext>,
     lines: TraceLines,
     help: Help,
 }
@@ -98,8 +98,12 @@ impl SnapshotLines {
 
 impl Records for SnapshotLines {
     fn rewind(&mut self) -> Result {
-        let Context { instance, cpu, .. } = &*self.context;
-        self.help = match instance.recording().stats(*cpu, Which::Snapshot).present {
+        let FileContext { instance, cpu, .. } = &*self.context;
+        self.help = match instance
+            .recording()
+            .stats(*cpu, BufferKind::Snapshot)
+            .present
+        {
             0 => Help::Due,
             _ => Help::NotDue,
         };

@@ -5,11 +5,12 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::context::Context;
-use crate::sys::debugfs::{Place, Tree};
+use super::context::FileContext;
+use crate::sys::debugfs::{DirectoryId, FileTree};
 
 /// Puts a file into a directory of a tree.
-pub(super) type Make = fn(&mut Tree<Context>, Place, &CStr, u16, Arc<Context>) -> Result;
+pub(super) type Make =
+    fn(&mut FileTree<FileContext>, DirectoryId, &CStr, u16, Arc<FileContext>) -> Result;
 
 /// A file of the directory.
 pub(super) struct Spec {
@@ -42,14 +43,14 @@ macro_rules! spec {
             alias: None,
             mode: $mode,
             help: $help,
-            make: Tree::stream::<$stream>,
+            make: FileTree::stream::<$stream>,
         }
     };
     ($name:literal, option $option:ident, $help:expr) => {
-        spec!($name, WRITE, SmallFile<OptionFile<{ TraceOption::$option as usize }>>, $help)
+        spec!($name, WRITE, AttributeFile<OptionFile<{ TraceOption::$option as usize }>>, $help)
     };
     ($name:literal, format $record:ident, $help:expr) => {
-        spec!($name, READ, SmallFile<Format<{ RecordType::$record as u16 }>>, $help)
+        spec!($name, READ, AttributeFile<EventFormat<{ RecordType::$record as u16 }>>, $help)
     };
     ($name:literal, directory, $help:expr) => {
         Spec {
@@ -66,7 +67,7 @@ macro_rules! spec {
             alias: $alias,
             mode: $mode,
             help: $help,
-            make: Tree::file::<$file>,
+            make: FileTree::file::<$file>,
         }
     };
 }

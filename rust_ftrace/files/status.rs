@@ -6,15 +6,15 @@ use core::fmt::Write;
 
 use kernel::prelude::*;
 
-use super::context::Context;
-use super::small::{no_memory, Small};
+use super::context::FileContext;
+use super::small::{no_memory, Attribute};
 use crate::engine::account::Elsewhere;
 use crate::engine::clock::ClockKind;
-use crate::engine::lists::List;
+use crate::engine::lists::FunctionList;
 use crate::engine::reader::Cursor;
 use crate::engine::render;
 use crate::instance::buffer::SubbufCopy;
-use crate::instance::buffers::Which;
+use crate::instance::buffers::BufferKind;
 use crate::instance::Instance;
 use crate::sys;
 use crate::sys::private::part;
@@ -24,10 +24,10 @@ use crate::tracer::outsiders::PidList;
 /// `status`.
 pub(super) struct Status;
 
-impl Small for Status {
-    fn show(context: &Context, text: &mut Text) -> Result {
+impl Attribute for Status {
+    fn show(context: &FileContext, text: &mut Text) -> Result {
         let instance = &context.instance;
-        let stats = instance.recording().stats(None, Which::Live);
+        let stats = instance.recording().stats(None, BufferKind::Live);
         let counts = stats.counts;
         let elsewhere = instance.recording().elsewhere();
         let hits = counts.hits().wrapping_add(elsewhere.hits());
@@ -36,7 +36,7 @@ impl Small for Status {
         let (too_deep, _) = instance.too_deep();
         let (filter, notrace) = instance.with_lists(|lists| {
             let count = |list| lists.get(list).map(|set| set.len());
-            (count(List::Filter), count(List::Notrace))
+            (count(FunctionList::Filter), count(FunctionList::Notrace))
         });
         let armed = instance.armed()?;
         let behind = match instance.is_behind() {
@@ -87,14 +87,14 @@ impl Small for Status {
             }
             writeln!(text, "hits: {hits}")?;
             writeln!(text, "returns: {returns}")?;
-            writeln!(text, "marks: {}", counts.marks)?;
+            writeln!(text, "marks: {}", counts.markers)?;
             writeln!(text, "events written: {}", counts.written)?;
             writeln!(text, "events read: {}", counts.read)?;
             writeln!(text, "events present: {}", stats.present)?;
             writeln!(text, "events overwritten: {}", stats.overwritten())?;
             writeln!(text, "events lost: {lost}")?;
             writeln!(text, "lost to full buffers: {}", counts.dropped)?;
-            writeln!(text, "lost to commit overruns: {}", counts.overrun)?;
+            writeln!(text, "lost to commit overruns: {}", counts.commit_overrun)?;
             let Elsewhere {
                 without_buffer,
                 by_clock,
@@ -164,10 +164,10 @@ fn write_clock(instance: &Instance, text: &mut Text) -> core::fmt::Result {
 /// `per_cpu/cpuN/stats`.
 pub(super) struct CpuStats;
 
-impl Small for CpuStats {
-    fn show(context: &Context, text: &mut Text) -> Result {
+impl Attribute for CpuStats {
+    fn show(context: &FileContext, text: &mut Text) -> Result {
         let instance = &context.instance;
-        let stats = instance.recording().stats(context.cpu, Which::Live);
+        let stats = instance.recording().stats(context.cpu, BufferKind::Live);
         let counts = stats.counts;
         let timeline = instance.recording().timeline();
         let now = timeline.time(instance.recording().now());
@@ -178,7 +178,7 @@ impl Small for CpuStats {
         let mut write = || {
             writeln!(text, "entries: {}", stats.present)?;
             writeln!(text, "overrun: {}", stats.overwritten())?;
-            writeln!(text, "commit overrun: {}", counts.overrun)?;
+            writeln!(text, "commit overrun: {}", counts.commit_overrun)?;
             writeln!(
                 text,
                 "bytes: {}",
@@ -198,11 +198,11 @@ impl Small for CpuStats {
 }
 
 /// The stamp of the oldest event that is there.
-fn oldest_event(context: &Context) -> Result<Option<u64>> {
+fn oldest_event(context: &FileContext) -> Result<Option<u64>> {
     let sources = context
         .instance
         .recording()
-        .sources(context.cpu, Which::Live)?;
+        .sources(context.cpu, BufferKind::Live)?;
     for source in &sources {
         let ring = source.buffer.ring();
         let mut cursor = Cursor::new(ring, SubbufCopy::new(ring)?, source.buffer.position());

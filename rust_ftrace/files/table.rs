@@ -2,18 +2,18 @@
 
 //! The table of files: every file, its mode, its help line and what handles it.
 
-use super::budget::Budget;
+use super::budget::BudgetFile;
 use super::control::{
     AvailableTracers, CurrentTracer, Errors, TimestampMode, TraceClock, TracingOn,
 };
 use super::cpumask::Cpumask;
-use super::events::{Enable, Format, HeaderEvent, HeaderPage};
+use super::events::{Enable, EventFormat, HeaderEvent, HeaderPage};
 use super::free_buffer::FreeBuffer;
 use super::graph::{GraphFunctionList, GraphNotraceList, MaxDepth, Thresh};
 use super::lists::{
     AddressesFile, AvailableFile, EnabledFile, FilterList, ListFile, NotraceList, TotalInfo,
 };
-use super::marker::{Marker, RawMarker};
+use super::marker::{MarkerFile, RawMarkerFile};
 use super::no_events::{EventPid, Nothing, SetEvent};
 use super::options::{OptionFile, TraceOptions};
 use super::pid::{NotTraced, PidFile, Traced};
@@ -22,7 +22,7 @@ use super::profile::{ProfileEnabled, ProfileFile};
 use super::raw::RawFile;
 use super::readme::{Readme, Table};
 use super::sizes::{BufferPercent, BufferSize, SubbufSize, TotalSize};
-use super::small::SmallFile;
+use super::small::AttributeFile;
 use super::snapshot::SnapshotFile;
 use super::spec::{spec, Spec, READ, WRITE, WRITE_ONLY};
 use super::status::{CpuStats, Status};
@@ -31,7 +31,7 @@ use super::trace::TraceFile;
 use super::trace_pipe_raw::KernelPagesFile;
 use crate::engine::kernel_page::RecordType;
 use crate::engine::options::TraceOption;
-use crate::sys::debugfs::Tree;
+use crate::sys::debugfs::FileTree;
 
 pub(super) const PER_CPU: &str = "per_cpu/cpuN/";
 pub(super) const INSTANCES: &str = "instances/NAME";
@@ -48,7 +48,7 @@ impl Table for All {
 
 /// Every file, in the order of `README`.
 pub(super) const TABLE: &[Spec] = &[
-    spec!("README", READ, SmallFile<Readme<All>>, "this text"),
+    spec!("README", READ, AttributeFile<Readme<All>>, "this text"),
     spec!(
         "filter" = "set_ftrace_filter",
         WRITE,
@@ -78,7 +78,7 @@ pub(super) const TABLE: &[Spec] = &[
     spec!(
         "tracing_cpumask",
         WRITE,
-        SmallFile<Cpumask>,
+        AttributeFile<Cpumask>,
         "the CPUs to trace, as a mask in hex"
     ),
     spec!(
@@ -96,13 +96,13 @@ pub(super) const TABLE: &[Spec] = &[
     spec!(
         "max_depth" = "max_graph_depth",
         WRITE,
-        SmallFile<MaxDepth>,
+        AttributeFile<MaxDepth>,
         "how deep function_graph traces calls; 0 for any depth"
     ),
     spec!(
         "tracing_thresh",
         WRITE,
-        SmallFile<Thresh>,
+        AttributeFile<Thresh>,
         "function_graph shows only calls that take longer, in us, and what they are in; 0 for all"
     ),
     spec!(
@@ -120,69 +120,69 @@ pub(super) const TABLE: &[Spec] = &[
     spec!(
         "trace_marker",
         WRITE_ONLY,
-        SmallFile<Marker>,
+        AttributeFile<MarkerFile>,
         "what a program writes here is an event, between those of functions"
     ),
     spec!(
         "trace_marker_raw",
         WRITE_ONLY,
-        SmallFile<RawMarker>,
+        AttributeFile<RawMarkerFile>,
         "the same, of bytes: a number of 32 bits, and what the program means by it"
     ),
     spec!(
         "status",
         READ,
-        SmallFile<Status>,
+        AttributeFile<Status>,
         "what is armed, hit, written and lost, and the memory in use"
     ),
     spec!(
         "tracing_on",
         WRITE,
-        SmallFile<TracingOn>,
+        AttributeFile<TracingOn>,
         "0 stops recording at once and leaves all else as it is, 1 goes on"
     ),
     spec!(
         "budget",
         WRITE,
-        SmallFile<Budget>,
+        AttributeFile<BudgetFile>,
         "'calls N' a second, 'cpu N' percent of one CPU: who takes more is stopped as by tracing_on, and status says \
          why; 0 for any"
     ),
     spec!(
         "current_tracer",
         WRITE,
-        SmallFile<CurrentTracer>,
+        AttributeFile<CurrentTracer>,
         "the tracer; nop for none"
     ),
     spec!(
         "available_tracers",
         READ,
-        SmallFile<AvailableTracers>,
+        AttributeFile<AvailableTracers>,
         "what can be written to current_tracer"
     ),
     spec!(
         "buffer_size_kb",
         WRITE,
-        SmallFile<BufferSize>,
+        AttributeFile<BufferSize>,
         "size of each CPU's buffer in KiB; changing it keeps the newest events that \
          there is room for; X if they differ"
     ),
     spec!(
         "buffer_total_size_kb",
         READ,
-        SmallFile<TotalSize>,
+        AttributeFile<TotalSize>,
         "size of all buffers together in KiB"
     ),
     spec!(
         "buffer_subbuf_size_kb",
         WRITE,
-        SmallFile<SubbufSize>,
+        AttributeFile<SubbufSize>,
         "size of the parts of a buffer in KiB, 4 to 512; changing it empties the buffers"
     ),
     spec!(
         "buffer_percent",
         WRITE,
-        SmallFile<BufferPercent>,
+        AttributeFile<BufferPercent>,
         "how full a CPU's buffer is when those who poll or splice its files are woken"
     ),
     spec!(
@@ -201,19 +201,19 @@ pub(super) const TABLE: &[Spec] = &[
     spec!(
         "trace_clock",
         WRITE,
-        SmallFile<TraceClock>,
+        AttributeFile<TraceClock>,
         "what events are stamped with, the current one in brackets; changing it clears the buffers"
     ),
     spec!(
         "timestamp_mode",
         READ,
-        SmallFile<TimestampMode>,
+        AttributeFile<TimestampMode>,
         "how the kernel's page format has times: as differences, or absolute"
     ),
     spec!(
         "trace_options",
         WRITE,
-        SmallFile<TraceOptions>,
+        AttributeFile<TraceOptions>,
         "all options; writing a name switches it on, no before it off"
     ),
     spec!("options/print-parent", option PrintParent, "1: lines of calls have the caller"),
@@ -362,7 +362,7 @@ pub(super) const TABLE: &[Spec] = &[
     spec!(
         "dyn_ftrace_total_info",
         READ,
-        SmallFile<TotalInfo>,
+        AttributeFile<TotalInfo>,
         "how many functions can be traced, and how many pages of memory our list of them takes"
     ),
     spec!(
@@ -374,7 +374,7 @@ pub(super) const TABLE: &[Spec] = &[
     spec!(
         "function_profile_enabled",
         WRITE,
-        SmallFile<ProfileEnabled>,
+        AttributeFile<ProfileEnabled>,
         "1 counts the calls of the functions in filter, and times them, from zero; 0 ends that"
     ),
     spec!(
@@ -386,19 +386,19 @@ pub(super) const TABLE: &[Spec] = &[
     spec!(
         "error_log",
         WRITE,
-        SmallFile<Errors>,
+        AttributeFile<Errors>,
         "what was wrong with what was written; writing to it clears it"
     ),
     spec!(
         "available_events",
         READ,
-        SmallFile<Nothing>,
+        AttributeFile<Nothing>,
         "empty: there are no events that could be switched on"
     ),
     spec!(
         "set_event",
         WRITE,
-        SmallFile<SetEvent>,
+        AttributeFile<SetEvent>,
         "empty: there are no events; '!*:*' switches all of them off, and names of events are refused"
     ),
     spec!(
@@ -416,31 +416,31 @@ pub(super) const TABLE: &[Spec] = &[
     spec!(
         "show_event_filters",
         READ,
-        SmallFile<Nothing>,
+        AttributeFile<Nothing>,
         "empty: there are no events that could have filters"
     ),
     spec!(
         "show_event_triggers",
         READ,
-        SmallFile<Nothing>,
+        AttributeFile<Nothing>,
         "empty: there are no events that could have triggers"
     ),
     spec!(
         "events/enable",
         WRITE,
-        SmallFile<Enable>,
+        AttributeFile<Enable>,
         "0: there are no events that could be switched on"
     ),
     spec!(
         "events/header_page",
         READ,
-        SmallFile<HeaderPage>,
+        AttributeFile<HeaderPage>,
         "what the pages of trace_pipe_raw begin with"
     ),
     spec!(
         "events/header_event",
         READ,
-        SmallFile<HeaderEvent>,
+        AttributeFile<HeaderEvent>,
         "what records on these pages begin with"
     ),
     spec!("events/ftrace/function/format", format Function, "the record of a function's entry"),
@@ -464,25 +464,25 @@ pub(super) const TABLE: &[Spec] = &[
     spec!(
         "saved_cmdlines",
         READ,
-        SmallFile<SavedCmdlines>,
+        AttributeFile<SavedCmdlines>,
         "the names of the tasks in trace_pipe_raw, by thread ID"
     ),
     spec!(
         "saved_cmdlines_size",
         WRITE,
-        SmallFile<SavedCmdlinesSize>,
+        AttributeFile<SavedCmdlinesSize>,
         "no effect: the names of all tasks are kept"
     ),
     spec!(
         "saved_tgids",
         READ,
-        SmallFile<SavedTgids>,
+        AttributeFile<SavedTgids>,
         "their processes"
     ),
     spec!(
         "printk_formats",
         READ,
-        SmallFile<Nothing>,
+        AttributeFile<Nothing>,
         "empty: no event has a format of its own"
     ),
     spec!(
@@ -524,13 +524,13 @@ pub(super) const TABLE: &[Spec] = &[
     spec!(
         "per_cpu/cpuN/buffer_size_kb",
         WRITE,
-        SmallFile<BufferSize>,
+        AttributeFile<BufferSize>,
         "as buffer_size_kb, for one CPU"
     ),
     spec!(
         "per_cpu/cpuN/stats",
         READ,
-        SmallFile<CpuStats>,
+        AttributeFile<CpuStats>,
         "the counts of one CPU's buffer"
     ),
 ];

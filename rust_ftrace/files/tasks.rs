@@ -6,22 +6,22 @@ use core::fmt::Write;
 
 use kernel::prelude::*;
 
-use super::context::Context;
-use super::small::{no_memory, Small};
+use super::context::FileContext;
+use super::small::{no_memory, Attribute};
 use crate::engine::parse::parse_number;
 use crate::engine::slot::Task;
 use crate::sys::text::Text;
 
 /// Calls `user` with the tasks of all instances: a pid may come more than once.
-fn for_each_task(context: &Context, mut user: impl FnMut(&Task) -> Result) -> Result {
+fn for_each_task(context: &FileContext, mut user: impl FnMut(&Task) -> Result) -> Result {
     context.try_for_each(|instance| instance.recording().for_each_task(&mut user))
 }
 
 /// `saved_cmdlines`.
 pub(super) struct SavedCmdlines;
 
-impl Small for SavedCmdlines {
-    fn show(context: &Context, text: &mut Text) -> Result {
+impl Attribute for SavedCmdlines {
+    fn show(context: &FileContext, text: &mut Text) -> Result {
         for_each_task(context, |task| {
             if task.pid() == 0 {
                 return Ok(());
@@ -37,8 +37,8 @@ impl Small for SavedCmdlines {
 /// `saved_tgids`.
 pub(super) struct SavedTgids;
 
-impl Small for SavedTgids {
-    fn show(context: &Context, text: &mut Text) -> Result {
+impl Attribute for SavedTgids {
+    fn show(context: &FileContext, text: &mut Text) -> Result {
         for_each_task(context, |task| match task.pid() {
             0 => Ok(()),
             pid => writeln!(text, "{pid} {}", task.tgid()).map_err(no_memory),
@@ -52,12 +52,12 @@ const MAX_CMDLINES: u64 = 0x8000;
 /// `saved_cmdlines_size`: how many are kept is not limited.
 pub(super) struct SavedCmdlinesSize;
 
-impl Small for SavedCmdlinesSize {
-    fn show(_context: &Context, text: &mut Text) -> Result {
+impl Attribute for SavedCmdlinesSize {
+    fn show(_context: &FileContext, text: &mut Text) -> Result {
         writeln!(text, "{MAX_CMDLINES}").map_err(no_memory)
     }
 
-    fn store(_context: &Context, value: &[u8]) -> Result {
+    fn store(_context: &FileContext, value: &[u8]) -> Result {
         match parse_number(value)? {
             1..=MAX_CMDLINES => Ok(()),
             _ => Err(EINVAL),

@@ -6,19 +6,19 @@ use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::context::Context;
-use super::lines::Lines;
+use super::context::FileContext;
+use super::lines::LineMaker;
 use super::small::no_memory;
 use crate::engine::decode::Event;
 use crate::engine::graph_header;
 use crate::engine::merge::{self, Merge};
 use crate::engine::options::{Options, TraceOption};
 use crate::engine::reader::Cursor;
-use crate::engine::render::{self, Totals};
+use crate::engine::render::{self, BufferTotals};
 use crate::engine::settings::Tracer;
-use crate::engine::style::{Machine, Style};
+use crate::engine::style::{LatencyHeader, Style};
 use crate::instance::buffer::SubbufCopy;
-use crate::instance::buffers::{Source, Which};
+use crate::instance::buffers::{BufferKind, BufferSource};
 use crate::instance::Instance;
 use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::sys::text::Text;
@@ -28,21 +28,21 @@ use crate::sys::{self, cpu};
 pub(super) struct TraceFile;
 
 impl File for TraceFile {
-    type Context = Context;
+    type Context = FileContext;
     type Records = TraceLines;
 
-    fn open(context: &Arc<Context>, mode: OpenMode) -> Result<Self> {
+    fn open(context: &Arc<FileContext>, mode: OpenMode) -> Result<Self> {
         if mode.writable && mode.truncate {
             context.instance.clear(context.cpu);
         }
         Ok(Self)
     }
 
-    fn records(&self, context: &Arc<Context>) -> TraceLines {
-        TraceLines::new(context.clone(), Which::Live)
+    fn records(&self, context: &Arc<FileContext>) -> TraceLines {
+        TraceLines::new(context.clone(), BufferKind::Live)
     }
 
-    fn write(&self, context: &Context, _data: &[u8]) -> Result {
+    fn write(&self, context: &FileContext, _data: &[u8]) -> Result {
         context.instance.clear(context.cpu);
         Ok(())
     }
@@ -50,16 +50,16 @@ impl File for TraceFile {
 
 /// A CPU's events.
 struct CpuSource {
-    source: Source,
+    source: BufferSource,
     cursor: Cursor<SubbufCopy>,
     /// The buffers that were written after that, the last one first.
-    later: KVec<(Source, Cursor<SubbufCopy>)>,
+    later: KVec<(BufferSource, Cursor<SubbufCopy>)>,
 }
 
 impl CpuSource {
     /// The events of the CPU of the first of `sources`, which are put in the order in which they were written.
-    fn new(mut sources: impl Iterator<Item = Source>) -> Result<Option<Self>> {
-        let with_cursor = |source: Source| -> Result<_> {
+    fn new(mut sources: impl Iterator<Item = BufferSource>) -> Result<Option<Self>> {
+        let with_cursor = |source: BufferSource| -> Result<_> {
             let ring = source.buffer.ring();
             let cursor = Cursor::new(ring, SubbufCopy::new(ring)?, source.buffer.position());
             Ok((source, cursor))
@@ -88,7 +88,7 @@ impl CpuSource {
     }
 }
 
-impl merge::Source for CpuSource {
+impl merge::EventSource for CpuSource {
     type Event = Event;
 
     fn cpu(&self) -> u32 {
@@ -108,10 +108,10 @@ impl merge::Source for CpuSource {
 }
 
 /// The state of one reading of the trace.
-pub(super) struct Reading {
+pub(super) struct TraceReader {
     events: Merge<CpuSource>,
-    lines: Lines,
-    totals: Totals,
+    lines: LineMaker,
+    totals: BufferTotals,
     tracer: Tracer,
     /// CPUs that have shown an event, to say where the others begin; `None` if no CPU has lost any.
     started: Option<KVec<u32>>,
@@ -123,19 +123,19 @@ pub(super) struct Reading {
 /// Lines of an event, where a mark in them tells how much later the next came, and when this did.
 struct Held {
     text: Text,
-    marked: Option<(usize, u64)>,
+    delay: Option<(usize, u64)>,
 }
 
 /// The lines of `trace`.
 pub(super) struct TraceLines {
-    context: Arc<Context>,
-    which: Which,
-    reading: Option<Reading>,
+    context: Arc<FileContext>,
+    which: BufferKind,
+    reading: Option<TraceReader>,
 }
 
 impl TraceLines {
     /// The lines of that buffer.
-    pub(super) fn new(context: Arc<Context>, which: Which) -> Self {
+    pub(super) fn new(context: Arc<FileContext>, which: BufferKind) -> Self {
         Self {
             context,
             which,
@@ -144,12 +144,12 @@ impl TraceLines {
     }
 }
 
-impl Reading {
+impl TraceReader {
     /// From the first event of `cpu`, or of all, on.
     pub(super) fn begin(
         instance: &Arc<Instance>,
         cpu: Option<CpuId>,
-        which: Which,
+        which: BufferKind,
     ) -> Result<Self> {
         let stats = instance.recording().stats(cpu, which);
         let mut events = Merge::new();
@@ -166,8 +166,8 @@ impl Reading {
         }
         Ok(Self {
             events,
-            lines: Lines::new(instance)?,
-            totals: Totals {
+            lines: LineMaker::new(instance)?,
+            totals: BufferTotals {
                 present: stats.present,
                 written: stats.counts.written,
                 cpus: u32::try_from(cpu::online().count())?,
@@ -210,12 +210,12 @@ impl Reading {
         };
         self.held = self.hold()?;
         let bytes = held.text.as_bytes();
-        let next = self.held.as_ref().and_then(|next| next.marked);
-        match (held.marked, next) {
+        let next = self.held.as_ref().and_then(|next| next.delay);
+        match (held.delay, next) {
             (Some((place, time)), Some((_, next))) => {
                 let (before, after) = bytes.split_at_checked(place).unwrap_or((bytes, &[]));
                 text.push_bytes(before).map_err(no_memory)?;
-                text.push_bytes(&[Style::mark(time, next)])
+                text.push_bytes(&[Style::delay(time, next)])
                     .map_err(no_memory)?;
                 text.push_bytes(after.get(1..).unwrap_or_default())
             }
@@ -229,8 +229,8 @@ impl Reading {
     fn hold(&mut self) -> Result<Option<Held>> {
         let mut text = Text::new();
         let is_there = self.write_event(&mut text)?;
-        let marked = self.lines.take_marked();
-        Ok(is_there.then_some(Held { text, marked }))
+        let delay = self.lines.take_delay();
+        Ok(is_there.then_some(Held { text, delay }))
     }
 
     /// Writes the lines that come before all events.
@@ -241,7 +241,7 @@ impl Reading {
         options: Options,
     ) -> core::result::Result<bool, core::fmt::Error> {
         let style = self.lines.style();
-        let machine = Machine {
+        let machine = LatencyHeader {
             release: sys::kernel_release().to_str().unwrap_or_default(),
             preemption: sys::preemption_model(),
         };
@@ -263,7 +263,7 @@ impl Reading {
         let Some((source, event)) = self.events.next() else {
             return Ok(false);
         };
-        let cpu = merge::Source::cpu(source);
+        let cpu = merge::EventSource::cpu(source);
         // (function_graph does not say so: print_trace_line() of kernel/trace/trace.c)
         let started = (self.started.as_mut()).filter(|_| self.tracer != Tracer::FunctionGraph);
         if let Some(started) = started {
@@ -285,8 +285,8 @@ impl Reading {
 
 impl Records for TraceLines {
     fn rewind(&mut self) -> Result {
-        let Context { instance, cpu, .. } = &*self.context;
-        self.reading = Some(Reading::begin(instance, *cpu, self.which)?);
+        let FileContext { instance, cpu, .. } = &*self.context;
+        self.reading = Some(TraceReader::begin(instance, *cpu, self.which)?);
         Ok(())
     }
 

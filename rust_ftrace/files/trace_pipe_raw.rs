@@ -5,18 +5,18 @@
 
 use kernel::prelude::*;
 
-use super::context::Context;
+use super::context::FileContext;
 use super::drain::{Contents, Drain};
 use super::events::layout;
 use crate::engine::consumer::Sink;
-use crate::engine::decode::{Decoder, Event, What};
+use crate::engine::decode::{Decoder, Event, EventKind};
 use crate::engine::graph;
 use crate::engine::kernel_page::KernelPage;
-use crate::engine::reader::Beside;
-use crate::engine::slot::{Task, Words};
+use crate::engine::reader::EventExtras;
+use crate::engine::slot::{SlotWords, Task};
 use crate::engine::timeline::Timeline;
-use crate::instance::buffers::Source;
-use crate::instance::comms::Seen;
+use crate::instance::buffers::BufferSource;
+use crate::instance::comms::SeenTask;
 
 /// `trace_pipe_raw`, of one CPU.
 pub(super) type KernelPagesFile = Drain<KernelPages>;
@@ -25,13 +25,13 @@ pub(super) type KernelPagesFile = Drain<KernelPages>;
 pub(super) struct KernelPages {
     page: KernelPage<KVVec<u8>>,
     /// The tasks of its events, each once in a row.
-    tasks: KVec<Seen>,
+    tasks: KVec<SeenTask>,
 }
 
 /// Fills a page with events that are taken out.
 struct Filler<'a> {
     page: &'a mut KernelPage<KVVec<u8>>,
-    tasks: &'a mut KVec<Seen>,
+    tasks: &'a mut KVec<SeenTask>,
     timeline: Timeline,
     /// Events that were lost before the first one.
     lost: u64,
@@ -42,7 +42,7 @@ impl Filler<'_> {
     /// Notes that `task` had an event at `time`; returns whether there was memory for that.
     fn note(&mut self, time: u64, task: Task) -> bool {
         if self.tasks.last().is_none_or(|last| last.task != task) {
-            self.has_room = self.tasks.push(Seen { time, task }, GFP_KERNEL).is_ok();
+            self.has_room = self.tasks.push(SeenTask { time, task }, GFP_KERNEL).is_ok();
         }
         self.has_room
     }
@@ -50,7 +50,7 @@ impl Filler<'_> {
     /// When an event was, and how long its call took, in ticks of the clock that is shown.
     fn times(&self, event: &Event, stamp: u64) -> (u64, u64) {
         let duration = match event.what {
-            What::Call | What::Return => self.timeline.duration(event.duration),
+            EventKind::Call | EventKind::Return => self.timeline.duration(event.duration),
             _ => None,
         };
         let time = self.timeline.time(stamp).0;
@@ -58,8 +58,8 @@ impl Filler<'_> {
     }
 }
 
-impl<B: AsRef<[Words]> + AsMut<[Words]>> Sink<B> for Filler<'_> {
-    fn functions(&mut self, decoder: &Decoder, slots: &[Words]) -> usize {
+impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Sink<B> for Filler<'_> {
+    fn functions(&mut self, decoder: &Decoder, slots: &[SlotWords]) -> usize {
         // A task's first event is noted with its time.
         if self
             .tasks
@@ -79,7 +79,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Sink<B> for Filler<'_> {
         }
     }
 
-    fn event(&mut self, event: &Event, beside: Option<Beside<'_, B>>) -> bool {
+    fn event(&mut self, event: &Event, event_extras: Option<EventExtras<'_, B>>) -> bool {
         let is_first = self.page.is_empty();
         if event.lost != 0 && !is_first {
             // A page says what was lost before it.
@@ -88,15 +88,15 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Sink<B> for Filler<'_> {
         if !self.note(event.time, event.task) {
             return false;
         }
-        let added = match beside {
+        let added = match event_extras {
             None => {
                 let (time, duration) = self.times(event, event.time);
                 self.page.push_plain(event, time, duration)
             }
-            Some(beside) => {
-                let extras = beside.extras();
+            Some(event_extras) => {
+                let extras = event_extras.extras();
                 let (time, duration) = self.times(event, graph::time_of(event, extras));
-                let (callers, text) = (&mut beside.stack(), &mut beside.text());
+                let (callers, text) = (&mut event_extras.stack(), &mut event_extras.text());
                 (self.page).push(event, extras, callers, text, time, duration)
             }
         };
@@ -110,7 +110,7 @@ impl<B: AsRef<[Words]> + AsMut<[Words]>> Sink<B> for Filler<'_> {
 impl Contents for KernelPages {
     const SPLICES_AS_POLLS: bool = true;
 
-    fn new(context: &Context) -> Result<Self> {
+    fn new(context: &FileContext) -> Result<Self> {
         let layout = layout(context);
         let bytes = KVVec::from_elem(0, layout.page_bytes, GFP_KERNEL)?;
         Ok(Self {
@@ -120,7 +120,7 @@ impl Contents for KernelPages {
     }
 
     /// Events until they fill a page, or there are no more.
-    fn fill(&mut self, context: &Context, sources: &[Source], _wanted: usize) -> Result {
+    fn fill(&mut self, context: &FileContext, sources: &[BufferSource], _wanted: usize) -> Result {
         let Self { page, tasks } = self;
         page.clear();
         tasks.clear();

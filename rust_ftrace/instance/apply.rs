@@ -2,10 +2,11 @@
 
 //! Changes of what an instance hooks: all of them go through here.
 //!
-//! The settings are copied, the copy is changed, a [`Plan`] is made of it, and the plan is carried out in two steps. The
-//! first prepares: all that takes memory or may be refused is done, beside what is there, and what is registered calls
-//! nothing yet. If any of it fails, that is taken back, for which no memory is needed, and all is as before. The second
-//! step, the commit, cannot fail. A function that stays wanted is hooked all the time; if it goes from one hook to
+//! The settings are copied, the copy is changed, a [`HookPlan`] is made of it, and the plan is
+//! carried out in two steps. The first prepares: all that takes memory or may be refused is done,
+//! beside what is there, and what is registered calls nothing yet. If any of it fails, that is
+//! taken back, for which no memory is needed, and all is as before. The second step, the commit,
+//! cannot fail. A function that stays wanted is hooked all the time; if it goes from one hook to
 //! another, it does so while all CPUs stand still.
 //!
 //! Entries are the last that is prepared: their hook records from then on. Functions with commands may be hooked for
@@ -21,15 +22,15 @@ use super::{Control, Instance, OwnSettings};
 use crate::engine::catalog::Catalog;
 use crate::engine::commanded::CommandList;
 use crate::engine::function_set::FunctionSet;
-use crate::engine::lists::Lists;
+use crate::engine::lists::FunctionLists;
 use crate::engine::options::{Options, TraceOption};
-use crate::engine::plan::{Calls, Counted, Entries, Plan, Surroundings};
+use crate::engine::plan::{Calls, Entries, HookPlan, ProfiledCalls, Surroundings};
 use crate::engine::settings::Tracer;
 use crate::engine::sort::sort_by_key;
 use crate::sys::ftrace::Functions;
 use crate::sys::{cpu, rcu, unwind};
-use crate::tracer::beside::What;
-use crate::tracer::gate::Gate;
+use crate::tracer::beside::EntryExtra;
+use crate::tracer::gate::HookFlag;
 use crate::tracer::graph_hooks::GraphChange;
 use crate::tracer::probes::{Probe, Probes, Ready};
 use crate::tracer::profile::Without;
@@ -60,14 +61,14 @@ impl Instance {
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory, and those of [`Machine::with_catalog`](crate::machine::Machine::with_catalog).
-    fn plan(&self, settings: &OwnSettings) -> Result<Plan> {
+    fn plan(&self, settings: &OwnSettings) -> Result<HookPlan> {
         let of = |catalog: Option<&Catalog>| {
             let surroundings = Surroundings {
                 catalog,
                 never_called: self.machine.never_called(),
                 unwinder: unwind::OWN_FUNCTIONS,
             };
-            Ok(Plan::of(settings, &surroundings)?)
+            Ok(HookPlan::of(settings, &surroundings)?)
         };
         match settings.need_catalog() {
             true => self.machine.with_catalog(|catalog| of(Some(catalog))),
@@ -82,8 +83,8 @@ impl Instance {
     /// All is as before then.
     ///
     /// - `ENOMEM` if there is no memory.
-    /// - Those of `edit`, [`Hook::trace`](crate::sys::ftrace::Hook::trace) and
-    ///   [`Probes::prepare`](crate::sys::fprobe::Probes::prepare).
+    /// - Those of `edit`, [`Registration::trace`](crate::sys::ftrace::Registration::trace) and
+    ///   [`Fprobes::prepare`](crate::sys::fprobe::Fprobes::prepare).
     pub(super) fn change(
         &self,
         control: &mut Control,
@@ -100,14 +101,14 @@ impl Instance {
         let unwinds = |options: Options| options.has(TraceOption::FuncStackTrace);
         let pause = unwinds(new.options) || unwinds(self.options());
         let recorder = self.recording.hook.handler();
-        recorder.set_gate(Gate::Pause, pause);
+        recorder.set_flag(HookFlag::Pause, pause);
         let mut prepared = Prepared::default();
         let result = self.prepare_change(control, &new, &plan, &mut prepared);
         match result {
             Ok(()) => self.commit(control, new, plan, prepared),
             Err(_) => self.give_up(control, prepared),
         }
-        recorder.set_gate(Gate::Pause, false);
+        recorder.set_flag(HookFlag::Pause, false);
         result
     }
 
@@ -134,7 +135,7 @@ impl Instance {
         &self,
         control: &mut Control,
         new: &OwnSettings,
-        plan: &Plan,
+        plan: &HookPlan,
         prepared: &mut Prepared,
     ) -> Result {
         self.prepare_memory(plan, prepared)?;
@@ -167,11 +168,11 @@ impl Instance {
         Ok(())
     }
 
-    fn prepare_memory(&self, plan: &Plan, prepared: &mut Prepared) -> Result {
+    fn prepare_memory(&self, plan: &HookPlan, prepared: &mut Prepared) -> Result {
         let memory = plan.memory;
         if memory.stacks {
-            let beside = self.recording.hook.handler().beside();
-            beside.make_room(self.machine.core_text())?;
+            let extras = self.recording.hook.handler().entry_extras();
+            extras.make_room(self.machine.core_text())?;
         }
         if memory.buffers {
             self.recording.make_buffers(|buffers| {
@@ -192,7 +193,7 @@ impl Instance {
         &self,
         control: &Control,
         new: &OwnSettings,
-        plan: &Plan,
+        plan: &HookPlan,
         prepared: &mut Prepared,
     ) -> Result {
         let before = &control.settings.commands;
@@ -249,7 +250,7 @@ impl Instance {
     fn prepare_profile(
         &self,
         control: &mut Control,
-        counted: &Counted,
+        counted: &ProfiledCalls,
         prepared: &mut Prepared,
     ) -> Result {
         let before = control.plan.counted.as_ref();
@@ -303,7 +304,7 @@ impl Instance {
     }
 
     /// Carries out what was prepared. Needs no memory.
-    fn commit(&self, control: &mut Control, new: OwnSettings, plan: Plan, prepared: Prepared) {
+    fn commit(&self, control: &mut Control, new: OwnSettings, plan: HookPlan, prepared: Prepared) {
         let before = core::mem::replace(&mut control.settings, new);
         let plan_before = core::mem::replace(&mut control.plan, plan);
         control.is_behind = false;
@@ -386,7 +387,7 @@ impl Instance {
     pub(super) fn disarm(&self, control: &mut Control) -> Result {
         self.recording.hook.trace(Functions::Only(&[]))?;
         self.commands.trace(Functions::Only(&[]))?;
-        let lists = core::mem::replace(&mut control.settings.lists, Lists::new());
+        let lists = core::mem::replace(&mut control.settings.lists, FunctionLists::new());
         let mut new = OwnSettings {
             lists,
             commands: CommandList::new(),
@@ -399,7 +400,7 @@ impl Instance {
             ..Prepared::default()
         };
         control.plan.commanded = FunctionSet::new();
-        self.commit(control, new, Plan::none(), prepared);
+        self.commit(control, new, HookPlan::none(), prepared);
         Ok(())
     }
 
@@ -413,13 +414,13 @@ impl Instance {
             self.recording.buffers.lock().set_discard(is_discard);
         }
         let recorder = self.recording.hook.handler();
-        let beside = [
-            (TraceOption::FuncStackTrace, What::Stack),
-            (TraceOption::FuncArgs, What::Args),
+        let extras = [
+            (TraceOption::FuncStackTrace, EntryExtra::Stack),
+            (TraceOption::FuncArgs, EntryExtra::Args),
         ];
-        for (option, what) in beside {
+        for (option, what) in extras {
             if is_new(option) {
-                recorder.record_beside_all(what, options.has(option));
+                recorder.record_extra(what, options.has(option));
             }
         }
     }
@@ -441,7 +442,7 @@ fn functions(entries: &Entries) -> Functions<'_> {
 }
 
 /// The bits of [`Without`] of what does not count.
-fn without(counted: &Counted) -> u64 {
+fn without(counted: &ProfiledCalls) -> u64 {
     let calls = u64::from(counted.without_calls) * Without::Calls as u64;
     calls | (u64::from(counted.without_sleep) * Without::Sleep as u64)
 }

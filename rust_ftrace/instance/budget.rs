@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 
 use super::{Instance, OwnSettings};
-use crate::engine::budget::Recorded;
+use crate::engine::budget::RecordedParts;
 use crate::engine::options::TraceOption;
 use crate::engine::parse::ParseError;
 use crate::engine::settings::Tracer;
@@ -43,7 +43,7 @@ impl Instance {
         unsafe {
             self.recording
                 .budget
-                .set_limits(limits, self.recording.hook.handler().gate_word())
+                .set_limits(limits, self.recording.hook.handler().hook_flags())
         };
         Ok(())
     }
@@ -51,7 +51,7 @@ impl Instance {
     /// Says what recording a call costs, as tracer and options are, if that is known.
     pub(super) fn price(&self, settings: &OwnSettings) {
         let options = settings.options;
-        let recorded = Recorded {
+        let recorded = RecordedParts {
             graph: settings.tracer == Tracer::FunctionGraph,
             args: options.has(TraceOption::FuncArgs),
             stack: options.has(TraceOption::FuncStackTrace),

@@ -8,14 +8,14 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 
 use crate::engine::account::Counts;
 use crate::engine::consumer::Consumer;
-use crate::engine::slot::{Words, SLOT_BYTES};
+use crate::engine::slot::{SlotWords, SLOT_BYTES};
 use crate::sys::cpu;
 use crate::sys::memory::{Room, SlotMemory};
-use crate::tracer::memory::{RingMemory, Told};
+use crate::tracer::memory::{Observers, RingMemory};
 use crate::tracer::recorder::CpuRing;
 
 /// Room for a copy of a sub-buffer.
-pub(crate) struct SubbufCopy(KVVec<Words>);
+pub(crate) struct SubbufCopy(KVVec<SlotWords>);
 
 impl SubbufCopy {
     /// No room.
@@ -30,18 +30,22 @@ impl SubbufCopy {
     /// `ENOMEM` if there is no memory.
     pub(crate) fn new(ring: &CpuRing) -> Result<Self> {
         let slots = ring.subbuf_slots() - 1;
-        Ok(Self(KVVec::from_elem(Words::default(), slots, GFP_KERNEL)?))
+        Ok(Self(KVVec::from_elem(
+            SlotWords::default(),
+            slots,
+            GFP_KERNEL,
+        )?))
     }
 }
 
-impl AsRef<[Words]> for SubbufCopy {
-    fn as_ref(&self) -> &[Words] {
+impl AsRef<[SlotWords]> for SubbufCopy {
+    fn as_ref(&self) -> &[SlotWords] {
         &self.0
     }
 }
 
-impl AsMut<[Words]> for SubbufCopy {
-    fn as_mut(&mut self) -> &mut [Words] {
+impl AsMut<[SlotWords]> for SubbufCopy {
+    fn as_mut(&mut self) -> &mut [SlotWords] {
         &mut self.0
     }
 }
@@ -56,7 +60,7 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     /// A buffer of `size_kb` KiB in sub-buffers of `subbuf_kb` KiB for `cpu`, on its node, in the `room` for it. The
-    /// ring gets number `id`, and tells `told`.
+    /// ring gets number `id`, and tells `observers`.
     ///
     /// # Errors
     ///
@@ -65,16 +69,19 @@ impl Buffer {
     pub(crate) fn new(
         cpu: CpuId,
         id: u32,
-        told: Told,
+        observers: Observers,
         size_kb: usize,
         subbuf_kb: usize,
         discard: bool,
         room: &Room,
     ) -> Result<Arc<Self>> {
         let memory = SlotMemory::new(size_kb * 1024 / SLOT_BYTES, cpu::node_of(cpu), room)?;
-        let ring = CpuRing::new(RingMemory::new(memory, told), subbuf_kb * 1024 / SLOT_BYTES)
-            .ok_or(EINVAL)?
-            .identified(id);
+        let ring = CpuRing::new(
+            RingMemory::new(memory, observers),
+            subbuf_kb * 1024 / SLOT_BYTES,
+        )
+        .ok_or(EINVAL)?
+        .identified(id);
         ring.set_discard(discard);
         Arc::pin_init(
             try_pin_init!(Self {
@@ -154,14 +161,14 @@ impl Buffer {
     pub(crate) fn counts(&self) -> (Counts, u64) {
         let consumer = self.consumer.lock();
         // (first those that are taken off the others: never more than they)
-        let (marks, returns) = (self.ring.marks(), self.ring.returns());
+        let (markers, returns) = (self.ring.markers(), self.ring.returns());
         let extent = self.ring.extent();
         let counts = Counts {
             written: extent.end_event,
             read: consumer.read(),
-            overrun: self.ring.overrun(),
+            commit_overrun: self.ring.commit_overrun(),
             dropped: self.ring.dropped(),
-            marks,
+            markers,
             returns,
         };
         (counts, consumer.present(&extent))
@@ -176,9 +183,9 @@ impl Buffer {
         Counts {
             written: extent.end_event,
             read: consumer.read(),
-            overrun: self.ring.overrun(),
+            commit_overrun: self.ring.commit_overrun(),
             dropped: self.ring.dropped(),
-            marks: self.ring.marks(),
+            markers: self.ring.markers(),
             returns: self.ring.returns(),
         }
     }

@@ -9,7 +9,7 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
 
 use super::buffer::Buffer;
-use super::counted::{Counted, Old, Stats};
+use super::counted::{CountedBuffer, OldBuffer, Stats};
 use super::wakers::Wakers;
 use crate::engine::kernel_page::PAGE_BYTES;
 use crate::engine::ring::{MAX_SLOTS, MAX_SUBBUF_SLOTS};
@@ -17,7 +17,7 @@ use crate::engine::slot::SLOT_BYTES;
 use crate::sys::memory::Room;
 use crate::sys::{cpu, rcu};
 use crate::tracer::budget::Budget;
-use crate::tracer::memory::Told;
+use crate::tracer::memory::Observers;
 use crate::tracer::recorder::{CpuRing, Recorder};
 use crate::tracer::waker::Waker;
 
@@ -60,14 +60,14 @@ pub(super) struct PerCpuBuffers {
     pub(super) size_kb: usize,
     /// The waker that is told of events, and of another buffer.
     pub(super) waker: Arc<Waker>,
-    pub(super) live: Counted,
+    pub(super) live: CountedBuffer,
     /// The snapshot.
-    pub(super) spare: Counted,
+    pub(super) spare: CountedBuffer,
 }
 
 /// Which of a CPU's buffers is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum BufferKind {
     /// The one that is written to.
     Live,
     /// The snapshot.
@@ -75,7 +75,7 @@ pub(crate) enum Which {
 }
 
 /// A CPU's buffer as a reader gets it.
-pub(crate) struct Source {
+pub(crate) struct BufferSource {
     /// The CPU.
     pub(crate) cpu: CpuId,
     /// Its buffer.
@@ -107,8 +107,8 @@ impl Buffers {
             let none = PerCpuBuffers {
                 size_kb: DEFAULT_SIZE_KB,
                 waker: wakers.of(CpuId::from_u32(cpu)).clone(),
-                live: Counted::default(),
-                spare: Counted::default(),
+                live: CountedBuffer::default(),
+                spare: CountedBuffer::default(),
             };
             cpus.push(none, GFP_KERNEL)?;
         }
@@ -183,12 +183,12 @@ impl Buffers {
         room: &Room,
     ) -> Result<Arc<Buffer>> {
         let buffers = self.cpus.get(cpu.as_u32() as usize).ok_or(EINVAL)?;
-        let told = Told {
+        let observers = Observers {
             waker: buffers.waker.clone(),
             budget: self.budget.clone(),
         };
         let id = NEXT_RING.fetch_add(1_u32, Relaxed);
-        Buffer::new(cpu, id, told, size_kb, subbuf_kb, self.discard, room)
+        Buffer::new(cpu, id, observers, size_kb, subbuf_kb, self.discard, room)
     }
 
     /// Gives every CPU that is online a buffer, if it has none, and `recorder` its ring. None is on its way, neither
@@ -367,7 +367,7 @@ impl Buffers {
         buffer: Arc<Buffer>,
         recorder: &Recorder,
         keep: bool,
-    ) -> Option<Old> {
+    ) -> Option<OldBuffer> {
         let buffers = self.of_mut(cpu)?;
         // SAFETY: As in `install`; what calls this keeps the old ring in an `OldBuffers`, which waits until nothing
         // writes to it.
@@ -453,13 +453,17 @@ impl Buffers {
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    pub(crate) fn sources(&mut self, cpu: Option<CpuId>, which: Which) -> Result<KVec<Source>> {
+    pub(crate) fn sources(
+        &mut self,
+        cpu: Option<CpuId>,
+        which: BufferKind,
+    ) -> Result<KVec<BufferSource>> {
         self.settle();
         let mut sources = KVec::new();
         for (cpu, buffers) in self.meant(cpu) {
             for buffer in buffers.get(which).buffers() {
                 let buffer = buffer.clone();
-                sources.push(Source { cpu, buffer }, GFP_KERNEL)?;
+                sources.push(BufferSource { cpu, buffer }, GFP_KERNEL)?;
             }
         }
         Ok(sources)
@@ -474,7 +478,7 @@ impl Buffers {
     }
 
     /// The counts of `cpu`, or the sum of all.
-    pub(crate) fn stats(&mut self, cpu: Option<CpuId>, which: Which) -> Stats {
+    pub(crate) fn stats(&mut self, cpu: Option<CpuId>, which: BufferKind) -> Stats {
         self.settle();
         self.meant(cpu).fold(Stats::default(), |sum, (_, buffers)| {
             sum.plus(buffers.get(which).stats())
@@ -483,17 +487,17 @@ impl Buffers {
 }
 
 impl PerCpuBuffers {
-    fn get(&self, which: Which) -> &Counted {
+    fn get(&self, which: BufferKind) -> &CountedBuffer {
         match which {
-            Which::Live => &self.live,
-            Which::Snapshot => &self.spare,
+            BufferKind::Live => &self.live,
+            BufferKind::Snapshot => &self.spare,
         }
     }
 }
 
 /// Buffers that were replaced, and that some CPU may still be writing to.
 #[must_use]
-pub(crate) struct OldBuffers(pub(super) KVec<Old>);
+pub(crate) struct OldBuffers(pub(super) KVec<OldBuffer>);
 
 impl OldBuffers {
     const fn none() -> Self {

@@ -7,7 +7,7 @@ use kernel::prelude::*;
 use super::{Control, Instance};
 use crate::engine::clock::ClockKind;
 use crate::sys::rcu;
-use crate::tracer::gate::Gate;
+use crate::tracer::gate::HookFlag;
 
 impl Instance {
     /// Takes another clock, which clears buffers and snapshots, as in tracefs: stamps of two clocks cannot be
@@ -34,8 +34,8 @@ impl Instance {
             }
             None => None,
         };
-        recorder.set_gate(Gate::Pause, true);
-        recorder.graph().forget_marks();
+        recorder.set_flag(HookFlag::Pause, true);
+        recorder.graph().forget_tags();
         // Not with the buffers' lock held: a CPU that is coming may be waiting for it.
         rcu::synchronize_preempt_off();
         recorder.set_clock(kind, self.machine.is_counter(kind));
@@ -55,7 +55,7 @@ impl Instance {
             None => graph.forget(),
         }
         self.set_graph(settings);
-        recorder.set_gate(Gate::Pause, false);
+        recorder.set_flag(HookFlag::Pause, false);
         Ok(())
     }
 }

@@ -6,11 +6,11 @@ use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::{Dump, Instance, Server};
-use crate::tracer::commands::Serve;
-use crate::tracer::gate::Gate;
+use super::{Dump, Instance, InstanceActions};
+use crate::tracer::commands::DeferredActions;
+use crate::tracer::gate::HookFlag;
 
-impl Serve for Server {
+impl DeferredActions for InstanceActions {
     fn stopped(&self) {
         self.instance.recording.wake_readers();
     }
@@ -28,14 +28,14 @@ impl Instance {
     /// Has `dump` show the trace when a command asks for that.
     pub(crate) fn serve_commands(self: &Arc<Self>, dump: Dump) {
         let instance = self.clone();
-        let server = Server { instance, dump };
+        let actions = InstanceActions { instance, dump };
         let requests = self.commands.handler().requests();
-        requests.set_server(Some(server));
+        requests.set_actions(Some(actions));
     }
 
     /// Does no more what commands ask for. Must be called if [`Self::serve_commands`] was.
     pub(crate) fn leave_commands(&self) {
-        self.commands.handler().requests().set_server(None);
+        self.commands.handler().requests().set_actions(None);
     }
 
     /// Takes the snapshot that recording waits for, and goes on. Without memory for one recording stops, so
@@ -45,10 +45,10 @@ impl Instance {
         let _control = self.control.lock();
         let taken = self.recording.buffers.lock().take_snapshot(None, recorder);
         if taken.is_err() {
-            recorder.set_gate(Gate::Off, true);
+            recorder.set_flag(HookFlag::Off, true);
             pr_warn!("no memory for a snapshot: recording is switched off\n");
         }
-        recorder.set_gate(Gate::Snapshot, false);
+        recorder.set_flag(HookFlag::Snapshot, false);
         if let Ok(taken) = taken {
             self.recording.end_snapshot(taken);
         }

@@ -13,18 +13,18 @@ const KEPT: usize = 1 << 15;
 
 /// A task as it was when an event of it was recorded, in ticks of the recording clock.
 #[derive(Clone, Copy)]
-pub(crate) struct Seen {
+pub(crate) struct SeenTask {
     pub(crate) time: u64,
     pub(crate) task: Task,
 }
 
 /// Tasks by pid, the last name of each.
 pub(super) struct Comms {
-    pub(super) recent: RBTree<i32, Seen>,
+    pub(super) recent: RBTree<i32, SeenTask>,
     /// The number of those in `recent`.
     count: usize,
     /// Those that were there before `recent` was begun.
-    pub(super) older: RBTree<i32, Seen>,
+    pub(super) older: RBTree<i32, SeenTask>,
 }
 
 impl Comms {
@@ -43,7 +43,7 @@ impl Comms {
         }
     }
 
-    pub(super) fn note(&mut self, seen: Seen) -> Result {
+    pub(super) fn note(&mut self, seen: SeenTask) -> Result {
         if is_known(&mut self.recent, seen) {
             return Ok(());
         }
@@ -59,7 +59,7 @@ impl Comms {
 }
 
 /// Returns whether the task is among these, which then have its last name: CPUs are read one after the other.
-pub(super) fn is_known(tasks: &mut RBTree<i32, Seen>, seen: Seen) -> bool {
+pub(super) fn is_known(tasks: &mut RBTree<i32, SeenTask>, seen: SeenTask) -> bool {
     match tasks.get_mut(&seen.task.pid()) {
         Some(known) => {
             if known.time <= seen.time {

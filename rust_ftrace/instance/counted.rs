@@ -12,15 +12,15 @@ use crate::tracer::recorder::CpuRing;
 
 /// A CPU's buffer, and where its counts began.
 #[derive(Default)]
-pub(super) struct Counted {
+pub(super) struct CountedBuffer {
     pub(super) buffer: Option<Arc<Buffer>>,
     /// Buffers before it that still have events, the oldest first; all together are not larger than it.
-    past: KVec<Past>,
+    past: KVec<PastBuffer>,
     account: Account,
 }
 
 /// A buffer that another took the place of, and whose events can still be read.
-struct Past {
+struct PastBuffer {
     buffer: Arc<Buffer>,
     /// The counts of it that the account has already.
     end: Counts,
@@ -28,7 +28,7 @@ struct Past {
     is_still: bool,
 }
 
-impl Past {
+impl PastBuffer {
     /// Ends its being read; returns what it has counted that the account has not.
     fn close(&self) -> Counts {
         self.buffer.close();
@@ -37,7 +37,7 @@ impl Past {
 }
 
 /// A buffer that was replaced, and that may still be written to.
-pub(super) struct Old {
+pub(super) struct OldBuffer {
     pub(super) cpu: CpuId,
     buffer: Arc<Buffer>,
     /// Its counts when it was replaced.
@@ -46,7 +46,7 @@ pub(super) struct Old {
     is_kept: bool,
 }
 
-impl Counted {
+impl CountedBuffer {
     pub(super) fn new(buffer: Arc<Buffer>) -> Self {
         Self {
             buffer: Some(buffer),
@@ -106,7 +106,7 @@ impl Counted {
         cpu: CpuId,
         new: Option<Arc<Buffer>>,
         keep: bool,
-    ) -> Option<Old> {
+    ) -> Option<OldBuffer> {
         if !keep {
             self.forget(0);
         }
@@ -118,7 +118,7 @@ impl Counted {
         let (end, _) = buffer.counts();
         self.account.replace(end);
         if is_kept {
-            let past = Past {
+            let past = PastBuffer {
                 buffer: buffer.clone(),
                 end,
                 is_still: false,
@@ -126,7 +126,7 @@ impl Counted {
             // Room was reserved.
             let _ = self.past.push(past, GFP_KERNEL);
         }
-        Some(Old {
+        Some(OldBuffer {
             cpu,
             buffer,
             end,
@@ -139,14 +139,14 @@ impl Counted {
     /// # Safety
     ///
     /// Nobody writes to it.
-    pub(super) unsafe fn retire(&mut self, old: &Old) {
+    pub(super) unsafe fn retire(&mut self, old: &OldBuffer) {
         if !old.is_kept {
             self.account.add_late(old.end, old.buffer.counts().0);
             return;
         }
         // SAFETY: The caller promises that there are no writers, and this is exclusive.
         unsafe { old.buffer.ring().complete_pending() };
-        let is_old = |past: &Past| Arc::ptr_eq(&past.buffer, &old.buffer);
+        let is_old = |past: &PastBuffer| Arc::ptr_eq(&past.buffer, &old.buffer);
         // (it is not there if it was cleared meanwhile)
         if let Some(past) = self.past.iter_mut().find(|past| is_old(past)) {
             past.is_still = true;
@@ -196,7 +196,7 @@ impl Counted {
         let count = match self.ring().is_some_and(has_wrapped) {
             true => 0,
             false => {
-                let is_read = |past: &&Past| past.buffer.counts().1 == 0;
+                let is_read = |past: &&PastBuffer| past.buffer.counts().1 == 0;
                 self.past.len() - self.past.iter().take_while(is_read).count()
             }
         };

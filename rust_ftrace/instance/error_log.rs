@@ -16,7 +16,7 @@ const KEPT: usize = 8;
 /// Most bytes of a command that are kept, from its beginning.
 const MAX_COMMAND: usize = 4096;
 
-struct Record {
+struct LoggedError {
     ns: u64,
     file: &'static str,
     reason: &'static str,
@@ -30,7 +30,7 @@ struct Record {
 #[pin_data]
 pub(crate) struct ErrorLog {
     #[pin]
-    records: Mutex<KVec<Record>>,
+    records: Mutex<KVec<LoggedError>>,
 }
 
 impl ErrorLog {
@@ -67,7 +67,7 @@ impl ErrorLog {
         if kept.extend_from_slice(line, GFP_KERNEL).is_err() {
             return;
         }
-        let record = Record {
+        let record = LoggedError {
             ns: clock::local_ns(),
             file,
             reason,

@@ -11,7 +11,7 @@ use super::buffers::OldBuffers;
 use super::reserve::Reserve;
 use super::{Control, Instance};
 use crate::engine::options::TraceOption;
-use crate::tracer::gate::Gate;
+use crate::tracer::gate::HookFlag;
 
 /// Somebody holds what is recorded, while this lives.
 pub(crate) struct Holder {
@@ -79,7 +79,7 @@ impl Instance {
     /// settings stay, but for what is done when a function is called.
     fn end_recording(&self, control: &mut Control, reserve: Reserve) {
         // (first: what follows may take a while)
-        self.recording.hook.handler().set_gate(Gate::Off, true);
+        self.recording.hook.handler().set_flag(HookFlag::Off, true);
         if let Err(error) = self.disarm(control) {
             pr_warn!("free_buffer: functions are still hooked: {error:?}\n");
         }

@@ -4,17 +4,17 @@
 
 use kernel::prelude::*;
 
-use super::skipped::{count_skipped, Skipped};
+use super::skipped::{count_skipped, SkippedMatches};
 use super::Instance;
 use crate::engine::catalog::Catalog;
 use crate::engine::command::{Action, Command};
-use crate::engine::filter::{words, Refusal, Selector};
-use crate::engine::lists::{Failure, Known, List, Lists};
+use crate::engine::filter::{words, Selector, SelectorError};
+use crate::engine::lists::{FunctionList, FunctionLists, KnownFunctions, ListError};
 use crate::engine::nearest::Nearest;
 use crate::engine::settings::Tracer;
 use crate::sys::private;
 use crate::sys::text::Text;
-use crate::tracer::probes::Count;
+use crate::tracer::probes::ProbeCount;
 
 impl Instance {
     /// Returns whether entries of the function at symbol address `start` are recorded now.
@@ -60,7 +60,7 @@ impl Instance {
     }
 
     /// Calls `user` with the lists.
-    pub(crate) fn with_lists<R>(&self, user: impl FnOnce(&Lists) -> R) -> R {
+    pub(crate) fn with_lists<R>(&self, user: impl FnOnce(&FunctionLists) -> R) -> R {
         user(&self.control.lock().settings.lists)
     }
 
@@ -74,7 +74,7 @@ impl Instance {
     /// - `EINVAL` if a word is wrong, or means no function that can be traced.
     /// - `ENOMEM` if there is no memory.
     /// - Those of [`Self::change`].
-    pub(crate) fn edit(&self, list: List, text: &[u8], replace: bool) -> Result {
+    pub(crate) fn edit(&self, list: FunctionList, text: &[u8], replace: bool) -> Result {
         if !replace && words(text).next().is_none() {
             return Ok(());
         }
@@ -83,11 +83,11 @@ impl Instance {
         let result = self.change(&mut control, |settings| {
             self.machine.with_catalog(|catalog| {
                 let address_of = |name: &[u8]| private::address_of(name).map(|at| at as usize);
-                let known = Known {
+                let known = KnownFunctions {
                     catalog,
                     address_of: &address_of,
                 };
-                let edited = settings.edit_list(list, text, replace, known, &Count::new);
+                let edited = settings.edit_list(list, text, replace, known, &ProbeCount::new);
                 edited.map_err(|error| {
                     failure = Some(error);
                     ENOMEM
@@ -95,7 +95,7 @@ impl Instance {
             })
         });
         match failure {
-            Some(Failure::Word(at, refusal)) => Err(self.refuse(list, refusal, text, at)),
+            Some(ListError::Word(at, refusal)) => Err(self.refuse(list, refusal, text, at)),
             _ => result,
         }
     }
@@ -117,11 +117,11 @@ impl Instance {
         Ok(list)
     }
 
-    fn refuse(&self, list: List, refusal: Refusal, text: &[u8], at: usize) -> Error {
+    fn refuse(&self, list: FunctionList, refusal: SelectorError, text: &[u8], at: usize) -> Error {
         let word = words(text).find(|(place, _)| *place == at);
         let word = word.map(|(_, word)| word).unwrap_or_default();
         let hint = match refusal {
-            Refusal::NoSuchFunction => self.did_you_mean(word),
+            SelectorError::NoSuchFunction => self.did_you_mean(word),
             _ => Text::new(),
         };
         pr_warn!(
@@ -188,14 +188,15 @@ impl Instance {
             let control = self.control.lock();
             patterns.extend_from_slice(control.settings.lists.patterns(), GFP_KERNEL)?;
             let kept = control.skipped.as_ref();
-            let is_true =
-                |kept: &&Skipped| kept.generation == generation && *kept.patterns == *patterns;
+            let is_true = |kept: &&SkippedMatches| {
+                kept.generation == generation && *kept.patterns == *patterns
+            };
             if let Some(kept) = kept.filter(is_true) {
                 return Ok(kept.count);
             }
         }
         let count = count_skipped(&self.machine, &patterns)?;
-        self.control.lock().skipped = Some(Skipped {
+        self.control.lock().skipped = Some(SkippedMatches {
             generation,
             patterns,
             count,

@@ -5,10 +5,10 @@
 use kernel::prelude::*;
 
 use super::{Instance, OwnSettings};
-use crate::engine::lists::List;
+use crate::engine::lists::FunctionList;
 use crate::engine::options::{Options, TraceOption};
 use crate::engine::settings::Tracer;
-use crate::tracer::gate::Gate;
+use crate::tracer::gate::HookFlag;
 use crate::tracer::graph_settings::Want;
 
 /// The bits of [`Want`] that options stand for.
@@ -29,14 +29,14 @@ impl Instance {
     pub(super) fn set_graph(&self, settings: &OwnSettings) {
         let recorder = self.recording.hook.handler();
         let mut wants = wants(settings.options);
-        if settings.lists.has(List::GraphFunction) {
+        if settings.lists.has(FunctionList::GraphFunction) {
             wants |= Want::Rooted as u64;
         }
         let graph = recorder.graph();
         let unusual = graph.set(wants, settings.max_depth);
         graph.set_thresh((self.machine).ticks(self.recording.clock(), settings.thresh));
         let is_graph = settings.tracer == Tracer::FunctionGraph;
-        recorder.set_gate(Gate::Graph, unusual && is_graph);
+        recorder.set_flag(HookFlag::Graph, unusual && is_graph);
     }
 
     /// Calls whose return could not be watched.

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Marks, which programs write into the trace.
+//! Markers, which programs write into the trace.
 
 use kernel::prelude::*;
 
 use super::recording::Recording;
 use crate::engine::mark::TEXT_BYTES;
-use crate::engine::slot::{Kind, Words};
+use crate::engine::slot::{SlotKind, SlotWords};
 use crate::sys::context::PreemptGuard;
 use crate::sys::wait::nap;
-use crate::tracer::mark::{Mark, Refusal};
+use crate::tracer::mark::{Marker, MarkerError};
 
 impl Recording {
     /// Writes bytes into the trace; how many of them were written.
@@ -20,12 +20,12 @@ impl Recording {
     /// - `EINTR` if the task is killed while nothing is recorded for a moment.
     /// - `EINVAL` if they are raw, and a sub-buffer has no room for all.
     /// - `ENOMEM` if there is no memory.
-    pub(crate) fn mark(&self, kind: Kind, bytes: &[u8]) -> Result<usize> {
+    pub(crate) fn write_marker(&self, kind: SlotKind, bytes: &[u8]) -> Result<usize> {
         let mut slots = KVVec::with_capacity(bytes.len().div_ceil(TEXT_BYTES), GFP_KERNEL)?;
         for part in bytes.chunks(TEXT_BYTES) {
-            slots.push(Words::text_slot(part), GFP_KERNEL)?;
+            slots.push(SlotWords::text_slot(part), GFP_KERNEL)?;
         }
-        let mark = Mark {
+        let marker = Marker {
             kind,
             ip: self.machine.marker_ip(),
             slots: &slots,
@@ -34,17 +34,17 @@ impl Recording {
         let recorder = self.hook.handler();
         loop {
             let guard = PreemptGuard::new();
-            let result = recorder.mark(guard.token(), mark);
+            let result = recorder.record_marker(guard.token(), marker);
             drop(guard);
             match result {
                 Ok(written) => return Ok(written),
-                Err(Refusal::Off) => return Err(EBADF),
-                Err(Refusal::TooLong) => return Err(EINVAL),
-                Err(Refusal::Paused) => {
+                Err(MarkerError::Off) => return Err(EBADF),
+                Err(MarkerError::TooLong) => return Err(EINVAL),
+                Err(MarkerError::Paused) => {
                     // (who said so may take seconds, with `control` held)
                     nap()?;
                 }
-                Err(Refusal::NoBuffer) => self.make_buffers(|_| Ok(()))?,
+                Err(MarkerError::NoBuffer) => self.make_buffers(|_| Ok(()))?,
             }
         }
     }

@@ -6,7 +6,7 @@ use kernel::cpu::CpuId;
 use kernel::prelude::*;
 
 use super::{Control, Instance};
-use crate::engine::pid_set::{Failure, PidSet};
+use crate::engine::pid_set::{PidSet, PidSetError};
 use crate::sys::cpu::Mask;
 use crate::sys::rcu;
 use crate::tracer::outsiders::PidList;
@@ -38,11 +38,11 @@ impl Instance {
         let new = base
             .edited(text, replace)
             .map_err(|failure| match failure {
-                Failure::Word(at, refusal) => {
+                PidSetError::Word(at, refusal) => {
                     self.errors.add(list.name(), refusal.text(), text, at);
                     EINVAL
                 }
-                Failure::NoMemory => ENOMEM,
+                PidSetError::NoMemory => ENOMEM,
             })?;
         recorder.set_pids(list, (!replace).then_some(&base), &new)?;
         Ok(())

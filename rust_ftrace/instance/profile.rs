@@ -12,7 +12,7 @@ use super::too_deep::{Growth, TooDeep, Watcher};
 use crate::engine::catalog::{Catalog, Function};
 use crate::engine::clock::ClockKind;
 use crate::engine::function_set::FunctionSet;
-use crate::engine::profile::{numbered, Places, Table, Totals};
+use crate::engine::profile::{numbered, FunctionNumbers, FunctionTotals, ProfileTable};
 use crate::engine::sort::sort_by_key;
 use crate::machine::Machine;
 use crate::platform::Vec;
@@ -25,11 +25,11 @@ struct CpuCounts {
     /// A table that another took the place of, to which the CPU may still write.
     old: Option<KBox<CpuTable>>,
     /// By a function's number: what is in tables that were there before.
-    past: Vec<Totals>,
+    past: Vec<FunctionTotals>,
 }
 
 impl CpuCounts {
-    fn totals(&self, number: usize) -> Totals {
+    fn totals(&self, number: usize) -> FunctionTotals {
         let past = self.past.get(number).copied().unwrap_or_default();
         let tables = [&self.live, &self.old].into_iter().flatten();
         tables.fold(past, |sum, table| sum.plus(table.totals(number)))
@@ -47,23 +47,23 @@ impl CpuCounts {
 
 /// A function of the profile.
 #[derive(Clone, Copy)]
-pub(crate) struct Row {
+pub(crate) struct ProfileRow {
     /// Its number.
     number: usize,
     /// Its ftrace location; 0 if it has gone.
     pub(crate) ip: usize,
-    pub(crate) totals: Totals,
+    pub(crate) totals: FunctionTotals,
 }
 
 /// A function that has gone, but was called.
-struct Gone {
+struct GoneFunction {
     number: usize,
     name: KVec<u8>,
     /// The name of its module; none of the kernel itself.
     module: KVec<u8>,
 }
 
-impl Gone {
+impl GoneFunction {
     fn new(number: usize, function: &Function<'_>) -> Result<Self> {
         let (mut name, mut module) = (KVec::new(), KVec::new());
         name.extend_from_slice(function.name, GFP_KERNEL)?;
@@ -83,12 +83,12 @@ impl Gone {
 /// The counts. Kept when counting ends, until it begins anew or [`Instance::free_profile`].
 pub(super) struct Profile {
     /// Which functions have which numbers; `None` if nothing was counted.
-    places: Option<Arc<Places>>,
+    places: Option<Arc<FunctionNumbers>>,
     /// By number.
     cpus: KVec<CpuCounts>,
     /// Functions that have gone. One that comes again gets the number that it had, so these are as many as were ever
     /// called, however often modules come and go; the numbers of functions that were not called are free.
-    gone: KVec<Gone>,
+    gone: KVec<GoneFunction>,
 }
 
 impl Profile {
@@ -130,8 +130,8 @@ impl Profile {
             tables.fold(past, |sum, table| sum.wrapping_add(table.bytes()))
         };
         let tables = self.cpus.iter().map(of_cpu).fold(0, usize::wrapping_add);
-        let of_gone = |gone: &Gone| {
-            size_of::<Gone>()
+        let of_gone = |gone: &GoneFunction| {
+            size_of::<GoneFunction>()
                 .wrapping_add(gone.name.capacity())
                 .wrapping_add(gone.module.capacity())
         };
@@ -171,7 +171,7 @@ impl Profile {
     /// Returns whether nothing was ever counted for a number that nobody has.
     fn is_free(&self, number: usize) -> bool {
         let mut cpus = self.cpus.iter();
-        cpus.all(|cpu| cpu.totals(number) == Totals::default())
+        cpus.all(|cpu| cpu.totals(number) == FunctionTotals::default())
     }
 
     /// Takes its tables away from `profiler`, by which nothing is hooked.
@@ -213,13 +213,13 @@ impl Profile {
         }
         let old = self.places.as_ref().map_or(&[][..], |places| places.ips());
         let numbers = numbered(old, &mut new, back, |number| self.is_free(number))?;
-        let places = Arc::new(Places::new(numbers)?, GFP_KERNEL)?;
+        let places = Arc::new(FunctionNumbers::new(numbers)?, GFP_KERNEL)?;
         let mut tables = KVec::new();
         for _ in &self.cpus {
             tables.push(None, GFP_KERNEL)?;
         }
         for cpu in cpu::online() {
-            let table = Table::new(places.clone(), profiler.session())?;
+            let table = ProfileTable::new(places.clone(), profiler.session())?;
             let table = KBox::new(table, GFP_KERNEL)?;
             if let Some(slot) = tables.get_mut(cpu.as_u32() as usize) {
                 *slot = Some(table);
@@ -232,7 +232,7 @@ impl Profile {
                 .as_ref()
                 .map_or(0, |table| table.places().ips().len());
             while counts.past.len() < length {
-                counts.past.push(Totals::default())?;
+                counts.past.push(FunctionTotals::default())?;
             }
         }
         // Nothing fails from here on.
@@ -270,7 +270,7 @@ impl Profile {
         let Some(counts) = self.of_mut(cpu).filter(|counts| counts.live.is_none()) else {
             return Ok(());
         };
-        let table = KBox::new(Table::new(places, profiler.session())?, GFP_KERNEL)?;
+        let table = KBox::new(ProfileTable::new(places, profiler.session())?, GFP_KERNEL)?;
         let table = counts.live.insert(table);
         // SAFETY: The table is this CPU's alone. It is kept until nothing counts in it, and at the
         // end the instance unhooks the profiler before the tables go.
@@ -300,11 +300,12 @@ impl Profile {
             }
             numbers.push(0)?;
             if let Some(function) = catalog.at(*ip).filter(|_| !self.is_free(number)) {
-                self.gone.push(Gone::new(number, &function)?, GFP_KERNEL)?;
+                self.gone
+                    .push(GoneFunction::new(number, &function)?, GFP_KERNEL)?;
             }
         }
         // (the tables find them still, until others take their place: nothing of them is hooked any more)
-        self.places = Some(Arc::new(Places::new(numbers)?, GFP_KERNEL)?);
+        self.places = Some(Arc::new(FunctionNumbers::new(numbers)?, GFP_KERNEL)?);
         Ok(())
     }
 
@@ -315,7 +316,7 @@ impl Profile {
     }
 
     /// The counts of every function that was called on `cpu`, or on any.
-    fn rows(&self, cpu: Option<CpuId>) -> Result<KVVec<Row>> {
+    fn rows(&self, cpu: Option<CpuId>) -> Result<KVVec<ProfileRow>> {
         let mut rows = KVVec::new();
         let Some(places) = &self.places else {
             return Ok(rows);
@@ -325,12 +326,12 @@ impl Profile {
                 Some(cpu) => self.of(cpu).map(|counts| counts.totals(number)),
                 None => {
                     let all = self.cpus.iter().map(|counts| counts.totals(number));
-                    all.reduce(Totals::plus)
+                    all.reduce(FunctionTotals::plus)
                 }
             };
             let totals = totals.unwrap_or_default();
-            if totals != Totals::default() {
-                rows.push(Row { number, ip, totals }, GFP_KERNEL)?;
+            if totals != FunctionTotals::default() {
+                rows.push(ProfileRow { number, ip, totals }, GFP_KERNEL)?;
             }
         }
         Ok(rows)
@@ -424,7 +425,7 @@ impl Profiling {
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    pub(crate) fn rows(&self, cpu: Option<CpuId>) -> Result<KVVec<Row>> {
+    pub(crate) fn rows(&self, cpu: Option<CpuId>) -> Result<KVVec<ProfileRow>> {
         let mut rows = self.profile.lock().rows(cpu)?;
         sort_by_key(&mut rows, |row| (u64::MAX - row.totals.time, row.ip));
         Ok(rows)
@@ -438,7 +439,7 @@ impl Profiling {
     pub(crate) fn with_name(
         &self,
         machine: &Machine,
-        row: &Row,
+        row: &ProfileRow,
         user: impl FnOnce(Option<&[u8]>) -> Result,
     ) -> Result {
         let mut ip = row.ip;

@@ -7,24 +7,24 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-use super::buffers::{Buffers, Source, Which};
+use super::buffers::{BufferKind, BufferSource, Buffers};
 use super::comms::Comms;
 use super::counted::Stats;
-use super::snapshot::Taken;
+use super::snapshot::TakenSnapshot;
 use super::wakers::Wakers;
 use crate::engine::account::Elsewhere;
-use crate::engine::budget::{Excess, Limits, Measured};
+use crate::engine::budget::{BudgetLimits, Excess, Measured};
 use crate::engine::clock::ClockKind;
 use crate::engine::timeline::Timeline;
 use crate::machine::Machine;
 use crate::sys::context::{cycles, PreemptOff};
 use crate::sys::cpu;
-use crate::sys::ftrace::Hook;
+use crate::sys::ftrace::Registration;
 use crate::sys::lockdep;
 use crate::sys::rcu;
 use crate::sys::work::Work;
 use crate::tracer::budget::Budget;
-use crate::tracer::gate::Gate;
+use crate::tracer::gate::HookFlag;
 use crate::tracer::recorder::Recorder;
 
 /// `buffer_percent` unless said otherwise; the same as tracefs's.
@@ -39,7 +39,7 @@ pub(crate) struct Recording {
     pub(super) recheck: Work<Self>,
     // Field order is teardown order: no CPU is in a hook any more when the rings go.
     #[pin]
-    pub(super) hook: Hook<Recorder>,
+    pub(super) hook: Registration<Recorder>,
     pub(super) budget: Arc<Budget>,
     #[pin]
     pub(super) buffers: Mutex<Buffers>,
@@ -68,7 +68,7 @@ impl Recording {
         let budget = Arc::new(Budget::new(wakers.every()?)?, GFP_KERNEL)?;
         let new = try_pin_init!(Self {
             recheck <- Work::new(),
-            hook <- Hook::new(Recorder::new(machine.is_counter(ClockKind::Local))?),
+            hook <- Registration::new(Recorder::new(machine.is_counter(ClockKind::Local))?),
             machine: machine.clone(),
             buffers <- new_mutex!(Buffers::new(&wakers, &budget)?),
             budget,
@@ -106,7 +106,7 @@ impl Recording {
 
     /// Returns whether recording is on.
     pub(crate) fn is_on(&self) -> bool {
-        !self.hook.handler().has_gate(Gate::Off)
+        !self.hook.handler().has_flag(HookFlag::Off)
     }
 
     /// Switches recording on or off; what is hooked stays hooked. On return from switching it off,
@@ -116,7 +116,7 @@ impl Recording {
             self.budget.restart();
         }
         // (not with `control` held: it is to be done at once, whatever is being changed)
-        self.hook.handler().set_gate(Gate::Off, !on);
+        self.hook.handler().set_flag(HookFlag::Off, !on);
         if !on {
             rcu::synchronize_preempt_off();
             // Nothing will come any more, and they may want to end.
@@ -146,7 +146,7 @@ impl Recording {
     }
 
     /// The limits, and the rates that were found when it was looked last.
-    pub(crate) fn budget(&self) -> (Limits, Option<Measured>) {
+    pub(crate) fn budget(&self) -> (BudgetLimits, Option<Measured>) {
         (self.budget.limits(), self.budget.measured())
     }
 
@@ -176,7 +176,7 @@ impl Recording {
     }
 
     /// Makes a snapshot one that can be read.
-    pub(super) fn end_snapshot(&self, taken: Taken) {
+    pub(super) fn end_snapshot(&self, taken: TakenSnapshot) {
         taken.wait();
         // SAFETY: Nobody writes to the snapshot any more.
         unsafe { self.buffers.lock().complete_snapshot() };
@@ -187,8 +187,12 @@ impl Recording {
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    pub(crate) fn sources(&self, cpu: Option<CpuId>, which: Which) -> Result<KVec<Source>> {
-        if which == Which::Live {
+    pub(crate) fn sources(
+        &self,
+        cpu: Option<CpuId>,
+        which: BufferKind,
+    ) -> Result<KVec<BufferSource>> {
+        if which == BufferKind::Live {
             self.complete_entries(cpu);
         }
         self.buffers.lock().sources(cpu, which)
@@ -210,7 +214,7 @@ impl Recording {
     }
 
     /// The counts of `cpu`, or the sum of all.
-    pub(crate) fn stats(&self, cpu: Option<CpuId>, which: Which) -> Stats {
+    pub(crate) fn stats(&self, cpu: Option<CpuId>, which: BufferKind) -> Stats {
         self.buffers.lock().stats(cpu, which)
     }
 
@@ -222,7 +226,7 @@ impl Recording {
 
     /// Entries that were not recorded, nor count as lost, since unwinding a stack made them.
     pub(crate) fn left_out_by_stacks(&self) -> u64 {
-        self.hook.handler().beside().left_out()
+        self.hook.handler().entry_extras().left_out()
     }
 
     /// The clock's stamp when a buffer was cleared the last time.

@@ -13,7 +13,7 @@ use crate::machine::Machine;
 use crate::sys::{hotplug, lockdep, modules};
 
 /// The instances that are told of modules and CPUs, beside the top one.
-struct Told {
+struct NotifiedInstances {
     /// By ascending numbers.
     instances: KVec<(u64, Arc<Instance>)>,
     /// The last one's.
@@ -22,14 +22,14 @@ struct Told {
 
 /// All instances.
 ///
-/// `told` is taken after the locks of an instance and the CPUs'; with it held no other is taken, and nothing is waited for
-/// but memory: CPU hotplug takes it.
+/// `notified` is taken after the locks of an instance and the CPUs'; with it held no other is
+/// taken, and nothing is waited for but memory: CPU hotplug takes it.
 #[pin_data]
 pub(crate) struct Instances {
     machine: Arc<Machine>,
     top: Arc<Instance>,
     #[pin]
-    told: Mutex<Told>,
+    notified: Mutex<NotifiedInstances>,
 }
 
 impl Instances {
@@ -43,13 +43,13 @@ impl Instances {
         let new = try_pin_init!(Self {
             machine,
             top,
-            told <- new_mutex!(Told {
+            notified <- new_mutex!(NotifiedInstances {
                 instances: KVec::new(),
                 number: 0,
             }),
         }? Error);
         Ok(new.pin_chain(|this| {
-            lockdep::never_waits_with(|| drop(this.told.lock()));
+            lockdep::never_waits_with(|| drop(this.notified.lock()));
             Ok(())
         }))
     }
@@ -88,8 +88,8 @@ impl Instances {
     }
 
     fn after(&self, last: u64) -> Option<(u64, Arc<Instance>)> {
-        let told = self.told.lock();
-        let mut instances = told.instances.iter();
+        let notified = self.notified.lock();
+        let mut instances = notified.instances.iter();
         instances.find(|(number, _)| *number > last).cloned()
     }
 
@@ -99,28 +99,29 @@ impl Instances {
     ///
     /// `ENOMEM` if there is no memory.
     pub(crate) fn tell(&self, instance: &Arc<Instance>) -> Result<u64> {
-        let mut told = self.told.lock();
-        told.number += 1;
-        let number = told.number;
-        told.instances
+        let mut notified = self.notified.lock();
+        notified.number += 1;
+        let number = notified.number;
+        notified
+            .instances
             .push((number, instance.clone()), GFP_KERNEL)?;
         Ok(number)
     }
 
     /// Has the instance of that number told no more.
     pub(crate) fn tell_no_more(&self, number: u64) {
-        let mut told = self.told.lock();
-        let place = told
+        let mut notified = self.notified.lock();
+        let place = notified
             .instances
             .iter()
             .position(|(other, _)| *other == number);
-        let gone = place.and_then(|place| told.instances.remove(place).ok());
-        drop(told);
+        let gone = place.and_then(|place| notified.instances.remove(place).ok());
+        drop(notified);
         drop(gone);
     }
 }
 
-impl hotplug::Watch for Instances {
+impl hotplug::CpuWatcher for Instances {
     fn prepare(&self, cpu: CpuId) {
         self.for_each(|instance| instance.prepare(cpu));
     }
@@ -138,7 +139,7 @@ impl hotplug::Watch for Instances {
     }
 }
 
-impl modules::Watch for Instances {
+impl modules::ModuleWatcher for Instances {
     fn loads(&self, name: &[u8], text: &[Range<usize>]) {
         self.machine.module_loads(text);
         self.for_each(|instance| instance.loads(name));

@@ -8,7 +8,7 @@ use kernel::sync::Arc;
 
 use super::buffer::Buffer;
 use super::buffers::{rounded, Buffers, OldBuffers};
-use super::counted::Old;
+use super::counted::OldBuffer;
 use crate::sys::cpu;
 use crate::sys::memory::Room;
 use crate::tracer::recorder::Recorder;
@@ -17,7 +17,7 @@ use crate::tracer::recorder::Recorder;
 pub(super) struct Reserve {
     small: KVec<(CpuId, Arc<Buffer>)>,
     /// Empty, with room for one of each CPU.
-    old: KVec<Old>,
+    old: KVec<OldBuffer>,
 }
 
 impl Buffers {

@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::sys::kallsyms;
 
 /// A count, as it was once.
-pub(super) struct Skipped {
+pub(super) struct SkippedMatches {
     /// The list of functions that this is true of: see [`Machine::catalog_generation`].
     pub(super) generation: u64,
     /// These were the patterns.

@@ -6,7 +6,7 @@ use kernel::cpu::CpuId;
 use kernel::prelude::*;
 
 use super::buffers::Buffers;
-use super::counted::Counted;
+use super::counted::CountedBuffer;
 use crate::sys::memory::Room;
 use crate::sys::{cpu, rcu};
 use crate::tracer::recorder::Recorder;
@@ -19,7 +19,7 @@ impl Buffers {
     }
 
     /// Takes a snapshot of `cpu`, or all: what was recorded is in it, and recording goes on in an empty
-    /// buffer. Some CPU may still be writing to the snapshot; see [`Taken`].
+    /// buffer. Some CPU may still be writing to the snapshot; see [`TakenSnapshot`].
     ///
     /// # Errors
     ///
@@ -28,7 +28,7 @@ impl Buffers {
         &mut self,
         cpu: Option<CpuId>,
         recorder: &Recorder,
-    ) -> Result<Taken> {
+    ) -> Result<TakenSnapshot> {
         self.make_spares(cpu)?;
         // Nothing fails from here on.
         for number in cpu::possible().filter(|number| cpu.is_none_or(|cpu| cpu == *number)) {
@@ -47,7 +47,7 @@ impl Buffers {
             }
             buffers.waker.wake();
         }
-        Ok(Taken(()))
+        Ok(TakenSnapshot(()))
     }
 
     /// Makes room for a snapshot of `cpu`, or all, where there is none yet.
@@ -81,7 +81,7 @@ impl Buffers {
         }
         for (cpu, spare) in new {
             if let Some(buffers) = self.of_mut(cpu) {
-                buffers.spare = Counted::new(spare);
+                buffers.spare = CountedBuffer::new(spare);
             }
         }
         Ok(())
@@ -101,16 +101,16 @@ impl Buffers {
     /// Frees all snapshots. Nobody writes to them: whoever took them has waited for that.
     pub(crate) fn drop_spares(&mut self) {
         for buffers in self.cpus.iter_mut() {
-            buffers.spare = Counted::default();
+            buffers.spare = CountedBuffer::default();
         }
     }
 }
 
 /// A snapshot that was just taken.
 #[must_use]
-pub(crate) struct Taken(());
+pub(crate) struct TakenSnapshot(());
 
-impl Taken {
+impl TakenSnapshot {
     /// Waits until nobody writes to the snapshot any more. Locks that CPU hotplug needs must not be
     /// held.
     pub(crate) fn wait(self) {

@@ -19,7 +19,7 @@ pub(super) enum Watcher {
 }
 
 /// Values that counts began with.
-struct Begun {
+struct Baseline {
     overruns: Overruns,
     /// Of `overruns`, as long as there is a tracer that watches calls.
     tracer: Growth,
@@ -27,7 +27,7 @@ struct Begun {
     profile: Growth,
 }
 
-impl Begun {
+impl Baseline {
     /// All from 0 on.
     ///
     /// # Errors
@@ -63,14 +63,14 @@ impl Begun {
 #[pin_data]
 pub(super) struct TooDeep {
     #[pin]
-    begun: Mutex<Begun>,
+    begun: Mutex<Baseline>,
 }
 
 impl TooDeep {
     /// None; nobody wants to know yet.
     pub(super) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            begun <- new_mutex!(Begun::new()?),
+            begun <- new_mutex!(Baseline::new()?),
         }? Error)
     }
 

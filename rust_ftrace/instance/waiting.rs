@@ -2,11 +2,11 @@
 
 //! Waiting for events: readers that the hook wakes, and the order by which nothing is missed.
 //!
-//! A reader that waits for the next event opens the gate ([`Gate::Wake`]), so that the hook goes its slow
-//! way, and sets `wanted` of the waker of its CPU (or of all). The hook writes its event, takes `wanted`
-//! back, and asks for the irq_work, which wakes. A hook that was on its way already when the gate was
-//! opened does not do that: so the reader waits for RCU before it looks for events the last time and
-//! sleeps; for one that polls, and must not wait, a work item does both.
+//! A reader that waits for the next event sets the flag ([`HookFlag::Wake`]), so that the hook goes
+//! its slow way, and sets `wanted` of the waker of its CPU (or of all). The hook writes its event,
+//! takes `wanted` back, and asks for the irq_work, which wakes. A hook that was on its way already
+//! when the flag was set does not do that: so the reader waits for RCU before it looks for events
+//! the last time and sleeps; for one that polls, and must not wait, a work item does both.
 //!
 //! A reader that waits for a part of the buffer to fill has the ring tell when a sub-buffer is opened,
 //! which costs other events nothing.
@@ -17,12 +17,12 @@ use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::buffers::Which;
+use super::buffers::BufferKind;
 use super::recording::Recording;
 use crate::sys::rcu;
-use crate::sys::wait::{Poll, Seen};
+use crate::sys::wait::{Poll, SeenWakeups};
 use crate::sys::work::HasWork;
-use crate::tracer::gate::Gate;
+use crate::tracer::gate::HookFlag;
 use crate::tracer::waker::Waker;
 
 /// The events that a reader waits for.
@@ -35,28 +35,31 @@ pub(crate) enum Awaited {
 }
 
 /// Somebody waits for the next event, while this lives.
-pub(crate) struct Waiting {
+pub(crate) struct Waiter {
     recording: Arc<Recording>,
 }
 
-impl Waiting {
-    /// Opens the gate.
+impl Waiter {
+    /// sets the flag.
     pub(crate) fn new(recording: &Arc<Recording>) -> Self {
         let mut wakers = recording.wakers.lock();
         wakers.waiting += 1;
-        recording.hook.handler().set_gate(Gate::Wake, true);
+        recording.hook.handler().set_flag(HookFlag::Wake, true);
         Self {
             recording: recording.clone(),
         }
     }
 }
 
-impl Drop for Waiting {
+impl Drop for Waiter {
     fn drop(&mut self) {
         let mut wakers = self.recording.wakers.lock();
         wakers.waiting = wakers.waiting.saturating_sub(1);
         if wakers.waiting == 0 {
-            self.recording.hook.handler().set_gate(Gate::Wake, false);
+            self.recording
+                .hook
+                .handler()
+                .set_flag(HookFlag::Wake, false);
         }
     }
 }
@@ -72,7 +75,7 @@ impl Recording {
     ///
     /// `ENOMEM` if there is no memory.
     pub(crate) fn has(&self, cpu: Option<CpuId>, awaited: Awaited) -> Result<bool> {
-        for source in self.sources(cpu, Which::Live)? {
+        for source in self.sources(cpu, BufferKind::Live)? {
             let found = source.buffer.consume(|ring, consumer| match awaited {
                 Awaited::Event => consumer.peek(ring).is_some(),
                 Awaited::Percent(percent) => {
@@ -88,12 +91,12 @@ impl Recording {
     }
 
     /// Has the reader woken when there is what it waits for. A wait for an event also needs
-    /// [`Waiting`].
+    /// [`Waiter`].
     fn arm(&self, cpu: Option<CpuId>, awaited: Awaited) -> Result {
         match awaited {
             Awaited::Event => self.waker(cpu).want(),
             Awaited::Percent(percent) => {
-                for source in self.sources(cpu, Which::Live)? {
+                for source in self.sources(cpu, BufferKind::Live)? {
                     source.buffer.consume(|ring, consumer| {
                         let wanted = ring.subbufs().saturating_mul(percent.into()).div_ceil(100);
                         let missing = wanted.saturating_sub(consumer.filled(ring)).max(1);
@@ -106,7 +109,7 @@ impl Recording {
     }
 
     /// The events that [`Recording::wait`] need not be woken by: all before this.
-    pub(crate) fn wakes_seen(&self, cpu: Option<CpuId>) -> Seen {
+    pub(crate) fn wakes_seen(&self, cpu: Option<CpuId>) -> SeenWakeups {
         self.waker(cpu).queue().seen()
     }
 
@@ -121,9 +124,9 @@ impl Recording {
         self: &Arc<Self>,
         cpu: Option<CpuId>,
         awaited: Awaited,
-        seen: Seen,
+        seen: SeenWakeups,
     ) -> Result {
-        let _waiting = (awaited == Awaited::Event).then(|| Waiting::new(self));
+        let _waiting = (awaited == Awaited::Event).then(|| Waiter::new(self));
         let waker = self.waker(cpu);
         self.arm(cpu, awaited)?;
         // Every hook that may not know of it has ended then.
@@ -136,7 +139,7 @@ impl Recording {
 
     /// Returns whether there is what is waited for on `cpu`, or any; if not, `poll` is told when there is.
     ///
-    /// A wait for an event also needs [`Waiting`] until it ends.
+    /// A wait for an event also needs [`Waiter`] until it ends.
     ///
     /// # Errors
     ///

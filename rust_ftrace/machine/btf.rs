@@ -9,16 +9,16 @@ use crate::engine::btf::Btf;
 use crate::sys::private::read_btf;
 
 /// Bytes of a file.
-pub(crate) struct Bytes(KVVec<u8>);
+pub(crate) struct BtfBytes(KVVec<u8>);
 
-impl AsRef<[u8]> for Bytes {
+impl AsRef<[u8]> for BtfBytes {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }
 }
 
 /// The kernel's types.
-pub(crate) type KernelBtf = Btf<Bytes>;
+pub(crate) type KernelBtf = Btf<BtfBytes>;
 
 /// The types, as they were read.
 #[pin_data]
@@ -40,7 +40,7 @@ impl Types {
     pub(super) fn get(&self) -> Option<Arc<KernelBtf>> {
         let mut kept = self.btf.lock();
         let found = kept.get_or_insert_with(|| {
-            let btf = Btf::new(Bytes(read_btf().ok()?)).ok()??;
+            let btf = Btf::new(BtfBytes(read_btf().ok()?)).ok()??;
             Arc::new(btf, GFP_KERNEL).ok()
         });
         found.clone()

@@ -9,7 +9,7 @@ use kernel::sync::{new_mutex, Mutex};
 
 use super::going::GoingModules;
 use crate::engine::catalog::{BadLine, Catalog};
-use crate::sys::private::{read_lines, List};
+use crate::sys::private::{read_lines, KernelFile};
 
 /// The list of functions, as it was read.
 #[pin_data]
@@ -68,7 +68,7 @@ impl Functions {
 /// Reads the functions that can be traced from tracefs, without those whose ftrace location is in `left_out`.
 fn read_catalog(left_out: &[Range<usize>]) -> Result<Catalog> {
     let mut catalog = Catalog::new();
-    read_lines(List::FilterFunctions, |line| {
+    read_lines(KernelFile::FilterFunctions, |line| {
         catalog.add(line).map_err(|bad| match bad {
             BadLine::Form => EINVAL,
             BadLine::NoMemory => ENOMEM,

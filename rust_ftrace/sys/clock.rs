@@ -6,7 +6,7 @@ use kernel::bindings;
 
 use super::context::{cycles, PreemptGuard, PreemptOff};
 use super::ffi;
-use crate::engine::clock::{Conversion, Sample, Scale};
+use crate::engine::clock::{ClockSample, Conversion, Scale};
 
 /// The number of comparisons of the clocks that a calibration makes.
 pub(crate) const SAMPLES: usize = 64;
@@ -70,7 +70,7 @@ pub(crate) fn calibrate(samples: usize) -> Option<(Conversion, u64)> {
         let before = cycles();
         let ns = local_ns();
         let after = cycles();
-        Sample { before, ns, after }
+        ClockSample { before, ns, after }
     });
     Conversion::fit(scale, samples)
 }

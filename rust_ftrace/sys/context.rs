@@ -281,7 +281,7 @@ impl Current<'_> {
     /// The engine's context word for a function that was entered with stack pointer `sp`.
     #[inline(always)]
     pub(crate) fn context_word(&self, sp: u64) -> u32 {
-        self.with_state::<1>(bits::Context::place(sp, self.entry_word()))
+        self.with_state::<1>(bits::ContextWord::place(sp, self.entry_word()))
     }
 
     /// Bits 0-15 of it, where preemption was disabled `RAISED` times since the function was entered.

@@ -85,7 +85,7 @@ pub(crate) trait Records: Send + Unpin {
 struct OpenFile<F: File> {
     file: F,
     #[pin]
-    reading: Mutex<Reading<F::Records>>,
+    reading: Mutex<TextReader<F::Records>>,
     // (the last to go)
     context: Opened<F::Context>,
 }
@@ -94,7 +94,7 @@ struct OpenFile<F: File> {
 const MAX_READ: usize = 1 << 15;
 
 /// A part of a file's text, and what the rest is made of.
-struct Reading<R> {
+struct TextReader<R> {
     records: R,
     /// Whole records, from byte `start` of the file on; `None` if reading has not begun.
     text: Text,
@@ -103,7 +103,7 @@ struct Reading<R> {
     ended: bool,
 }
 
-impl<R: Records> Reading<R> {
+impl<R: Records> TextReader<R> {
     /// The text from byte `position` on: at least one byte, unless the file ends there. About
     /// `wanted` bytes are made ready.
     fn at(&mut self, position: usize, wanted: usize) -> Result<&[u8]> {
@@ -133,9 +133,9 @@ impl<R: Records> Reading<R> {
 }
 
 /// The C side of `F`.
-struct Operations<F>(core::marker::PhantomData<F>);
+struct FileOperations<F>(core::marker::PhantomData<F>);
 
-impl<F: File> Operations<F> {
+impl<F: File> FileOperations<F> {
     const FILE: bindings::file_operations = bindings::file_operations {
         owner: super::this_module(),
         open: Some(Self::open),
@@ -148,14 +148,15 @@ impl<F: File> Operations<F> {
 
     /// # Safety
     ///
-    /// - `inode` is live, and that of a file made by `Tree::file` for `F`, which exists during the
-    ///   call.
+    /// - `inode` is live, and that of a file made by `FileTree::file` for `F`, which exists during
+    ///   the call.
     /// - `file` is live, and being opened: nothing else uses it.
     unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         // SAFETY: `inode` is live, by caller precondition; its private pointer does not change.
         let context = unsafe { (*inode).i_private };
-        // SAFETY: `Tree::file` made the file for `F`, by caller precondition, and put the pointer
-        // there; the tree holds what it leads to while the file exists, and so during the call.
+        // SAFETY: `FileTree::file` made the file for `F`, by caller precondition, and put the
+        // pointer there; the tree holds what it leads to while the file exists, and so during the
+        // call.
         let context = unsafe { &*context.cast_const().cast::<Arc<F::Context>>() };
         // SAFETY: `file` is live, by caller precondition, and its flags are set before it is
         // opened.
@@ -167,7 +168,7 @@ impl<F: File> Operations<F> {
                 truncate: flags & bindings::O_TRUNC != 0,
             };
             let state = F::open(&context, mode)?;
-            let reading = Reading {
+            let reading = TextReader {
                 records: state.records(&context),
                 text: Text::new(),
                 start: None,
@@ -281,7 +282,7 @@ impl<F: File> Operations<F> {
 
 /// A directory of a tree: the top one or one below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place(usize);
+pub(crate) struct DirectoryId(usize);
 
 /// A tree of directories and files, removed as a whole when dropped.
 ///
@@ -289,7 +290,7 @@ pub(crate) struct Place(usize);
 ///
 /// - `directories` are live directories of debugfs; the first contains all others.
 /// - What the private pointers of the files' inodes lead to is in `contexts`.
-pub(crate) struct Tree<C> {
+pub(crate) struct FileTree<C> {
     /// Directories in which users make others.
     served: KVec<Served>,
     directories: KVec<NonNull<bindings::dentry>>,
@@ -297,14 +298,14 @@ pub(crate) struct Tree<C> {
 }
 
 // SAFETY: debugfs's functions may be called from any thread.
-unsafe impl<C: Send + Sync> Send for Tree<C> {}
+unsafe impl<C: Send + Sync> Send for FileTree<C> {}
 // SAFETY: Nothing is changed through a shared reference, and debugfs's functions may be called from
 // any thread.
-unsafe impl<C: Send + Sync> Sync for Tree<C> {}
+unsafe impl<C: Send + Sync> Sync for FileTree<C> {}
 
-impl<C: Owner> Tree<C> {
+impl<C: Owner> FileTree<C> {
     /// The top directory.
-    pub(crate) const TOP: Place = Place(0);
+    pub(crate) const TOP: DirectoryId = DirectoryId(0);
 
     /// Makes a directory at the top of debugfs.
     ///
@@ -344,7 +345,11 @@ impl<C: Owner> Tree<C> {
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    pub(crate) fn serve<T: Subdirectories>(&mut self, place: Place, handler: Arc<T>) -> Result {
+    pub(crate) fn serve<T: Subdirectories>(
+        &mut self,
+        place: DirectoryId,
+        handler: Arc<T>,
+    ) -> Result {
         let directory = NonNull::new(self.dentry(place)?).ok_or(EINVAL)?;
         self.served.reserve(1, GFP_KERNEL)?;
         // SAFETY: The directory is live, and goes after what is in `served`.
@@ -360,12 +365,12 @@ impl<C: Owner> Tree<C> {
     ///
     /// - `EEXIST` if there is one of this name.
     /// - `ENOMEM` if there is no memory.
-    pub(crate) fn directory(&mut self, place: Place, name: &CStr) -> Result<Place> {
+    pub(crate) fn directory(&mut self, place: DirectoryId, name: &CStr) -> Result<DirectoryId> {
         let parent = self.dentry(place)?;
         self.make(name, parent)
     }
 
-    fn make(&mut self, name: &CStr, parent: *mut bindings::dentry) -> Result<Place> {
+    fn make(&mut self, name: &CStr, parent: *mut bindings::dentry) -> Result<DirectoryId> {
         self.directories.reserve(1, GFP_KERNEL)?;
         faults::here("debugfs_create_dir")?;
         // SAFETY: `name` is a string; `parent` is NULL or a live directory.
@@ -377,13 +382,13 @@ impl<C: Owner> Tree<C> {
         //
         // SAFETY: The inode is live, as the directory is, and nothing else changes its mode.
         unsafe { (*inode).i_mode = bindings::S_IFDIR as u16 | DIRECTORY_MODE };
-        let place = Place(self.directories.len());
+        let place = DirectoryId(self.directories.len());
         // INVARIANT: Just made, and below the first one, unless it is the first one.
         self.directories.push(dentry, GFP_KERNEL)?;
         Ok(place)
     }
 
-    fn dentry(&self, place: Place) -> Result<*mut bindings::dentry> {
+    fn dentry(&self, place: DirectoryId) -> Result<*mut bindings::dentry> {
         let dentry = self.directories.get(place.0).ok_or(EINVAL)?;
         Ok(dentry.as_ptr())
     }
@@ -392,10 +397,10 @@ impl<C: Owner> Tree<C> {
     ///
     /// # Errors
     ///
-    /// As for [`Tree::directory`].
+    /// As for [`FileTree::directory`].
     pub(crate) fn file<F: File<Context = C>>(
         &mut self,
-        place: Place,
+        place: DirectoryId,
         name: &CStr,
         mode: u16,
         context: Arc<C>,
@@ -411,7 +416,7 @@ impl<C: Owner> Tree<C> {
                 parent,
                 private,
                 core::ptr::null(),
-                &Operations::<F>::FILE,
+                &FileOperations::<F>::FILE,
             )
         };
         from_err_ptr(dentry).map(|_| ())
@@ -421,10 +426,10 @@ impl<C: Owner> Tree<C> {
     ///
     /// # Errors
     ///
-    /// As for [`Tree::directory`].
+    /// As for [`FileTree::directory`].
     pub(crate) fn stream<S: Stream<Context = C>>(
         &mut self,
-        place: Place,
+        place: DirectoryId,
         name: &CStr,
         mode: u16,
         context: Arc<C>,
@@ -440,7 +445,7 @@ impl<C: Owner> Tree<C> {
                 mode,
                 parent,
                 private,
-                &stream::Operations::<S>::STREAM,
+                &stream::StreamOperations::<S>::STREAM,
             )
         };
         from_err_ptr(dentry).map(|_| ())
@@ -459,8 +464,8 @@ impl<C: Owner> Tree<C> {
     ///
     /// # Errors
     ///
-    /// As for [`Tree::directory`].
-    pub(crate) fn symlink(&self, place: Place, name: &CStr, target: &CStr) -> Result {
+    /// As for [`FileTree::directory`].
+    pub(crate) fn symlink(&self, place: DirectoryId, name: &CStr, target: &CStr) -> Result {
         let parent = self.dentry(place)?;
         faults::here("debugfs_create_symlink")?;
         // SAFETY: `parent` is a live directory; `target` is copied.
@@ -471,7 +476,7 @@ impl<C: Owner> Tree<C> {
     }
 }
 
-impl<C> Drop for Tree<C> {
+impl<C> Drop for FileTree<C> {
     fn drop(&mut self) {
         self.served.clear();
         if let Some(top) = self.directories.first() {

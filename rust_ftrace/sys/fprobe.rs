@@ -7,14 +7,13 @@
 mod place;
 mod probe;
 
-
 use kernel::prelude::*;
 
-use self::place::{take_left_behind, Place};
-use self::probe::Probe;
-pub(crate) use self::probe::{CallHandler, Called, Returned};
+use self::place::{take_left_behind, ProbePlace};
+use self::probe::Fprobe;
+pub(crate) use self::probe::{CallEntry, CallHandler, CallReturn};
 use super::ffi;
-use super::private::numbers::{self, Numbers};
+use super::private::numbers::{self, FprobeNumber};
 
 /// Most functions of a probe: fprobe asks for 32 bytes of contiguous memory for each.
 const MAX_FUNCTIONS: usize = 16384;
@@ -23,7 +22,7 @@ const MAX_FUNCTIONS: usize = 16384;
 const FAR: usize = 1 << 24;
 
 /// The functions of one role.
-pub(crate) struct Group<'a, R> {
+pub(crate) struct RoleFunctions<'a, R> {
     pub(crate) role: R,
     /// Their ftrace locations, in order.
     pub(crate) ips: &'a [usize],
@@ -34,23 +33,23 @@ pub(crate) struct Group<'a, R> {
 /// # Invariants
 ///
 /// All of `live` are registered, none of `idle` is.
-pub(crate) struct Probes<T: CallHandler<D>, D: Copy + 'static> {
-    live: KVec<Place<T, D>>,
+pub(crate) struct Fprobes<T: CallHandler<D>, D: Copy + 'static> {
+    live: KVec<ProbePlace<T, D>>,
     /// Calls may still be open that know the address of one of these. So they are used for nothing else.
-    idle: KVec<Place<T, D>>,
+    idle: KVec<ProbePlace<T, D>>,
     /// Of these, those that calls know which are to be taken for nobody's.
-    worn: KVec<Place<T, D>>,
+    worn: KVec<ProbePlace<T, D>>,
     /// Calls whose return was missed by probes that are gone.
     missed: u64,
 }
 
 // SAFETY: Probes are only changed under exclusive access; what callbacks read of them does not change while
 // they are registered.
-unsafe impl<T: CallHandler<D>, D: Copy + 'static> Send for Probes<T, D> {}
+unsafe impl<T: CallHandler<D>, D: Copy + 'static> Send for Fprobes<T, D> {}
 // SAFETY: What shared references change are flags, by single stores.
-unsafe impl<T: CallHandler<D>, D: Copy + 'static> Sync for Probes<T, D> {}
+unsafe impl<T: CallHandler<D>, D: Copy + 'static> Sync for Fprobes<T, D> {}
 
-impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
+impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
     /// Nothing is traced.
     pub(crate) const fn new() -> Self {
         Self {
@@ -67,12 +66,12 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
     /// A number is kept as long as anybody uses it. If another user of fgraph was faster than we, and it will not do,
     /// one is asked for once more. If somebody else has fprobe hold it, that is in vain, and it is theirs to answer for.
     fn hold_number(
-        numbers: &mut Numbers,
+        numbers: &mut FprobeNumber,
         handler: *const T,
         role: T::Role,
         ip: usize,
-    ) -> Result<Place<T, D>> {
-        let mut holder = Place::new(Probe::new(role, &[ip])?)?;
+    ) -> Result<ProbePlace<T, D>> {
+        let mut holder = ProbePlace::new(Fprobe::new(role, &[ip])?)?;
         let mut before = None;
         for _ in 0..numbers::NUMBERS {
             numbers.make_ready()?;
@@ -97,7 +96,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
     /// The address by which fprobe knows the first of them.
     pub(crate) fn address(&self) -> Option<u64> {
         let place = self.live.first()?;
-        let probe: *const Probe<T, D> = &**place;
+        let probe: *const Fprobe<T, D> = &**place;
         Some(probe as u64)
     }
 
@@ -125,11 +124,11 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
     /// `handler` stays valid until nothing is traced any more.
     pub(crate) unsafe fn prepare(
         &mut self,
-        numbers: &mut Numbers,
+        numbers: &mut FprobeNumber,
         handler: *const T,
-        groups: &[Group<'_, T::Role>],
+        groups: &[RoleFunctions<'_, T::Role>],
         anew: bool,
-    ) -> Result<Change<T, D>> {
+    ) -> Result<ProbeChange<T, D>> {
         let is_wanted = |role: T::Role, ip: &usize| {
             let mut of_role = groups.iter().filter(|group| group.role == role);
             of_role.any(|group| group.ips.binary_search(ip).is_ok())
@@ -139,7 +138,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
             let all = !anew && probe.ips.iter().all(|ip| is_wanted(probe.role, ip));
             keep.push(all, GFP_KERNEL)?;
         }
-        let mut change = Change {
+        let mut change = ProbeChange {
             keep,
             new: KVec::new(),
             holder: None,
@@ -187,8 +186,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
     /// As for [`Self::prepare`].
     unsafe fn register(
         &mut self,
-        change: &mut Change<T, D>,
-        numbers: &mut Numbers,
+        change: &mut ProbeChange<T, D>,
+        numbers: &mut FprobeNumber,
         handler: *const T,
         missing: &[(T::Role, KVVec<usize>)],
     ) -> Result {
@@ -197,7 +196,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
             let near = ips.chunk_by(|a, b| b.wrapping_sub(*a) < FAR);
             for ips in near.flat_map(|ips| ips.chunks(MAX_FUNCTIONS)) {
                 change.new.reserve(1, GFP_KERNEL)?;
-                let mut place = self.place(Probe::new(*role, ips)?, change.anew)?;
+                let mut place = self.place(Fprobe::new(*role, ips)?, change.anew)?;
                 // (those that are registered may have gone out with a module meanwhile, and the number with them)
                 let result = numbers.make_ready().and_then(|()| {
                     // SAFETY: The caller promises that `handler` stays valid until nothing is
@@ -217,7 +216,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
     }
 
     /// A place with `probe` in it.
-    fn place(&mut self, probe: Probe<T, D>, anew: bool) -> Result<Place<T, D>> {
+    fn place(&mut self, probe: Fprobe<T, D>, anew: bool) -> Result<ProbePlace<T, D>> {
         let idle = match anew {
             true => None,
             false => self.idle.pop(),
@@ -227,14 +226,14 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
                 place.reuse(probe);
                 Ok(place)
             }
-            None => Place::new(probe),
+            None => ProbePlace::new(probe),
         }
     }
 
     /// Has those that go call nothing any more, and those that are new call from now on. Needs no memory, and sleeps
     /// not: where a function goes from one to another, it may be called where all CPUs stand still, so that no call is
     /// missed or told of twice.
-    pub(crate) fn turn(&self, change: &Change<T, D>) {
+    pub(crate) fn turn(&self, change: &ProbeChange<T, D>) {
         let live = self.live.iter().zip(&change.keep);
         for (probe, _) in live.filter(|(_, keep)| !**keep) {
             probe.set_flags(ffi::FPROBE_FL_DISABLED);
@@ -246,8 +245,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
 
     /// Ends the change that was prepared, after [`Self::turn`]. Needs no memory. Open calls of functions that go are not
     /// told of their return; nor are some others.
-    pub(crate) fn finish(&mut self, change: Change<T, D>) {
-        let Change {
+    pub(crate) fn finish(&mut self, change: ProbeChange<T, D>) {
+        let ProbeChange {
             keep,
             mut new,
             anew,
@@ -271,7 +270,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
     }
 
     /// Takes back what was prepared. Needs no memory.
-    pub(crate) fn give_up(&mut self, change: Change<T, D>) {
+    pub(crate) fn give_up(&mut self, change: ProbeChange<T, D>) {
         let mut new = change.new;
         while let Some(mut place) = new.pop() {
             place.unregister();
@@ -282,7 +281,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
         }
     }
 
-    fn retire(&mut self, mut place: Place<T, D>) {
+    fn retire(&mut self, mut place: ProbePlace<T, D>) {
         place.unregister();
         self.missed = self.missed.wrapping_add(place.missed());
         // (without memory it goes)
@@ -317,23 +316,23 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probes<T, D> {
 
 /// A change of what is traced that was prepared.
 #[must_use]
-pub(crate) struct Change<T: CallHandler<D>, D: Copy + 'static> {
+pub(crate) struct ProbeChange<T: CallHandler<D>, D: Copy + 'static> {
     /// Of each that is live, whether it stays.
     keep: KVec<bool>,
     /// Those that are registered, and call nothing yet.
-    new: KVec<Place<T, D>>,
+    new: KVec<ProbePlace<T, D>>,
     /// Has fprobe keep its number until they are.
-    holder: Option<Place<T, D>>,
+    holder: Option<ProbePlace<T, D>>,
     anew: bool,
 }
 
 // SAFETY: Its probes are only changed under exclusive access; what callbacks read of them does not
 // change while they are registered.
-unsafe impl<T: CallHandler<D>, D: Copy + 'static> Send for Change<T, D> {}
+unsafe impl<T: CallHandler<D>, D: Copy + 'static> Send for ProbeChange<T, D> {}
 // SAFETY: What shared references change are the flags of its probes, by single stores.
-unsafe impl<T: CallHandler<D>, D: Copy + 'static> Sync for Change<T, D> {}
+unsafe impl<T: CallHandler<D>, D: Copy + 'static> Sync for ProbeChange<T, D> {}
 
-impl<T: CallHandler<D>, D: Copy + 'static> Change<T, D> {
+impl<T: CallHandler<D>, D: Copy + 'static> ProbeChange<T, D> {
     /// Returns whether anything goes.
     pub(crate) fn has_old(&self) -> bool {
         self.keep.contains(&false)
@@ -345,7 +344,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Change<T, D> {
     }
 }
 
-impl<T: CallHandler<D>, D: Copy + 'static> Drop for Probes<T, D> {
+impl<T: CallHandler<D>, D: Copy + 'static> Drop for Fprobes<T, D> {
     fn drop(&mut self) {
         self.clear();
         self.idle.clear();

@@ -17,17 +17,17 @@ use crate::engine::beside::ARGS;
 use crate::engine::ring::Call;
 
 /// Called at the entry of traced functions.
-pub(crate) trait Handler: Send + Sync + 'static {
+pub(crate) trait EntryHandler: Send + Sync + 'static {
     /// A traced function was entered.
     ///
     /// Runs in any context, NMI included, with preemption on or off. What it calls may itself be
     /// traced, and would then come back here: so it calls nothing.
-    fn entered(&self, site: Site<'_>);
+    fn entered(&self, site: FunctionEntry<'_>);
 }
 
 /// Where a traced function was entered.
 #[derive(Clone, Copy)]
-pub(crate) struct Site<'a> {
+pub(crate) struct FunctionEntry<'a> {
     /// The function, by its ftrace location (its first instruction, or the one after `endbr64`), and
     /// its caller.
     pub(crate) call: Call,
@@ -119,7 +119,7 @@ pub(crate) enum Functions<'a> {
 /// - `ops` is registered iff `registered` says so, unless `is_stuck`, and then its filter is empty only for
 ///   [`Functions::All`].
 #[pin_data(PinnedDrop)]
-pub(crate) struct Hook<T: Handler> {
+pub(crate) struct Registration<T: EntryHandler> {
     #[pin]
     ops: Opaque<bindings::ftrace_ops>,
     #[pin]
@@ -133,11 +133,11 @@ pub(crate) struct Hook<T: Handler> {
 }
 
 // SAFETY: `ops` is only touched under ftrace's own locks, and its address by our callback.
-unsafe impl<T: Handler> Sync for Hook<T> {}
+unsafe impl<T: EntryHandler> Sync for Registration<T> {}
 // SAFETY: Nothing in it belongs to a thread.
-unsafe impl<T: Handler> Send for Hook<T> {}
+unsafe impl<T: EntryHandler> Send for Registration<T> {}
 
-impl<T: Handler> Hook<T> {
+impl<T: EntryHandler> Registration<T> {
     /// A hook that traces nothing yet.
     pub(crate) fn new(handler: T) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
@@ -232,7 +232,7 @@ impl<T: Handler> Hook<T> {
 }
 
 #[pinned_drop]
-impl<T: Handler> PinnedDrop for Hook<T> {
+impl<T: EntryHandler> PinnedDrop for Registration<T> {
     fn drop(self: Pin<&mut Self>) {
         // It returns only when no task is on its way through the trampoline: the ops is dynamic, so
         // ftrace waits for RCU-tasks.
@@ -256,18 +256,18 @@ impl<T: Handler> PinnedDrop for Hook<T> {
 ///
 /// # Safety
 ///
-/// - `ops` points to the `ops` of a `Hook<T>` that is valid during the call.
+/// - `ops` points to the `ops` of a `Registration<T>` that is valid during the call.
 /// - `fregs` points to the registers at the entry of a function, saved by ftrace, which are valid
 ///   and not changed during the call.
-unsafe extern "C" fn callback<T: Handler>(
+unsafe extern "C" fn callback<T: EntryHandler>(
     ip: c_ulong,
     parent_ip: c_ulong,
     ops: *mut bindings::ftrace_ops,
     fregs: *mut bindings::ftrace_regs,
 ) {
     let ops = ops.cast_const().cast::<Opaque<bindings::ftrace_ops>>();
-    // SAFETY: `ops` points to the field of a `Hook<T>`, by caller precondition.
-    let hook = unsafe { kernel::container_of!(ops, Hook<T>, ops) };
+    // SAFETY: `ops` points to the field of a `Registration<T>`, by caller precondition.
+    let hook = unsafe { kernel::container_of!(ops, Registration<T>, ops) };
     // SAFETY: The hook is valid during the call, by caller precondition: its drop waits until no
     // CPU and no task is on the way through here. It is only shared.
     let hook = unsafe { &*hook };
@@ -281,5 +281,5 @@ unsafe extern "C" fn callback<T: Handler>(
         ip: ip as u64,
         parent_ip: parent_ip as u64,
     };
-    hook.handler.entered(Site { call, registers });
+    hook.handler.entered(FunctionEntry { call, registers });
 }

@@ -19,7 +19,7 @@ use kernel::types::Opaque;
 use super::{faults, irq_work};
 
 /// Is told of CPUs that come and go. None of it can fail: a CPU is neither kept away nor kept for our sake.
-pub(crate) trait Watch: Send + Sync {
+pub(crate) trait CpuWatcher: Send + Sync {
     /// `cpu` is about to come online; nothing runs on it yet.
     fn prepare(&self, cpu: CpuId);
 
@@ -31,7 +31,8 @@ pub(crate) trait Watch: Send + Sync {
     /// from now on; those queued before are to be waited for.
     fn going(&self, cpu: CpuId);
 
-    /// `cpu` is gone, or did not come after [`Watch::prepare`]: what was asked for on it at last is to be handed on.
+    /// `cpu` is gone, or did not come after [`CpuWatcher::prepare`]: what was asked for on it at
+    /// last is to be handed on.
     fn gone(&self, cpu: CpuId);
 }
 
@@ -50,9 +51,9 @@ trait Stage<T>: 'static {
 }
 
 /// Before a CPU runs, and after.
-struct Prepared;
+struct PrepareStage;
 
-impl<T: Watch> Stage<T> for Prepared {
+impl<T: CpuWatcher> Stage<T> for PrepareStage {
     const STATE: bindings::cpuhp_state = bindings::cpuhp_state_CPUHP_BP_PREPARE_DYN;
     const INVOKE: bool = false;
 
@@ -68,9 +69,9 @@ impl<T: Watch> Stage<T> for Prepared {
 }
 
 /// While a CPU runs threads of its own.
-struct Online;
+struct OnlineStage;
 
-impl<T: Watch> Stage<T> for Online {
+impl<T: CpuWatcher> Stage<T> for OnlineStage {
     const STATE: bindings::cpuhp_state = bindings::cpuhp_state_CPUHP_AP_ONLINE_DYN;
     const INVOKE: bool = true;
 
@@ -120,15 +121,15 @@ impl<T: Watch> Stage<T> for Online {
 /// }
 /// ```
 #[pin_data]
-pub(crate) struct Hotplug<T: Watch + 'static> {
+pub(crate) struct Hotplug<T: CpuWatcher + 'static> {
     // Field order is teardown order.
     #[pin]
-    _online: Registered<T, Online>,
+    _online: StateInstance<T, OnlineStage>,
     #[pin]
-    _prepared: Registered<T, Prepared>,
+    _prepared: StateInstance<T, PrepareStage>,
 }
 
-impl<T: Watch + 'static> Hotplug<T> {
+impl<T: CpuWatcher + 'static> Hotplug<T> {
     /// Begins to watch.
     ///
     /// # Errors
@@ -136,8 +137,8 @@ impl<T: Watch + 'static> Hotplug<T> {
     /// `ENOSPC` if the kernel has no dynamic state left.
     pub(crate) fn new(target: Arc<T>) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            _prepared <- Registered::new(c"rftrace:prepare", target.clone()),
-            _online <- Registered::new(c"rftrace:online", target),
+            _prepared <- StateInstance::new(c"rftrace:prepare", target.clone()),
+            _online <- StateInstance::new(c"rftrace:online", target),
         }? Error)
     }
 }
@@ -148,7 +149,7 @@ impl<T: Watch + 'static> Hotplug<T> {
 ///
 /// `state` is a multi-instance state of our own, and `node` is in its list.
 #[pin_data(PinnedDrop)]
-struct Registered<T: 'static, S: Stage<T>> {
+struct StateInstance<T: 'static, S: Stage<T>> {
     #[pin]
     node: Opaque<bindings::hlist_node>,
     target: Arc<T>,
@@ -160,9 +161,9 @@ struct Registered<T: 'static, S: Stage<T>> {
 }
 
 // SAFETY: `node` is only touched by the kernel, under its own lock, and the target may be shared.
-unsafe impl<T: Send + Sync, S: Stage<T>> Sync for Registered<T, S> {}
+unsafe impl<T: Send + Sync, S: Stage<T>> Sync for StateInstance<T, S> {}
 // SAFETY: Nothing in it belongs to a thread.
-unsafe impl<T: Send + Sync, S: Stage<T>> Send for Registered<T, S> {}
+unsafe impl<T: Send + Sync, S: Stage<T>> Send for StateInstance<T, S> {}
 
 /// A callback of a multi-instance state.
 type Callback = unsafe extern "C" fn(c_uint, *mut bindings::hlist_node) -> c_int;
@@ -174,7 +175,7 @@ fn plain(callback: Callback) -> unsafe extern "C" fn(c_uint) -> c_int {
     unsafe { core::mem::transmute::<Callback, unsafe extern "C" fn(c_uint) -> c_int>(callback) }
 }
 
-impl<T, S: Stage<T>> Registered<T, S> {
+impl<T, S: Stage<T>> StateInstance<T, S> {
     fn new(name: &'static CStr, target: Arc<T>) -> impl PinInit<Self, Error> {
         try_pin_init!(&this in Self {
             node: Opaque::zeroed(),
@@ -219,11 +220,11 @@ impl<T, S: Stage<T>> Registered<T, S> {
 
     /// # Safety
     ///
-    /// `node` is the `node` of a `Registered<T, S>` that is valid during the call.
+    /// `node` is the `node` of a `StateInstance<T, S>` that is valid during the call.
     unsafe fn call(cpu: c_uint, node: *mut bindings::hlist_node, user: fn(&T, CpuId)) -> c_int {
         let node = node.cast::<Opaque<bindings::hlist_node>>();
-        // SAFETY: `node` is that of a `Registered<T, S>` that is valid during the call, by caller
-        // precondition; it is only shared.
+        // SAFETY: `node` is that of a `StateInstance<T, S>` that is valid during the call, by
+        // caller precondition; it is only shared.
         let registered = unsafe { &*kernel::container_of!(node, Self, node) };
         if let Some(cpu) = CpuId::from_u32(cpu) {
             user(&registered.target, cpu);
@@ -233,25 +234,25 @@ impl<T, S: Stage<T>> Registered<T, S> {
 
     /// # Safety
     ///
-    /// `node` is the `node` of a `Registered<T, S>` that is valid during the call.
+    /// `node` is the `node` of a `StateInstance<T, S>` that is valid during the call.
     unsafe extern "C" fn up(cpu: c_uint, node: *mut bindings::hlist_node) -> c_int {
-        // SAFETY: `node` is that of a `Registered<T, S>` that is valid during the call, by caller
-        // precondition.
+        // SAFETY: `node` is that of a `StateInstance<T, S>` that is valid during the call, by
+        // caller precondition.
         unsafe { Self::call(cpu, node, S::up) }
     }
 
     /// # Safety
     ///
-    /// `node` is the `node` of a `Registered<T, S>` that is valid during the call.
+    /// `node` is the `node` of a `StateInstance<T, S>` that is valid during the call.
     unsafe extern "C" fn down(cpu: c_uint, node: *mut bindings::hlist_node) -> c_int {
-        // SAFETY: `node` is that of a `Registered<T, S>` that is valid during the call, by caller
-        // precondition.
+        // SAFETY: `node` is that of a `StateInstance<T, S>` that is valid during the call, by
+        // caller precondition.
         unsafe { Self::call(cpu, node, S::down) }
     }
 }
 
 #[pinned_drop]
-impl<T, S: Stage<T>> PinnedDrop for Registered<T, S> {
+impl<T, S: Stage<T>> PinnedDrop for StateInstance<T, S> {
     fn drop(self: Pin<&mut Self>) {
         // SAFETY: By the type's invariants the node is in the state's list.
         unsafe {

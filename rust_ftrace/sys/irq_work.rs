@@ -183,7 +183,7 @@ impl<T: HasIrqWork> IrqWork<T> {
     }
 
     /// Has the work done soon, on this CPU, unless that is asked for already. False if this CPU serves none: when it is
-    /// gone or online, [`hotplug::Watch`](super::hotplug::Watch) is told.
+    /// gone or online, [`hotplug::CpuWatcher`](super::hotplug::CpuWatcher) is told.
     pub(crate) fn queue(&self, token: PreemptOff<'_>) -> bool {
         let is_served = is_served_here(token);
         if is_served {

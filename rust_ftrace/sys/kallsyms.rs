@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 
-use super::private::{read_lines, List};
+use super::private::{read_lines, KernelFile};
 
 /// Calls `user` with address, name and module of every symbol in a text section, in another thread: it must not need a
 /// lock that the caller holds.
@@ -17,7 +17,7 @@ use super::private::{read_lines, List};
 pub(crate) fn for_each_function(
     mut user: impl FnMut(usize, &[u8], Option<&[u8]>) + Send,
 ) -> Result {
-    read_lines(List::Kallsyms, |line| {
+    read_lines(KernelFile::Kallsyms, |line| {
         // `ffffffff81000000 t name`, or with a tab and `[module]` behind.
         let mut words = line.split(|&byte| byte == b' ' || byte == b'\t');
         let (Some(address), Some(kind), Some(name)) = (words.next(), words.next(), words.next())

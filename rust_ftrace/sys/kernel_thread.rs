@@ -16,7 +16,7 @@ use super::faults;
 
 /// A function, and what comes of it.
 #[repr(C)]
-struct Call<F, R> {
+struct ThreadCall<F, R> {
     // (the first: the kernel gives its address back)
     work: Opaque<bindings::work_struct>,
     function: UnsafeCell<Option<F>>,
@@ -31,14 +31,15 @@ struct Call<F, R> {
 ///
 /// `ENOMEM` if there is no memory.
 pub(crate) fn call<R: Send, F: FnOnce() -> R + Send>(function: F) -> Result<R> {
-    let call = Call {
+    let call = ThreadCall {
         work: Opaque::uninit(),
         function: UnsafeCell::new(Some(function)),
         result: UnsafeCell::new(None),
     };
     faults::here("a thread of the kernel's")?;
     let call = KBox::new(call, GFP_KERNEL)?;
-    // SAFETY: The box does not move what is in it, and lives until the work was waited for. `run` is for such a `Call`.
+    // SAFETY: The box does not move what is in it, and lives until the work was waited for. `run`
+    // is for such a `ThreadCall`.
     unsafe { do_work(call.work.get(), run::<F, R>) };
     // SAFETY: Nobody else has it: the work is done.
     let result = unsafe { (*call.result.get()).take() };
@@ -83,12 +84,12 @@ unsafe fn do_work(
 
 /// # Safety
 ///
-/// - `work` is that of a `Call<F, R>` that is valid during the call.
+/// - `work` is that of a `ThreadCall<F, R>` that is valid during the call.
 /// - Nothing else uses its other parts during the call.
 unsafe extern "C" fn run<F: FnOnce() -> R, R>(work: *mut bindings::work_struct) {
-    // SAFETY: `work` is that of a valid `Call<F, R>`, by caller precondition, which is `repr(C)`
-    // and begins with it.
-    let call = unsafe { &*work.cast_const().cast::<Call<F, R>>() };
+    // SAFETY: `work` is that of a valid `ThreadCall<F, R>`, by caller precondition, which is
+    // `repr(C)` and begins with it.
+    let call = unsafe { &*work.cast_const().cast::<ThreadCall<F, R>>() };
     // SAFETY: Nothing else uses `function` during the call, by caller precondition.
     let function = unsafe { (*call.function.get()).take() };
     let result = function.map(|function| function());

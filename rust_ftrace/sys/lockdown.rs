@@ -7,7 +7,7 @@ use kernel::prelude::*;
 
 /// Acts that a lockdown can forbid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
+pub(crate) enum LockdownReason {
     /// Files of debugfs that can be written.
     Debugfs,
     /// Tracing.
@@ -16,10 +16,10 @@ pub(crate) enum Reason {
 
 /// Fails with `EPERM` if the kernel is locked down so far that `reason` is forbidden.
 #[cfg(CONFIG_SECURITY)]
-pub(crate) fn allows(reason: Reason) -> Result {
+pub(crate) fn allows(reason: LockdownReason) -> Result {
     let reason = match reason {
-        Reason::Debugfs => bindings::lockdown_reason_LOCKDOWN_DEBUGFS,
-        Reason::Tracefs => bindings::lockdown_reason_LOCKDOWN_TRACEFS,
+        LockdownReason::Debugfs => bindings::lockdown_reason_LOCKDOWN_DEBUGFS,
+        LockdownReason::Tracefs => bindings::lockdown_reason_LOCKDOWN_TRACEFS,
     };
     // SAFETY: Has no preconditions.
     kernel::error::to_result(unsafe { bindings::security_locked_down(reason) })
@@ -27,7 +27,7 @@ pub(crate) fn allows(reason: Reason) -> Result {
 
 /// A kernel without security modules cannot be locked down.
 #[cfg(not(CONFIG_SECURITY))]
-pub(crate) fn allows(_reason: Reason) -> Result {
+pub(crate) fn allows(_reason: LockdownReason) -> Result {
     Ok(())
 }
 

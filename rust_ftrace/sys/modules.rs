@@ -16,7 +16,7 @@ use kernel::types::Opaque;
 use super::faults;
 
 /// Is told of modules.
-pub(crate) trait Watch: Send + Sync {
+pub(crate) trait ModuleWatcher: Send + Sync {
     /// The functions of module `name` are in their place, at addresses `text`, have names, and can be traced; none
     /// has run yet.
     fn loads(&self, name: &[u8], text: &[Range<usize>]);
@@ -35,7 +35,7 @@ pub(crate) trait Watch: Send + Sync {
 ///
 /// `block` is registered.
 #[pin_data(PinnedDrop)]
-pub(crate) struct Notifier<T: Watch> {
+pub(crate) struct Notifier<T: ModuleWatcher> {
     #[pin]
     block: Opaque<bindings::notifier_block>,
     watcher: Arc<T>,
@@ -45,11 +45,11 @@ pub(crate) struct Notifier<T: Watch> {
 }
 
 // SAFETY: `block` is only touched by the kernel, under the chain's lock.
-unsafe impl<T: Watch> Sync for Notifier<T> {}
+unsafe impl<T: ModuleWatcher> Sync for Notifier<T> {}
 // SAFETY: Nothing in it belongs to a thread.
-unsafe impl<T: Watch> Send for Notifier<T> {}
+unsafe impl<T: ModuleWatcher> Send for Notifier<T> {}
 
-impl<T: Watch> Notifier<T> {
+impl<T: ModuleWatcher> Notifier<T> {
     /// Begins to watch.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl<T: Watch> Notifier<T> {
 }
 
 #[pinned_drop]
-impl<T: Watch> PinnedDrop for Notifier<T> {
+impl<T: ModuleWatcher> PinnedDrop for Notifier<T> {
     fn drop(self: Pin<&mut Self>) {
         // SAFETY: By the type's invariant. Waits for a notice that is being given.
         unsafe { bindings::unregister_module_notifier(self.block.get()) };
@@ -90,7 +90,7 @@ impl<T: Watch> PinnedDrop for Notifier<T> {
 ///
 /// - `block` is the `block` of a live `Notifier<T>`.
 /// - `module` points to a module.
-unsafe extern "C" fn notified<T: Watch>(
+unsafe extern "C" fn notified<T: ModuleWatcher>(
     block: *mut bindings::notifier_block,
     state: c_ulong,
     module: *mut c_void,

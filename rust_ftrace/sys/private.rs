@@ -17,6 +17,6 @@ pub(crate) mod tasks;
 
 // (for those outside of `sys`)
 pub(crate) use addresses::{address_of, Addresses};
-pub(crate) use numbers::Numbers;
-pub(crate) use part::Part;
-pub(crate) use seq_reader::{has, look_at, read_btf, read_lines, List};
+pub(crate) use numbers::FprobeNumber;
+pub(crate) use part::PrivatePart;
+pub(crate) use seq_reader::{has, look_at, read_btf, read_lines, KernelFile};

@@ -110,9 +110,9 @@ fn address_of_current() -> usize {
 }
 
 /// The C side of `S`.
-pub(super) struct Operations<S>(core::marker::PhantomData<S>);
+pub(super) struct StreamOperations<S>(core::marker::PhantomData<S>);
 
-impl<S: Stream> Operations<S> {
+impl<S: Stream> StreamOperations<S> {
     pub(super) const STREAM: bindings::file_operations = bindings::file_operations {
         owner: super::this_module(),
         open: Some(Self::open),

@@ -6,7 +6,7 @@ use core::fmt;
 
 use kernel::prelude::*;
 
-use crate::engine::line::{Output, ROOM};
+use crate::engine::line::{LineOutput, ROOM};
 
 /// Bytes that there is room for once there is any.
 const FIRST_ROOM: usize = 256;
@@ -75,7 +75,7 @@ impl fmt::Write for Text {
     }
 }
 
-impl Output for Text {
+impl LineOutput for Text {
     fn write_bytes(&mut self, bytes: &[u8]) -> fmt::Result {
         self.push_bytes(bytes)
     }

@@ -16,7 +16,7 @@ use kernel::types::Opaque;
 
 /// Which wake-ups a task has seen. See [`WaitQueue::wait`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen(u64);
+pub(crate) struct SeenWakeups(u64);
 
 /// Tasks that wait, and how often they were woken.
 ///
@@ -83,10 +83,10 @@ impl WaitQueue {
     }
 
     /// Which wake-ups there have been so far.
-    pub(crate) fn seen(&self) -> Seen {
+    pub(crate) fn seen(&self) -> SeenWakeups {
         // Acquire: what is looked for after this was there before the wake-ups that are seen; pairs
         // with `wake_all`.
-        Seen(self.wakes.load(Acquire))
+        SeenWakeups(self.wakes.load(Acquire))
     }
 
     /// Wakes all. May be called in a hardirq, but not in code that the hook interrupts: wake by an
@@ -112,7 +112,7 @@ impl WaitQueue {
     /// # Errors
     ///
     /// `ERESTARTSYS` if a signal came first.
-    pub(crate) fn wait(&self, seen: Seen) -> Result {
+    pub(crate) fn wait(&self, seen: SeenWakeups) -> Result {
         let mut entry = bindings::wait_queue_entry::default();
         // SAFETY: The entry is memory for one, and off the queue again before it goes.
         unsafe { bindings::init_wait_entry(&mut entry, 0) };

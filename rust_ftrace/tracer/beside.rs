@@ -30,7 +30,7 @@ const HINTS: usize = 256;
 /// Data that is recorded beside all entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub(crate) enum What {
+pub(crate) enum EntryExtra {
     /// The stack.
     Stack = 1 << 0,
     /// The arguments.
@@ -47,12 +47,12 @@ pub(crate) struct Wanted {
 }
 
 /// The room that a CPU needs for stacks.
-struct Memory {
+struct StackMemory {
     rooms: Table<StackRoom, LEVELS>,
     hints: Table<Word, HINTS>,
 }
 
-impl Memory {
+impl StackMemory {
     fn new() -> Result<Self, AllocError> {
         Ok(Self {
             rooms: Table::new(StackRoom::new)?,
@@ -68,11 +68,11 @@ impl Memory {
 struct CpuStacks {
     /// Contexts that are unwinding, and entries that were left out since that made them.
     unwinding: Recursion,
-    memory: AtomicPtr<Memory>,
+    memory: AtomicPtr<StackMemory>,
 }
 
 impl CpuStacks {
-    fn memory(&self) -> Option<&Memory> {
+    fn memory(&self) -> Option<&StackMemory> {
         // SAFETY: By the type's invariant; a box was filled before it was published.
         unsafe { self.memory.load(Ordering::Acquire).as_ref() }
     }
@@ -89,8 +89,8 @@ impl Drop for CpuStacks {
 }
 
 /// Settings of the data beside entries, and the room that it takes.
-pub(crate) struct Beside {
-    /// Bits of [`What`].
+pub(crate) struct EntryExtras {
+    /// Bits of [`EntryExtra`].
     all: Word,
     /// The functions whose stacks are wanted.
     probes: ProbesPointer,
@@ -99,7 +99,7 @@ pub(crate) struct Beside {
     cpus: PerCpu<CpuStacks>,
 }
 
-impl Beside {
+impl EntryExtras {
     /// Nothing.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ impl Beside {
         for cpu in cpu::possible() {
             let cpu = self.cpus.get(cpu);
             if cpu.memory().is_none() {
-                let memory = KBox::new(Memory::new()?, GFP_KERNEL)?;
+                let memory = KBox::new(StackMemory::new()?, GFP_KERNEL)?;
                 // INVARIANT: A box, and nobody else stores one.
                 cpu.memory.store(KBox::into_raw(memory), Ordering::Release);
             }
@@ -141,7 +141,7 @@ impl Beside {
 
     /// Sets whether `what` is recorded beside all entries from now on. For stacks there must be
     /// [room](Self::make_room).
-    pub(crate) fn set(&self, what: What, on: bool) {
+    pub(crate) fn set(&self, what: EntryExtra, on: bool) {
         // (no order is needed: a hook that sees the bit and not yet the room takes no stack)
         match on {
             true => self.all.set_bits(what as u64),
@@ -168,8 +168,8 @@ impl Beside {
             Lookup::Over => return None,
         };
         Some(Wanted {
-            stack: probed || all & What::Stack as u64 != 0,
-            args: all & What::Args as u64 != 0,
+            stack: probed || all & EntryExtra::Stack as u64 != 0,
+            args: all & EntryExtra::Args as u64 != 0,
         })
     }
 

@@ -9,9 +9,9 @@ use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::gate::{Gate, GateWord};
+use super::gate::{HookFlag, HookFlags};
 use super::waker::Waker;
-use crate::engine::budget::{Excess, Limits, Measured, Window};
+use crate::engine::budget::{BudgetLimits, CpuWindow, Excess, Measured};
 use crate::platform::{AtomicPtr, AtomicU64, Ordering};
 use crate::sys::context::PreemptOff;
 use crate::sys::percpu::PerCpu;
@@ -30,12 +30,12 @@ enum Stopped {
 }
 
 /// Numbers that belong together, more or less: hooks write them, one after the other.
-struct Numbers {
+struct SharedMeasured {
     calls: AtomicU64,
     cost_ps: AtomicU64,
 }
 
-impl Numbers {
+impl SharedMeasured {
     const fn new() -> Self {
         Self {
             calls: AtomicU64::new(0),
@@ -60,9 +60,9 @@ impl Numbers {
 ///
 /// # Invariants
 ///
-/// `gate` is null, or valid as long as anybody writes to the rings that tell this.
+/// `flags` is null, or valid as long as anybody writes to the rings that tell this.
 pub(crate) struct Budget {
-    gate: AtomicPtr<GateWord>,
+    flags: AtomicPtr<HookFlags>,
     /// Those of all CPUs.
     wakers: KVec<Arc<Waker>>,
     session: AtomicU64,
@@ -70,13 +70,13 @@ pub(crate) struct Budget {
     limits: [AtomicU64; 2],
     /// Cost of recording a call, in picoseconds.
     cost_ps: AtomicU64,
-    windows: PerCpu<Window>,
+    windows: PerCpu<CpuWindow>,
     /// Session that `measured` is of.
     measured_in: AtomicU64,
-    measured: Numbers,
+    measured: SharedMeasured,
     /// A [`Stopped`], stored after `excess`.
     stopped: AtomicU64,
-    excess: Numbers,
+    excess: SharedMeasured,
     allowed: AtomicU64,
 }
 
@@ -89,39 +89,40 @@ impl Budget {
     pub(crate) fn new(wakers: KVec<Arc<Waker>>) -> Result<Self, AllocError> {
         // INVARIANT: Null.
         Ok(Self {
-            gate: AtomicPtr::new(core::ptr::null_mut()),
+            flags: AtomicPtr::new(core::ptr::null_mut()),
             wakers,
             session: AtomicU64::new(0),
             last_session: AtomicU64::new(0),
             limits: [const { AtomicU64::new(0) }; 2],
             cost_ps: AtomicU64::new(0),
-            windows: PerCpu::new(|_| Window::new())?,
+            windows: PerCpu::new(|_| CpuWindow::new())?,
             measured_in: AtomicU64::new(0),
-            measured: Numbers::new(),
+            measured: SharedMeasured::new(),
             stopped: AtomicU64::new(Stopped::No as u64),
-            excess: Numbers::new(),
+            excess: SharedMeasured::new(),
             allowed: AtomicU64::new(0),
         })
     }
 
     /// Limits that are set.
-    pub(crate) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> BudgetLimits {
         let [calls, cpu] = &self.limits;
-        Limits {
+        BudgetLimits {
             calls: calls.load(Ordering::Relaxed),
             cpu: cpu.load(Ordering::Relaxed),
         }
     }
 
-    /// Allows that much to the recorder whose gate this is, from now on. Callers exclude each other.
+    /// Allows that much to the recorder whose flags this is, from now on. Callers exclude each
+    /// other.
     ///
     /// # Safety
     ///
-    /// The gate is valid as long as anything writes to the rings that tell this.
-    pub(crate) unsafe fn set_limits(&self, limits: Limits, gate: &GateWord) {
-        let gate: *const GateWord = gate;
+    /// The flags are valid as long as anything writes to the rings that tell this.
+    pub(crate) unsafe fn set_limits(&self, limits: BudgetLimits, flags: &HookFlags) {
+        let flags: *const HookFlags = flags;
         // INVARIANT: The caller promises it.
-        self.gate.store(gate.cast_mut(), Ordering::Release);
+        self.flags.store(flags.cast_mut(), Ordering::Release);
         let [calls, cpu] = &self.limits;
         calls.store(limits.calls, Ordering::Relaxed);
         cpu.store(limits.cpu, Ordering::Relaxed);
@@ -201,10 +202,10 @@ impl Budget {
 
     fn stop(&self, token: PreemptOff<'_>, excess: Excess, measured: Measured) {
         // SAFETY: By the type's invariant, as the caller is a writer.
-        let Some(gate) = (unsafe { self.gate.load(Ordering::Acquire).as_ref() }) else {
+        let Some(flags) = (unsafe { self.flags.load(Ordering::Acquire).as_ref() }) else {
             return;
         };
-        if !gate.change(Gate::Off, true) {
+        if !flags.change(HookFlag::Off, true) {
             // Somebody else was faster.
             return;
         }

@@ -82,12 +82,12 @@ impl SlowClock {
     }
 
     /// Begins to read the clock in this context; `None`, counted, if it is being read already.
-    pub(crate) fn enter<'a>(&'a self, token: PreemptOff<'a>) -> Option<Reading<'a>> {
+    pub(crate) fn enter<'a>(&'a self, token: PreemptOff<'a>) -> Option<ClockGuard<'a>> {
         let cpu = self.cpus.this(token);
         if cpu.reading.is_within(token) {
             return None;
         }
-        Some(Reading {
+        Some(ClockGuard {
             clock: self,
             cpu,
             token,
@@ -116,14 +116,14 @@ impl SlowClock {
 }
 
 /// Reads the clock; while it is there, nobody else does so in this context of this CPU.
-pub(crate) struct Reading<'a> {
+pub(crate) struct ClockGuard<'a> {
     clock: &'a SlowClock,
     cpu: &'a CpuClock,
     token: PreemptOff<'a>,
     _within: Within<'a>,
 }
 
-impl Reading<'_> {
+impl ClockGuard<'_> {
     /// A stamp, never below the CPU's last one.
     pub(crate) fn now(&self) -> u64 {
         never_back(

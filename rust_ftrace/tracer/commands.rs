@@ -4,10 +4,11 @@
 //! requests for what is to be done where sleeping is allowed.
 //!
 //! Functions with commands have a hook of their own, so that others do not pay for them, and commands are carried out
-//! whatever is traced, and of whom. The hook may run anywhere, in an NMI too: it changes bits of the gate, and the
-//! rest it asks for by an irq_work, which has a work item queued. What matters for that, the trace as it is at this
-//! moment, does not change until it is done: a dump switches recording off, and before a snapshot nothing is recorded
-//! until it is there ([`Gate::Snapshot`]).
+//! whatever is traced, and of whom. The hook may run anywhere, in an NMI too: it changes hook
+//! flags, and the rest it asks for by an irq_work, which has a work item queued. What matters for
+//! that, the trace as it is at this moment, does not change until it is done: a dump switches
+//! recording off, and before a snapshot nothing is recorded until it is there
+//! ([`HookFlag::Snapshot`]).
 //!
 //! Functions that asking calls may have commands too. Nothing is asked for twice, so that comes to an end.
 
@@ -17,14 +18,14 @@ use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-use super::gate::Gate;
+use super::gate::HookFlag;
 use super::probes::{Probe, ProbesPointer};
 use super::recorder::Recorder;
 use crate::engine::command::Action;
 use crate::platform::{AtomicPtr, Ordering, Word};
 use crate::sys::context::{PreemptGuard, PreemptOff};
 use crate::sys::cpu;
-use crate::sys::ftrace::{Handler, Site};
+use crate::sys::ftrace::{EntryHandler, FunctionEntry};
 use crate::sys::irq_work::{self, HasIrqWork, IrqWork};
 use crate::sys::percpu::PerCpu;
 use crate::sys::work::{HasWork, Work};
@@ -44,7 +45,7 @@ enum Request {
 }
 
 /// Does what was asked for. All may sleep.
-pub(crate) trait Serve: Send + Sync + Unpin {
+pub(crate) trait DeferredActions: Send + Sync + Unpin {
     /// Recording was switched off.
     fn stopped(&self);
 
@@ -57,7 +58,7 @@ pub(crate) trait Serve: Send + Sync + Unpin {
 
 /// The requests, and their server.
 #[pin_data]
-pub(crate) struct Requests<S: Serve> {
+pub(crate) struct Requests<S: DeferredActions> {
     // Field order is teardown order: nobody asks any more, then nothing is queued any more.
     #[pin]
     irq_work: IrqWork<Self>,
@@ -68,11 +69,11 @@ pub(crate) struct Requests<S: Serve> {
     /// 1 for each CPU whose trace is to be dumped, else 0.
     cpus: PerCpu<Word>,
     #[pin]
-    server: Mutex<Option<S>>,
+    actions: Mutex<Option<S>>,
 }
 
 // SAFETY: That is where the field lies, and there is no other.
-unsafe impl<S: Serve> HasIrqWork for Requests<S> {
+unsafe impl<S: DeferredActions> HasIrqWork for Requests<S> {
     const OFFSET: usize = offset_of!(Self, irq_work);
 
     fn run(&self) {
@@ -81,12 +82,12 @@ unsafe impl<S: Serve> HasIrqWork for Requests<S> {
 }
 
 // SAFETY: That is where the field lies, and there is no other.
-unsafe impl<S: Serve> HasWork for Requests<S> {
+unsafe impl<S: DeferredActions> HasWork for Requests<S> {
     const OFFSET: usize = offset_of!(Self, work);
 
     fn run(&self) {
-        let server = self.server.lock();
-        let Some(server) = server.as_ref() else {
+        let actions = self.actions.lock();
+        let Some(actions) = actions.as_ref() else {
             // (it is done when there is one)
             return;
         };
@@ -94,25 +95,25 @@ unsafe impl<S: Serve> HasWork for Requests<S> {
         let wanted = self.wanted.swap(0);
         let wants = |request: Request| wanted & request as u64 != 0;
         if wants(Request::Snapshot) {
-            server.snapshot();
+            actions.snapshot();
         }
         if wants(Request::Wake) {
-            server.stopped();
+            actions.stopped();
         }
         if wants(Request::Dump) {
-            server.dump(None);
+            actions.dump(None);
         }
         if wants(Request::Cpudump) {
             for cpu in cpu::possible() {
                 if self.cpus.get(cpu).swap(0) != 0 {
-                    server.dump(Some(cpu));
+                    actions.dump(Some(cpu));
                 }
             }
         }
     }
 }
 
-impl<S: Serve> Requests<S> {
+impl<S: DeferredActions> Requests<S> {
     fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             try_pin_init!(Self {
@@ -120,15 +121,16 @@ impl<S: Serve> Requests<S> {
                 work <- Work::new(),
                 wanted: Word::new(0),
                 cpus: PerCpu::new(|_| Word::new(0))?,
-                server <- new_mutex!(None),
+                actions <- new_mutex!(None),
             }? Error),
             GFP_KERNEL,
         )
     }
 
-    /// Makes `server` the one who does what is asked for. On return, who did it before is not at it any more.
-    pub(crate) fn set_server(&self, server: Option<S>) {
-        let before = core::mem::replace(&mut *self.server.lock(), server);
+    /// Makes `actions` the one who does what is asked for. On return, who did it before is not at
+    /// it any more.
+    pub(crate) fn set_actions(&self, actions: Option<S>) {
+        let before = core::mem::replace(&mut *self.actions.lock(), actions);
         drop(before);
         self.hand_on();
     }
@@ -169,13 +171,13 @@ impl<S: Serve> Requests<S> {
 /// # Invariants
 ///
 /// `recorder` is null, or valid until the hook that calls this was removed.
-pub(crate) struct Commander<S: Serve> {
+pub(crate) struct CommandHandler<S: DeferredActions> {
     recorder: AtomicPtr<Recorder>,
     probes: ProbesPointer,
     requests: Arc<Requests<S>>,
 }
 
-impl<S: Serve> Commander<S> {
+impl<S: DeferredActions> CommandHandler<S> {
     /// No commands.
     ///
     /// # Errors
@@ -243,10 +245,10 @@ impl<S: Serve> Commander<S> {
 
     /// Switches recording on or off. Only what changes something is counted.
     fn switch(&self, token: PreemptOff<'_>, recorder: &Recorder, probe: &Probe, on: bool) {
-        if recorder.has_gate(Gate::Off) != on || !probe.take() {
+        if recorder.has_flag(HookFlag::Off) != on || !probe.take() {
             return;
         }
-        if !recorder.change_gate(Gate::Off, !on) {
+        if !recorder.change_flag(HookFlag::Off, !on) {
             // Somebody else was faster.
             probe.give_back();
         } else if !on {
@@ -255,18 +257,18 @@ impl<S: Serve> Commander<S> {
     }
 
     fn snapshot(&self, token: PreemptOff<'_>, recorder: &Recorder, probe: &Probe) {
-        if probe.is_over() || !recorder.change_gate(Gate::Snapshot, true) {
+        if probe.is_over() || !recorder.change_flag(HookFlag::Snapshot, true) {
             return;
         }
         match probe.take() {
             true => self.requests.ask(token, Request::Snapshot),
-            false => recorder.set_gate(Gate::Snapshot, false),
+            false => recorder.set_flag(HookFlag::Snapshot, false),
         }
     }
 
     /// Has what was noted dumped: not one more event, as ftrace_dump() does.
     fn dump(&self, token: PreemptOff<'_>, recorder: &Recorder) {
-        recorder.set_gate(Gate::Off, true);
+        recorder.set_flag(HookFlag::Off, true);
         self.requests.note(Request::Wake);
         self.requests.irq_work.queue(token);
     }
@@ -286,8 +288,8 @@ impl<S: Serve> Commander<S> {
     }
 }
 
-impl<S: Serve + 'static> Handler for Commander<S> {
-    fn entered(&self, site: Site<'_>) {
+impl<S: DeferredActions + 'static> EntryHandler for CommandHandler<S> {
+    fn entered(&self, site: FunctionEntry<'_>) {
         let guard = PreemptGuard::new();
         self.commanded(guard.token(), site.call.ip);
     }

@@ -41,7 +41,7 @@ pub(crate) fn writing_ps(text: &Range<u64>) -> Result<u64> {
     };
     let batch = || {
         let guard = PreemptGuard::new();
-        let caller = CpuContext {
+        let ctx = CpuContext {
             token: guard.token(),
             clock: cycles,
             state: IN_TASK,
@@ -49,7 +49,7 @@ pub(crate) fn writing_ps(text: &Range<u64>) -> Result<u64> {
         let began = local_ns();
         for _ in 0..BATCH {
             // SAFETY: Nobody else knows of the ring, and preemption is off.
-            let _ = unsafe { ring.write(call, caller) };
+            let _ = unsafe { ring.write(call, ctx) };
         }
         local_ns().wrapping_sub(began)
     };

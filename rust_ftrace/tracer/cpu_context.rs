@@ -2,7 +2,7 @@
 
 //! Time, context and task of the events that this CPU records.
 
-use crate::engine::ring::Caller;
+use crate::engine::ring::EventContext;
 use crate::engine::slot::Task;
 use crate::sys::context::{Current, PreemptOff};
 use crate::sys::ftrace::Registers;
@@ -50,7 +50,7 @@ impl<const RAISED: u32> State for Raised<RAISED> {
     }
 }
 
-impl<C: Fn() -> u64 + Copy, S: State> Caller for CpuContext<'_, C, S> {
+impl<C: Fn() -> u64 + Copy, S: State> EventContext for CpuContext<'_, C, S> {
     #[inline(always)]
     fn now(&self) -> u64 {
         (self.clock)()

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The gate of a recorder: one word that hooks look at first, which is 0 mostly.
+//! The flags of a recorder: one word that hooks look at first, which is 0 mostly.
 
 use crate::platform::Word;
 
-/// Reasons for the hook not to take its shortest way. Bits of a [`GateWord`].
+/// Reasons for the hook not to take its shortest way. Bits of a [`HookFlags`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub(crate) enum Gate {
+pub(crate) enum HookFlag {
     /// Recording is switched off.
     Off = 1 << 0,
     /// Stamps come from another clock than the time stamp counter.
@@ -21,7 +21,7 @@ pub(crate) enum Gate {
     /// Calls are recorded with more than usual, or not all.
     Graph = 1 << 5,
     /// Something is recorded beside entries.
-    Beside = 1 << 6,
+    Extras = 1 << 6,
     /// The tasks in another list are not traced.
     NotPids = 1 << 7,
     /// Not all CPUs are traced.
@@ -31,9 +31,9 @@ pub(crate) enum Gate {
 }
 
 /// The bits that are set. Read by all CPUs, written rarely.
-pub(crate) struct GateWord(Word);
+pub(crate) struct HookFlags(Word);
 
-impl GateWord {
+impl HookFlags {
     /// These bits.
     pub(super) const fn new(bits: u64) -> Self {
         Self(Word::new(bits))
@@ -41,14 +41,14 @@ impl GateWord {
 
     /// Sets or clears a bit; false if it was so already. Hooks that run already may go on as it was before, until every
     /// CPU has left the code that it runs with preemption off.
-    pub(super) fn change(&self, bit: Gate, set: bool) -> bool {
+    pub(super) fn change(&self, bit: HookFlag, set: bool) -> bool {
         // Full: a reader that sets `Wake` looks at the ring after that.
         let before = self.0.change_bits(bit as u64, set);
         (before & bit as u64 != 0) != set
     }
 
     /// Returns whether a bit is set.
-    pub(super) fn has(&self, bit: Gate) -> bool {
+    pub(super) fn has(&self, bit: HookFlag) -> bool {
         self.0.load_relaxed() & bit as u64 != 0
     }
 

@@ -2,21 +2,21 @@
 
 //! The `function_graph` tracer's hook: calls with their entry and return into this CPU's ring.
 
-use crate::engine::ring::{Call, OpenCall, MAX_CALL_EXTRA};
+use crate::engine::ring::{Call, OpenCall, MAX_CALL_EXTRAS};
 use crate::engine::shadow::{self, Shadow};
-use crate::engine::slot::{text_address, Words};
+use crate::engine::slot::{text_address, SlotWords};
 use crate::sys::context::{cycles, Current, PreemptOff};
-use crate::sys::fprobe::{CallHandler, Called, Returned};
-use crate::sys::ftrace::{Registers, Site};
+use crate::sys::fprobe::{CallEntry, CallHandler, CallReturn};
+use crate::sys::ftrace::{FunctionEntry, Registers};
 use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
 use crate::tracer::cpu_context::{CpuContext, State, IN_FPROBE};
-use crate::tracer::gate::Gate;
+use crate::tracer::gate::HookFlag;
 use crate::tracer::graph_settings::Want;
 use crate::tracer::recorder::Recorder;
 
 /// The roles that the functions of a probe can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum GraphRole {
     /// Recorded as all are.
     Plain,
     /// In `graph_function`: all calls below are recorded.
@@ -25,13 +25,14 @@ pub(crate) enum Role {
     Skip,
 }
 
-/// The frame of a call that is marked, see [`shadow`](crate::engine::shadow): three words, or five if its
-/// entry may be recorded later than it was, or the time is measured for which the task does not run.
+/// The frame of a call that is tagged, see [`shadow`](crate::engine::shadow): three words, or five
+/// if its entry may be recorded later than it was, or the time is measured for which the task does
+/// not run.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(crate) struct Marked<const N: usize>([u64; N]);
+pub(crate) struct TaggedFrame<const N: usize>([u64; N]);
 
-impl<const N: usize> Marked<N> {
+impl<const N: usize> TaggedFrame<N> {
     const _LONG_ENOUGH: () = assert!(N == 3 || N == 5);
 
     fn word(&self, index: usize) -> u64 {
@@ -49,28 +50,28 @@ impl<const N: usize> Marked<N> {
     }
 }
 
-/// Announcements of a call.
-struct Announced {
-    slots: [Words; MAX_CALL_EXTRA],
+/// Extra slots of a call.
+struct CallExtras {
+    slots: [SlotWords; MAX_CALL_EXTRAS],
     length: usize,
 }
 
-impl Announced {
+impl CallExtras {
     const fn none() -> Self {
         Self {
-            slots: [Words::PAD; MAX_CALL_EXTRA],
+            slots: [SlotWords::PAD; MAX_CALL_EXTRAS],
             length: 0,
         }
     }
 
-    fn push(&mut self, words: Words) {
+    fn push(&mut self, words: SlotWords) {
         if let Some(slot) = self.slots.get_mut(self.length) {
             *slot = words;
             self.length = self.length.wrapping_add(1);
         }
     }
 
-    fn slots(&self) -> &[Words] {
+    fn slots(&self) -> &[SlotWords] {
         self.slots.get(..self.length).unwrap_or_default()
     }
 }
@@ -80,13 +81,13 @@ impl Recorder {
     fn enter<C: Fn() -> u64 + Copy>(
         &self,
         token: PreemptOff<'_>,
-        site: Site<'_>,
-        extra: &[Words],
+        site: FunctionEntry<'_>,
+        extras: &[SlotWords],
         clock: C,
         open: &mut OpenCall,
     ) -> bool {
         let depth = || token.current().call_depth();
-        let caller = CpuContext {
+        let ctx = CpuContext {
             token,
             clock,
             state: IN_FPROBE,
@@ -94,7 +95,7 @@ impl Recorder {
         let ring = self.this_ring(token);
         // SAFETY: The ring is this CPU's, and preemption is off; whoever interrupts runs to its end
         // before this goes on.
-        unsafe { ring.enter_call(site.call, depth, extra, caller, open) }
+        unsafe { ring.enter_call(site.call, depth, extras, ctx, open) }
     }
 
     #[inline(always)]
@@ -104,7 +105,7 @@ impl Recorder {
         open: OpenCall,
         clock: C,
     ) -> bool {
-        let caller = CpuContext {
+        let ctx = CpuContext {
             token,
             clock,
             state: IN_FPROBE,
@@ -112,7 +113,7 @@ impl Recorder {
         // (the same CPU's clock, if it is pending)
         let duration = |now: u64| now.wrapping_sub(open.start);
         // SAFETY: As in `enter`; calls without a token of a ring do not come here.
-        unsafe { self.this_ring(token).leave_leaf(open, caller, duration) }
+        unsafe { self.this_ring(token).leave_leaf(open, ctx, duration) }
     }
 
     #[inline(always)]
@@ -121,11 +122,11 @@ impl Recorder {
         token: PreemptOff<'_>,
         ip: u64,
         open: OpenCall,
-        extra: &[Words],
+        extras: &[SlotWords],
         clock: C,
     ) {
         let depth = token.current().call_depth();
-        let caller = CpuContext {
+        let ctx = CpuContext {
             token,
             clock,
             state: IN_FPROBE,
@@ -134,7 +135,7 @@ impl Recorder {
         let duration = |now: u64| now.saturating_sub(open.start);
         let ring = self.this_ring(token);
         // SAFETY: As in `enter`. If the event could not be written, that is counted.
-        let _ = unsafe { ring.leave_call(ip, depth, extra, caller, duration) };
+        let _ = unsafe { ring.leave_call(ip, depth, extras, ctx, duration) };
     }
 
     /// The return of a call that is no leaf: in a function of its own, so that those of leaves need less.
@@ -151,26 +152,31 @@ impl Recorder {
     }
 
     /// Records an entry with all that is wanted.
-    fn enter_announced(&self, site: Site<'_>, token: PreemptOff<'_>, open: &mut OpenCall) -> bool {
+    fn enter_with_extras(
+        &self,
+        site: FunctionEntry<'_>,
+        token: PreemptOff<'_>,
+        open: &mut OpenCall,
+    ) -> bool {
         let settings = self.graph();
-        let mut announced = Announced::none();
+        let mut call_extras = CallExtras::none();
         if settings.wants(Want::Retaddr) {
-            announced.push(Words::wide_slot(site.call.parent_ip));
+            call_extras.push(SlotWords::wide_slot(site.call.parent_ip));
         }
         if settings.wants(Want::Args) {
-            let args = Words::args_slots(&site.registers.args());
-            args.slots().iter().for_each(|slot| announced.push(*slot));
+            let args = SlotWords::args_slots(&site.registers.args());
+            args.slots().iter().for_each(|slot| call_extras.push(*slot));
         }
-        let extra = announced.slots();
-        let written = if self.has_gate(Gate::Clock) {
+        let extras = call_extras.slots();
+        let written = if self.has_flag(HookFlag::Clock) {
             match self.clock().enter(token) {
-                Some(reading) => self.enter(token, site, extra, || reading.now(), open),
+                Some(reading) => self.enter(token, site, extras, || reading.now(), open),
                 None => false,
             }
         } else {
-            self.enter(token, site, extra, cycles, open)
+            self.enter(token, site, extras, cycles, open)
         };
-        if self.has_gate(Gate::Wake) {
+        if self.has_flag(HookFlag::Wake) {
             self.complete_entry(token);
             self.this_ring(token).storage().written(token);
         }
@@ -178,7 +184,7 @@ impl Recorder {
     }
 
     /// Records a return with all that is wanted; `slept` ticks of the time do not count.
-    fn leave_announced(
+    fn leave_with_extras(
         &self,
         ip: u64,
         registers: Registers<'_>,
@@ -187,14 +193,14 @@ impl Recorder {
         slept: u64,
     ) {
         let settings = self.graph();
-        let mut announced = Announced::none();
+        let mut call_extras = CallExtras::none();
         if settings.wants(Want::Retval) {
-            announced.push(Words::retval_slot(registers.return_value()));
+            call_extras.push(SlotWords::retval_slot(registers.return_value()));
         }
         if settings.wants(Want::Overrun) {
-            announced.push(Words::overrun_slot(token.current().call_overrun()));
+            call_extras.push(SlotWords::overrun_slot(token.current().call_overrun()));
         }
-        let extra = announced.slots();
+        let extras = call_extras.slots();
         let open = OpenCall {
             start: open.start.wrapping_add(slept),
             ..open
@@ -202,11 +208,11 @@ impl Recorder {
         // (a call whose entry came late was never pending)
         let is_late = open.token == 0;
         let leave = |clock: &dyn Fn() -> u64| {
-            if is_late || !extra.is_empty() || !self.leave_leaf(token, open, clock) {
-                self.leave(token, ip, open, extra, clock);
+            if is_late || !extras.is_empty() || !self.leave_leaf(token, open, clock) {
+                self.leave(token, ip, open, extras, clock);
             }
         };
-        if self.has_gate(Gate::Clock) {
+        if self.has_flag(HookFlag::Clock) {
             match self.clock().enter(token) {
                 Some(reading) => leave(&|| reading.now()),
                 None => self.miss_return_by_clock(token),
@@ -214,7 +220,7 @@ impl Recorder {
         } else {
             leave(&cycles);
         }
-        if self.has_gate(Gate::Wake) {
+        if self.has_flag(HookFlag::Wake) {
             self.this_ring(token).storage().written(token);
         }
     }
@@ -222,11 +228,16 @@ impl Recorder {
     /// An entry of which more is wanted than usual.
     #[cold]
     #[inline(never)]
-    fn called_slow(&self, site: Site<'_>, token: PreemptOff<'_>, open: &mut OpenCall) -> bool {
+    fn called_slow(
+        &self,
+        site: FunctionEntry<'_>,
+        token: PreemptOff<'_>,
+        open: &mut OpenCall,
+    ) -> bool {
         self.lets_through_fast(token)
             && self.admits(token, false)
             && self.lets_through_rare(token)
-            && self.enter_announced(site, token, open)
+            && self.enter_with_extras(site, token, open)
     }
 
     /// A return of which more is wanted than usual.
@@ -241,7 +252,7 @@ impl Recorder {
     ) {
         match self.is_shut_here(token) {
             true => self.miss_return(token),
-            false => self.leave_announced(ip, registers, token, *open, 0),
+            false => self.leave_with_extras(ip, registers, token, *open, 0),
         }
     }
 
@@ -250,24 +261,32 @@ impl Recorder {
         shadow::secret(session, N)
     }
 
-    /// The marked calls around the one whose words are `data`.
-    fn around<'a, const N: usize>(&self, current: &'a Current<'_>, data: &Marked<N>) -> Shadow<'a> {
+    /// The tagged calls around the one whose words are `data`.
+    fn around<'a, const N: usize>(
+        &self,
+        current: &'a Current<'_>,
+        data: &TaggedFrame<N>,
+    ) -> Shadow<'a> {
         let (words, base) = current.shadow_below(data.address());
         Shadow::new(words, base, self.secret::<N>())
     }
 
     /// The time now; `None` if the clock is being read already.
     fn now(&self, token: PreemptOff<'_>) -> Option<u64> {
-        match self.has_gate(Gate::Clock) {
+        match self.has_flag(HookFlag::Clock) {
             true => Some(self.clock().enter(token)?.now()),
             false => Some(cycles()),
         }
     }
 
-    /// The entry of a call that may be marked.
-    fn called_marked<const N: usize>(&self, role: Role, call: Called<'_, Marked<N>>) -> bool {
-        let Called { site, token, data } = call;
-        // What was there before is nobody's mark.
+    /// The entry of a call that may be tagged.
+    fn called_tagged<const N: usize>(
+        &self,
+        role: GraphRole,
+        call: CallEntry<'_, TaggedFrame<N>>,
+    ) -> bool {
+        let CallEntry { site, token, data } = call;
+        // What was there before is nobody's tag.
         data.set(0, 0);
         if self.knows_outsider() || !self.lets_through_fast(token) {
             return false;
@@ -279,16 +298,16 @@ impl Recorder {
         if outer_flags & shadow::SKIP != 0 {
             return false;
         }
-        let mark = |flags| shadow::mark(address, self.secret::<N>(), flags);
-        if role == Role::Skip {
-            data.set(0, mark(shadow::SKIP));
+        let tag = |flags| shadow::tag(address, self.secret::<N>(), flags);
+        if role == GraphRole::Skip {
+            data.set(0, tag(shadow::SKIP));
             return true;
         }
-        if outer.is_none() && role != Role::Root && self.graph().wants(Want::Rooted) {
+        if outer.is_none() && role != GraphRole::Root && self.graph().wants(Want::Rooted) {
             return false;
         }
         // A root that is entered in an interrupt is wanted, and what is below it.
-        let flags = match role == Role::Root && token.is_in_hardirq() {
+        let flags = match role == GraphRole::Root && token.is_in_hardirq() {
             true => shadow::IN_IRQ,
             false => outer_flags & shadow::IN_IRQ,
         };
@@ -297,7 +316,7 @@ impl Recorder {
         }
         let mut open = OpenCall::default();
         let is_open = if self.graph().thresh() == 0 {
-            self.enter_announced(site, token, &mut open)
+            self.enter_with_extras(site, token, &mut open)
         } else if let Some(now) = self.now(token) {
             let context = IN_FPROBE.word(&current) & 0xffff;
             open.start = now;
@@ -314,17 +333,17 @@ impl Recorder {
         data.set(2, open.token);
         data.set(3, ip & 0xffff_ffff | (parent_ip << 32));
         data.set(4, 0);
-        data.set(0, mark(flags));
+        data.set(0, tag(flags));
         true
     }
 
-    /// The return of a call that was marked.
-    fn returned_marked<const N: usize>(&self, call: &mut Returned<'_, Marked<N>>) {
+    /// The return of a call that was tagged.
+    fn returned_tagged<const N: usize>(&self, call: &mut CallReturn<'_, TaggedFrame<N>>) {
         let address = call.data.address() as u64;
         let token = call.token;
-        let mark = call.data.word(0);
+        let tag = call.data.word(0);
         // (before anything is written: nobody else can have left that here)
-        let Some(flags) = shadow::flags_of(mark, address, self.secret::<N>()) else {
+        let Some(flags) = shadow::flags_of(tag, address, self.secret::<N>()) else {
             return;
         };
         call.data.set(0, 0);
@@ -363,37 +382,37 @@ impl Recorder {
             }
             for frame in around.frames() {
                 if frame.flags() & (shadow::SKIP | shadow::SHOWN) == 0 {
-                    self.announce(token, |index| frame.word(index));
+                    self.record_late_entry(token, |index| frame.word(index));
                     frame.set(shadow::SHOWN);
                 }
             }
             if flags & shadow::SHOWN == 0 {
                 let data = *call.data;
-                self.announce(token, |index| data.word(index));
+                self.record_late_entry(token, |index| data.word(index));
             }
             open.token = 0;
         }
-        self.leave_announced(call.ip, call.registers, token, open, slept);
+        self.leave_with_extras(call.ip, call.registers, token, open, slept);
     }
 
     /// Records the entry of a call that began earlier, from its words.
-    fn announce(&self, token: PreemptOff<'_>, word: impl Fn(usize) -> u64) {
+    fn record_late_entry(&self, token: PreemptOff<'_>, word: impl Fn(usize) -> u64) {
         let info = word(2) as u32;
         let call = Call {
             ip: text_address(word(3)),
             parent_ip: text_address(word(3) >> 32),
         };
         let write = |clock: &dyn Fn() -> u64| {
-            let caller = CpuContext {
+            let ctx = CpuContext {
                 token,
                 clock,
                 state: IN_FPROBE,
             };
             let ring = self.this_ring(token);
             // SAFETY: As in `enter`. If the event could not be written, that is counted.
-            unsafe { ring.announce_call(call, word(1), info & 0xff, info >> 8, &caller) };
+            unsafe { ring.write_late_entry(call, word(1), info & 0xff, info >> 8, &ctx) };
         };
-        if self.has_gate(Gate::Clock) {
+        if self.has_flag(HookFlag::Clock) {
             if let Some(reading) = self.clock().enter(token) {
                 write(&|| reading.now());
             }
@@ -404,11 +423,11 @@ impl Recorder {
 }
 
 impl CallHandler<OpenCall> for Recorder {
-    type Role = Role;
+    type Role = GraphRole;
 
     #[inline(always)]
-    fn called(&self, _role: Role, call: Called<'_, OpenCall>) -> bool {
-        match self.gate() {
+    fn called(&self, _role: GraphRole, call: CallEntry<'_, OpenCall>) -> bool {
+        match self.flags() {
             0 => self.enter(call.token, call.site, &[], cycles, call.data),
             _ if self.knows_outsider() => false,
             _ => self.called_slow(call.site, call.token, call.data),
@@ -416,8 +435,8 @@ impl CallHandler<OpenCall> for Recorder {
     }
 
     #[inline(always)]
-    fn returned(&self, call: Returned<'_, OpenCall>) {
-        if self.gate() != 0 {
+    fn returned(&self, call: CallReturn<'_, OpenCall>) {
+        if self.flags() != 0 {
             return self.returned_slow(call.data, call.ip, call.registers, call.token);
         }
         if !self.leave_leaf(call.token, *call.data, cycles) {
@@ -426,17 +445,17 @@ impl CallHandler<OpenCall> for Recorder {
     }
 }
 
-impl<const N: usize> CallHandler<Marked<N>> for Recorder {
-    type Role = Role;
+impl<const N: usize> CallHandler<TaggedFrame<N>> for Recorder {
+    type Role = GraphRole;
 
     #[inline(always)]
-    fn called(&self, role: Role, call: Called<'_, Marked<N>>) -> bool {
-        self.called_marked(role, call)
+    fn called(&self, role: GraphRole, call: CallEntry<'_, TaggedFrame<N>>) -> bool {
+        self.called_tagged(role, call)
     }
 
     #[inline(always)]
-    fn returned(&self, mut call: Returned<'_, Marked<N>>) {
-        self.returned_marked(&mut call);
+    fn returned(&self, mut call: CallReturn<'_, TaggedFrame<N>>) {
+        self.returned_tagged(&mut call);
     }
 }
 
@@ -444,6 +463,6 @@ impl SwitchHandler for Recorder {
     /// Takes the time for which tasks do not run.
     fn switched(&self, prev: ShadowStack<'_>, next: ShadowStack<'_>, token: PreemptOff<'_>) {
         let secret = self.secret::<5>();
-        shadow::switched(prev.marked(secret), next.marked(secret), || self.now(token));
+        shadow::switched(prev.tagged(secret), next.tagged(secret), || self.now(token));
     }
 }

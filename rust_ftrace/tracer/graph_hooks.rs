@@ -5,20 +5,20 @@
 use kernel::prelude::*;
 
 use crate::engine::function_set::FunctionSet;
-use crate::engine::plan::{Calls, Frames};
+use crate::engine::plan::{Calls, FrameKind};
 use crate::engine::ring::OpenCall;
-use crate::sys::fprobe::{Change, Group, Probes};
-use crate::sys::private::Numbers;
+use crate::sys::fprobe::{Fprobes, ProbeChange, RoleFunctions};
+use crate::sys::private::FprobeNumber;
 use crate::sys::sched_switch::Switches;
-use crate::tracer::graph::{Marked, Role};
+use crate::tracer::graph::{GraphRole, TaggedFrame};
 use crate::tracer::own_call;
 use crate::tracer::recorder::Recorder;
 
 /// The hooks of calls, by the frames that these have: one kind of them at a time.
 pub(crate) struct GraphHooks {
-    plain: Probes<Recorder, OpenCall>,
-    marked: Probes<Recorder, Marked<3>>,
-    long: Probes<Recorder, Marked<5>>,
+    plain: Fprobes<Recorder, OpenCall>,
+    tagged: Fprobes<Recorder, TaggedFrame<3>>,
+    long: Fprobes<Recorder, TaggedFrame<5>>,
     /// Measures for how long tasks do not run.
     switches: Switches<Recorder>,
 }
@@ -26,9 +26,9 @@ pub(crate) struct GraphHooks {
 /// A change of them that was prepared.
 #[must_use]
 pub(crate) struct GraphChange {
-    plain: Change<Recorder, OpenCall>,
-    marked: Change<Recorder, Marked<3>>,
-    long: Change<Recorder, Marked<5>>,
+    plain: ProbeChange<Recorder, OpenCall>,
+    tagged: ProbeChange<Recorder, TaggedFrame<3>>,
+    long: ProbeChange<Recorder, TaggedFrame<5>>,
     takes_sleep: bool,
     /// The switches of tasks were not heard of before.
     hears_switches: bool,
@@ -38,9 +38,9 @@ impl GraphHooks {
     /// Nothing is hooked.
     pub(crate) const fn new() -> Self {
         Self {
-            plain: Probes::new(),
-            marked: Probes::new(),
-            long: Probes::new(),
+            plain: Fprobes::new(),
+            tagged: Fprobes::new(),
+            long: Fprobes::new(),
             switches: Switches::new(),
         }
     }
@@ -50,7 +50,7 @@ impl GraphHooks {
         self.clear();
         let mut taken = core::mem::replace(self, Self::new());
         taken.plain.forget_missed();
-        taken.marked.forget_missed();
+        taken.tagged.forget_missed();
         taken.long.forget_missed();
         taken
     }
@@ -58,7 +58,7 @@ impl GraphHooks {
     /// Unhooks all. Needs no memory.
     pub(crate) fn clear(&mut self) {
         self.plain.clear();
-        self.marked.clear();
+        self.tagged.clear();
         self.long.clear();
         self.switches.clear();
     }
@@ -66,34 +66,35 @@ impl GraphHooks {
     /// Unhooks all, and nothing will be said any more of the calls that are open.
     pub(crate) fn forget(&mut self) {
         self.plain.forget_calls();
-        self.marked.forget_calls();
+        self.tagged.forget_calls();
         self.long.forget_calls();
         self.switches.clear();
     }
 
     /// Calls whose return could not be watched.
     pub(crate) fn missed(&self) -> u64 {
-        let marked = self.marked.missed().wrapping_add(self.long.missed());
-        self.plain.missed().wrapping_add(marked)
+        let tagged = self.tagged.missed().wrapping_add(self.long.missed());
+        self.plain.missed().wrapping_add(tagged)
     }
 
     /// Prepares to hook `calls`, and no others; with `anew` nothing is said any more of the calls that are open.
     ///
     /// # Errors
     ///
-    /// Nothing is changed then. Those of [`Probes::prepare`], [`Switches::call`] and [`own_call::need_shadow_stacks`].
+    /// Nothing is changed then. Those of [`Fprobes::prepare`], [`Switches::call`] and
+    /// [`own_call::need_shadow_stacks`].
     ///
     /// # Safety
     ///
-    /// As for [`Probes::prepare`].
+    /// As for [`Fprobes::prepare`].
     pub(crate) unsafe fn prepare(
         &mut self,
-        numbers: &mut Numbers,
+        numbers: &mut FprobeNumber,
         recorder: &Recorder,
         calls: &Calls,
         anew: bool,
     ) -> Result<GraphChange> {
-        if calls.frames != Frames::Plain {
+        if calls.frames != FrameKind::Plain {
             own_call::need_shadow_stacks(numbers)?;
         }
         let takes_sleep = calls.takes_sleep;
@@ -105,9 +106,9 @@ impl GraphHooks {
         // SAFETY: The caller's obligations are the same.
         let hooks = unsafe { self.prepare_hooks(numbers, recorder, calls, anew) };
         match hooks {
-            Ok((plain, marked, long)) => Ok(GraphChange {
+            Ok((plain, tagged, long)) => Ok(GraphChange {
                 plain,
-                marked,
+                tagged,
                 long,
                 takes_sleep,
                 hears_switches,
@@ -125,23 +126,23 @@ impl GraphHooks {
     #[allow(clippy::type_complexity)]
     unsafe fn prepare_hooks(
         &mut self,
-        numbers: &mut Numbers,
+        numbers: &mut FprobeNumber,
         recorder: &Recorder,
         calls: &Calls,
         anew: bool,
     ) -> Result<(
-        Change<Recorder, OpenCall>,
-        Change<Recorder, Marked<3>>,
-        Change<Recorder, Marked<5>>,
+        ProbeChange<Recorder, OpenCall>,
+        ProbeChange<Recorder, TaggedFrame<3>>,
+        ProbeChange<Recorder, TaggedFrame<5>>,
     )> {
-        let kinds = [Frames::Plain, Frames::Marked, Frames::Long];
-        let [plain, marked, long] = kinds.map(|frames| groups(calls, frames));
+        let kinds = [FrameKind::Plain, FrameKind::Tagged, FrameKind::Long];
+        let [plain, tagged, long] = kinds.map(|frames| groups(calls, frames));
         // SAFETY: The caller's obligations are the same.
         let plain = unsafe { self.plain.prepare(numbers, recorder, &plain, anew)? };
         // SAFETY: The caller's obligations are the same.
-        let marked = unsafe { self.marked.prepare(numbers, recorder, &marked, anew) };
-        let marked = match marked {
-            Ok(marked) => marked,
+        let tagged = unsafe { self.tagged.prepare(numbers, recorder, &tagged, anew) };
+        let tagged = match tagged {
+            Ok(tagged) => tagged,
             Err(error) => {
                 self.plain.give_up(plain);
                 return Err(error);
@@ -150,10 +151,10 @@ impl GraphHooks {
         // SAFETY: The caller's obligations are the same.
         let long = unsafe { self.long.prepare(numbers, recorder, &long, anew) };
         match long {
-            Ok(long) => Ok((plain, marked, long)),
+            Ok(long) => Ok((plain, tagged, long)),
             Err(error) => {
                 self.plain.give_up(plain);
-                self.marked.give_up(marked);
+                self.tagged.give_up(tagged);
                 Err(error)
             }
         }
@@ -165,17 +166,17 @@ impl GraphHooks {
         }
     }
 
-    /// Has those that are new call, and the others no more: see [`Probes::turn`].
+    /// Has those that are new call, and the others no more: see [`Fprobes::turn`].
     pub(crate) fn turn(&self, change: &GraphChange) {
         self.plain.turn(&change.plain);
-        self.marked.turn(&change.marked);
+        self.tagged.turn(&change.tagged);
         self.long.turn(&change.long);
     }
 
     /// Ends a change that was turned. Needs no memory.
     pub(crate) fn finish(&mut self, change: GraphChange) {
         self.plain.finish(change.plain);
-        self.marked.finish(change.marked);
+        self.tagged.finish(change.tagged);
         self.long.finish(change.long);
         if !change.takes_sleep {
             self.switches.clear();
@@ -185,7 +186,7 @@ impl GraphHooks {
     /// Takes back what was prepared. Needs no memory.
     pub(crate) fn give_up(&mut self, change: GraphChange) {
         self.plain.give_up(change.plain);
-        self.marked.give_up(change.marked);
+        self.tagged.give_up(change.tagged);
         self.long.give_up(change.long);
         self.hear_no_more(change.hears_switches);
     }
@@ -194,24 +195,24 @@ impl GraphHooks {
 impl GraphChange {
     /// Returns whether functions may go from one hook to another.
     pub(crate) fn is_exchange(&self) -> bool {
-        let goes = self.plain.has_old() || self.marked.has_old() || self.long.has_old();
-        goes && (self.plain.has_new() || self.marked.has_new() || self.long.has_new())
+        let goes = self.plain.has_old() || self.tagged.has_old() || self.long.has_old();
+        goes && (self.plain.has_new() || self.tagged.has_new() || self.long.has_new())
     }
 }
 
 /// The groups of functions that have frames of that kind.
-fn groups(calls: &Calls, frames: Frames) -> [Group<'_, Role>; 3] {
+fn groups(calls: &Calls, frames: FrameKind) -> [RoleFunctions<'_, GraphRole>; 3] {
     const NONE: &FunctionSet = &FunctionSet::new();
     let [plain, roots, skip] = match calls.frames == frames {
         true => calls.sets(),
         false => [NONE; 3],
     };
     [
-        (Role::Plain, plain),
-        (Role::Root, roots),
-        (Role::Skip, skip),
+        (GraphRole::Plain, plain),
+        (GraphRole::Root, roots),
+        (GraphRole::Skip, skip),
     ]
-    .map(|(role, set)| Group {
+    .map(|(role, set)| RoleFunctions {
         role,
         ips: set.as_slice(),
     })

@@ -45,8 +45,8 @@ impl GraphSettings {
         }
     }
 
-    /// Forgets all calls that are marked.
-    pub(crate) fn forget_marks(&self) {
+    /// Forgets all calls that are tagged.
+    pub(crate) fn forget_tags(&self) {
         self.session.store_relaxed(random::word());
     }
 

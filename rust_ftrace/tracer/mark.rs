@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Marks, which programs write into the trace, on their way into this CPU's ring.
+//! Markers, which programs write into the trace, on their way into this CPU's ring.
 
-use crate::engine::ring::Outcome;
-use crate::engine::slot::{Kind, Words};
+use crate::engine::ring::WriteOutcome;
+use crate::engine::slot::{SlotKind, SlotWords};
 use crate::sys::context::{cycles, PreemptOff};
 use crate::tracer::cpu_context::{CpuContext, IN_TASK};
-use crate::tracer::gate::Gate;
+use crate::tracer::gate::HookFlag;
 use crate::tracer::recorder::Recorder;
 
-/// Why a mark is not written.
+/// Why a marker is not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum MarkerError {
     /// Nothing is recorded, here or at all, or the buffer is full.
     Off,
     /// Nothing is recorded for a moment.
@@ -22,59 +22,63 @@ pub(crate) enum Refusal {
     TooLong,
 }
 
-/// A mark as a program has written it.
+/// A marker as a program has written it.
 #[derive(Clone, Copy)]
-pub(crate) struct Mark<'a> {
-    /// [`Kind::Mark`], of which a part may be written, or [`Kind::RawMark`].
-    pub(crate) kind: Kind,
+pub(crate) struct Marker<'a> {
+    /// [`SlotKind::Marker`], of which a part may be written, or [`SlotKind::RawMarker`].
+    pub(crate) kind: SlotKind,
     /// The address as whose function's it is shown.
     pub(crate) ip: u64,
-    /// Its bytes, in [slots](Words::text_slot).
-    pub(crate) slots: &'a [Words],
+    /// Its bytes, in [slots](SlotWords::text_slot).
+    pub(crate) slots: &'a [SlotWords],
     /// Number of bytes.
     pub(crate) length: usize,
 }
 
 impl Recorder {
-    /// Writes a mark; how many bytes of it.
+    /// Writes a marker; how many bytes of it.
     ///
     /// To be called by a task, not by a hook.
-    pub(crate) fn mark(&self, token: PreemptOff<'_>, mark: Mark<'_>) -> Result<usize, Refusal> {
-        if self.has_gate(Gate::Pause) || self.has_gate(Gate::Snapshot) {
-            return Err(Refusal::Paused);
+    pub(crate) fn record_marker(
+        &self,
+        token: PreemptOff<'_>,
+        marker: Marker<'_>,
+    ) -> Result<usize, MarkerError> {
+        if self.has_flag(HookFlag::Pause) || self.has_flag(HookFlag::Snapshot) {
+            return Err(MarkerError::Paused);
         }
-        let is_off_here = self.has_gate(Gate::Cpus) && !self.is_this_cpu_traced(token);
-        if self.has_gate(Gate::Off) || is_off_here {
-            return Err(Refusal::Off);
+        let is_off_here = self.has_flag(HookFlag::Cpus) && !self.is_this_cpu_traced(token);
+        if self.has_flag(HookFlag::Off) || is_off_here {
+            return Err(MarkerError::Off);
         }
         let ring = self.this_ring(token);
         if ring.subbufs() == 0 {
-            return Err(Refusal::NoBuffer);
+            return Err(MarkerError::NoBuffer);
         }
-        if mark.kind == Kind::RawMark && mark.slots.len() > ring.text_room() {
-            return Err(Refusal::TooLong);
+        if marker.kind == SlotKind::RawMarker && marker.slots.len() > ring.text_room() {
+            return Err(MarkerError::TooLong);
         }
         self.complete_entry(token);
-        let written = match self.has_gate(Gate::Clock) {
-            false => self.write_mark(token, mark, cycles),
+        let written = match self.has_flag(HookFlag::Clock) {
+            false => self.write_marker(token, marker, cycles),
             true => match self.clock().enter(token) {
-                Some(reading) => self.write_mark(token, mark, || reading.now()),
-                None => return Err(Refusal::Off),
+                Some(reading) => self.write_marker(token, marker, || reading.now()),
+                None => return Err(MarkerError::Off),
             },
         };
-        if self.has_gate(Gate::Wake) {
+        if self.has_flag(HookFlag::Wake) {
             ring.storage().written(token);
         }
-        written.map_err(|_| Refusal::Off)
+        written.map_err(|_| MarkerError::Off)
     }
 
-    fn write_mark(
+    fn write_marker(
         &self,
         token: PreemptOff<'_>,
-        mark: Mark<'_>,
+        marker: Marker<'_>,
         clock: impl Fn() -> u64 + Copy,
-    ) -> Result<usize, Outcome> {
-        let caller = CpuContext {
+    ) -> Result<usize, WriteOutcome> {
+        let ctx = CpuContext {
             token,
             clock,
             state: IN_TASK,
@@ -82,6 +86,6 @@ impl Recorder {
         let ring = self.this_ring(token);
         // SAFETY: The ring is this CPU's, and preemption is off; whoever interrupts runs to its end
         // before this goes on.
-        unsafe { ring.write_mark(mark.kind, mark.ip, mark.slots, mark.length, caller) }
+        unsafe { ring.write_marker(marker.kind, marker.ip, marker.slots, marker.length, ctx) }
     }
 }

@@ -14,7 +14,7 @@ use crate::sys::memory::SlotMemory;
 /// Slots, and who waits for events in them.
 pub(crate) struct RingMemory {
     slots: SlotMemory,
-    told: Option<Told>,
+    observers: Option<Observers>,
     /// Entries that the budget knows of.
     counted: Word,
     /// Events that were not written because there are no slots.
@@ -24,7 +24,7 @@ pub(crate) struct RingMemory {
 }
 
 /// Parts that a ring tells of what is written to it.
-pub(crate) struct Told {
+pub(crate) struct Observers {
     pub(crate) waker: Arc<Waker>,
     pub(crate) budget: Arc<Budget>,
 }
@@ -39,7 +39,7 @@ impl RingMemory {
     pub(crate) fn alone(slots: SlotMemory) -> Self {
         Self {
             slots,
-            told: None,
+            observers: None,
             counted: Word::new(0),
             missed: AtomicU64::new(0),
             missed_returns: AtomicU64::new(0),
@@ -47,16 +47,16 @@ impl RingMemory {
     }
 
     /// Slots whose events others are told of.
-    pub(crate) fn new(slots: SlotMemory, told: Told) -> Self {
+    pub(crate) fn new(slots: SlotMemory, observers: Observers) -> Self {
         Self {
-            told: Some(told),
+            observers: Some(observers),
             ..Self::alone(slots)
         }
     }
 
     /// Tells those who wait for the next event that one was written.
     pub(crate) fn written(&self, token: PreemptOff<'_>) {
-        if let Some(Told { waker, .. }) = &self.told {
+        if let Some(Observers { waker, .. }) = &self.observers {
             waker.written(token);
         }
     }
@@ -79,14 +79,14 @@ unsafe impl Storage for RingMemory {
     }
 
     fn reached(&self) {
-        if let Some(Told { waker, .. }) = &self.told {
+        if let Some(Observers { waker, .. }) = &self.observers {
             // (a writer has it off already)
             waker.wake_soon(PreemptGuard::new().token());
         }
     }
 
     fn counted(&self, hits: u64, room: u64) {
-        if let Some(Told { budget, .. }) = &self.told {
+        if let Some(Observers { budget, .. }) = &self.observers {
             let calls = hits.saturating_sub(self.counted.load_relaxed());
             self.counted.store_relaxed(hits);
             // (as above)

@@ -9,7 +9,7 @@ use crate::engine::pid_set::PidSet;
 use crate::platform::{fence_full, AtomicU64};
 use crate::sys::cpu;
 use crate::sys::percpu::PerCpu;
-use crate::tracer::gate::Gate;
+use crate::tracer::gate::HookFlag;
 
 /// The lists of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,16 +21,16 @@ pub(crate) enum PidList {
 }
 
 impl PidList {
-    pub(super) const fn gate(self) -> Gate {
+    pub(super) const fn flag(self) -> HookFlag {
         match self {
-            Self::Traced => Gate::Pids,
-            Self::NotTraced => Gate::NotPids,
+            Self::Traced => HookFlag::Pids,
+            Self::NotTraced => HookFlag::NotPids,
         }
     }
 }
 
 /// Tells the tasks that are left out from others.
-pub(super) struct Lists {
+pub(super) struct TaskLists {
     pub(super) traced: PidSet,
     pub(super) not_traced: PidSet,
     /// Of each CPU, the last task that it found to be left out.
@@ -38,7 +38,7 @@ pub(super) struct Lists {
     pub(super) forks_missed: AtomicU64,
 }
 
-impl Lists {
+impl TaskLists {
     /// Nothing in either.
     ///
     /// # Errors

@@ -11,9 +11,9 @@ use kernel::prelude::*;
 use crate::engine::fgraph::{self, Unlike};
 use crate::platform::Word;
 use crate::sys::context::PreemptOff;
-use crate::sys::fprobe::{CallHandler, Called, Group, Probes, Returned};
+use crate::sys::fprobe::{CallEntry, CallHandler, CallReturn, Fprobes, RoleFunctions};
 use crate::sys::private::shadow_stacks::ShadowStack;
-use crate::sys::private::{Numbers, Part};
+use crate::sys::private::{FprobeNumber, PrivatePart};
 use crate::sys::symbols::SymbolText;
 
 /// The data that is kept of the call. Its address is known at both ends.
@@ -62,7 +62,7 @@ impl OwnCall {
         returns: bool,
     ) -> Result<(), Unlike> {
         let current = token.current();
-        let call = fgraph::OwnCall {
+        let call = fgraph::OwnCallFrame {
             ip,
             parent_ip: self.parent_ip.load_relaxed(),
             depth: current.call_depth(),
@@ -92,8 +92,8 @@ fn noted(result: Result<(), Unlike>) -> u64 {
 impl CallHandler<Kept> for OwnCall {
     type Role = ();
 
-    fn called(&self, (): (), call: Called<'_, Kept>) -> bool {
-        let Called { site, token, data } = call;
+    fn called(&self, (): (), call: CallEntry<'_, Kept>) -> bool {
+        let CallEntry { site, token, data } = call;
         if token.current().as_ptr() != self.task || self.entry.load_relaxed() != NOT_SEEN {
             return false;
         }
@@ -104,7 +104,7 @@ impl CallHandler<Kept> for OwnCall {
         true
     }
 
-    fn returned(&self, call: Returned<'_, Kept>) {
+    fn returned(&self, call: CallReturn<'_, Kept>) {
         if call.token.current().as_ptr() != self.task {
             return;
         }
@@ -123,9 +123,9 @@ impl CallHandler<Kept> for OwnCall {
 /// It is to be done another time then.
 ///
 /// - `ENOMEM` if there is no memory, `EAGAIN` if the call was not seen.
-/// - Those of [`Probes::trace`].
-pub(crate) fn look(numbers: &mut Numbers) -> Result {
-    if !Part::ShadowStacks.is_unseen() {
+/// - Those of [`Fprobes::trace`].
+pub(crate) fn look(numbers: &mut FprobeNumber) -> Result {
+    if !PrivatePart::ShadowStacks.is_unseen() {
         return Ok(());
     }
     let mut text = SymbolText::new()?;
@@ -141,9 +141,9 @@ pub(crate) fn look(numbers: &mut Numbers) -> Result {
         },
         GFP_KERNEL,
     )?;
-    let mut probes = Probes::new();
+    let mut probes = Fprobes::new();
     let ips = [bindings::sprint_symbol_no_offset as *const () as usize + LOCATION];
-    let groups = [Group {
+    let groups = [RoleFunctions {
         role: (),
         ips: &ips,
     }];
@@ -160,10 +160,12 @@ pub(crate) fn look(numbers: &mut Numbers) -> Result {
     match seen {
         [AS_KNOWN, AS_KNOWN] => {}
         [NOT_SEEN, _] => return Err(EAGAIN),
-        [AS_KNOWN | OTHER_NUMBER, AS_KNOWN | OTHER_NUMBER] => Part::Numbers.is_not_as_known(),
-        _ => Part::ShadowStacks.is_not_as_known(),
+        [AS_KNOWN | OTHER_NUMBER, AS_KNOWN | OTHER_NUMBER] => {
+            PrivatePart::Numbers.is_not_as_known()
+        }
+        _ => PrivatePart::ShadowStacks.is_not_as_known(),
     }
-    Part::ShadowStacks.is_seen();
+    PrivatePart::ShadowStacks.is_seen();
     Ok(())
 }
 
@@ -172,9 +174,9 @@ pub(crate) fn look(numbers: &mut Numbers) -> Result {
 /// # Errors
 ///
 /// `EOPNOTSUPP` if not; those of [`look`].
-pub(crate) fn need_shadow_stacks(numbers: &mut Numbers) -> Result {
+pub(crate) fn need_shadow_stacks(numbers: &mut FprobeNumber) -> Result {
     look(numbers)?;
-    match Part::ShadowStacks.is_as_known() {
+    match PrivatePart::ShadowStacks.is_as_known() {
         true => Ok(()),
         false => Err(EOPNOTSUPP),
     }

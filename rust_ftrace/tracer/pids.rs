@@ -29,16 +29,16 @@ impl Recorder {
         base: Option<&PidSet>,
         new: &PidSet,
     ) -> Result<(), AllocError> {
-        // The gate is open while the list is empty, so that at no moment nobody is traced.
+        // The flag is clear while the list is empty, so that at no moment nobody is traced.
         if new.is_empty() {
-            self.set_gate(list.gate(), false);
+            self.set_flag(list.flag(), false);
         }
         match base {
             Some(base) => self.pids(list).change(base, new)?,
             None => self.pids(list).assign(new)?,
         }
         if !new.is_empty() {
-            self.set_gate(list.gate(), true);
+            self.set_flag(list.flag(), true);
         }
         self.lists.forget();
         Ok(())
@@ -46,7 +46,7 @@ impl Recorder {
 
     /// Returns whether a list says anything.
     pub(crate) fn has_pids(&self, list: PidList) -> bool {
-        self.has_gate(list.gate())
+        self.has_flag(list.flag())
     }
 
     /// Tasks that are not in a list though who made them is, for want of memory.

@@ -14,15 +14,15 @@ use crate::sys::context::PreemptOff;
 use crate::sys::rcu;
 
 /// The number of times that something is done yet.
-pub(crate) struct Count(AtomicI64);
+pub(crate) struct ProbeCount(AtomicI64);
 
-/// A [`Count`] that hooks and all copies of the settings share.
-pub(crate) type SharedCount = Arc<Count>;
+/// A [`ProbeCount`] that hooks and all copies of the settings share.
+pub(crate) type SharedCount = Arc<ProbeCount>;
 
 /// Wanted always.
 const UNLIMITED: i64 = i64::MAX;
 
-impl Count {
+impl ProbeCount {
     /// So many times; `None` for always.
     ///
     /// # Errors

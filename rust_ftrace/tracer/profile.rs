@@ -7,19 +7,19 @@ use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use crate::engine::profile::{Places, Table};
-use crate::engine::shadow::{self, Frame, Shadow};
+use crate::engine::profile::{FunctionNumbers, ProfileTable};
+use crate::engine::shadow::{self, Shadow, ShadowFrame};
 use crate::platform::{AtomicPtr, AtomicU64, Ordering, Vec, Word};
 use crate::sys::context::{cycles, Current, PreemptOff};
 use crate::sys::cpu;
-use crate::sys::fprobe::{CallHandler, Called, Returned};
+use crate::sys::fprobe::{CallEntry, CallHandler, CallReturn};
 use crate::sys::percpu::PerCpu;
 use crate::sys::random;
 use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
 use crate::tracer::clock::SlowClock;
 
 /// The counts of a CPU.
-pub(crate) type CpuTable = Table<Arc<Places>>;
+pub(crate) type CpuTable = ProfileTable<Arc<FunctionNumbers>>;
 
 /// Parts of a call's time that do not count. Bits of [`Profiler::without`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +39,8 @@ pub(crate) struct Began {
     call: u64,
 }
 
-/// The frame of other calls, see [`shadow`]: the mark, the time of the entry, the number that the tables know it by,
-/// the time of calls within it, and the time that the task was not running.
+/// The frame of other calls, see [`shadow`]: the tag, the time of the entry, the number that the
+/// tables know it by, the time of calls within it, and the time that the task was not running.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Nested([u64; 5]);
@@ -62,7 +62,7 @@ pub(crate) struct Profiler {
     lost: PerCpu<Word>,
     without: AtomicU64,
     session: AtomicU64,
-    /// The session, for marks: see [`shadow::secret`].
+    /// The session, for tags: see [`shadow::secret`].
     key: AtomicU64,
     /// Time is that of the time stamp counter.
     by_counter: bool,
@@ -77,8 +77,8 @@ impl Profiler {
     ///
     /// [`AllocError`] if there is no memory.
     pub(crate) fn new(by_counter: bool) -> Result<Self, AllocError> {
-        let places = Arc::new(Places::new(Vec::new())?, GFP_KERNEL)?;
-        let closed = KBox::new(Table::new(places, 0)?, GFP_KERNEL)?;
+        let places = Arc::new(FunctionNumbers::new(Vec::new())?, GFP_KERNEL)?;
+        let closed = KBox::new(ProfileTable::new(places, 0)?, GFP_KERNEL)?;
         let pointer: *const CpuTable = &*closed;
         // INVARIANT: All lead to `closed`, which does not move with its box.
         Ok(Self {
@@ -182,7 +182,7 @@ impl Profiler {
     }
 
     /// The innermost of the calls around the one whose words are `data`.
-    fn outer<'a>(&self, current: &'a Current<'_>, data: &Nested) -> Option<Frame<'a>> {
+    fn outer<'a>(&self, current: &'a Current<'_>, data: &Nested) -> Option<ShadowFrame<'a>> {
         let (words, base) = current.shadow_below(data.0.as_ptr());
         Shadow::new(words, base, self.secret()).innermost()
     }
@@ -192,8 +192,8 @@ impl CallHandler<Began> for Profiler {
     type Role = ();
 
     #[inline(always)]
-    fn called(&self, _role: (), call: Called<'_, Began>) -> bool {
-        let Called { site, token, data } = call;
+    fn called(&self, _role: (), call: CallEntry<'_, Began>) -> bool {
+        let CallEntry { site, token, data } = call;
         let Some(known) = self.this_table(token).enter(site.call.ip) else {
             return self.lose(token);
         };
@@ -206,8 +206,8 @@ impl CallHandler<Began> for Profiler {
     }
 
     #[inline(always)]
-    fn returned(&self, call: Returned<'_, Began>) {
-        let Returned { token, data, .. } = call;
+    fn returned(&self, call: CallReturn<'_, Began>) {
+        let CallReturn { token, data, .. } = call;
         if !self.by_counter {
             return self.ended_slow(token, data);
         }
@@ -220,9 +220,9 @@ impl CallHandler<Began> for Profiler {
 impl CallHandler<Nested> for Profiler {
     type Role = ();
 
-    fn called(&self, _role: (), call: Called<'_, Nested>) -> bool {
-        let Called { site, token, data } = call;
-        // What was there before is nobody's mark.
+    fn called(&self, _role: (), call: CallEntry<'_, Nested>) -> bool {
+        let CallEntry { site, token, data } = call;
+        // What was there before is nobody's tag.
         *data = Nested([0; 5]);
         let Some(known) = self.this_table(token).enter(site.call.ip) else {
             return self.lose(token);
@@ -230,13 +230,13 @@ impl CallHandler<Nested> for Profiler {
         let Some(now) = self.now(token) else {
             return false;
         };
-        let mark = shadow::mark(data.0.as_ptr() as u64, self.secret(), 0);
-        *data = Nested([mark, now, known, 0, 0]);
+        let tag = shadow::tag(data.0.as_ptr() as u64, self.secret(), 0);
+        *data = Nested([tag, now, known, 0, 0]);
         true
     }
 
-    fn returned(&self, call: Returned<'_, Nested>) {
-        let Returned { token, data, .. } = call;
+    fn returned(&self, call: CallReturn<'_, Nested>) {
+        let CallReturn { token, data, .. } = call;
         let now = self.now(token);
         let address = data.0.as_ptr() as u64;
         // (before anything is written: nobody else can have left that here)
@@ -271,6 +271,6 @@ impl SwitchHandler for Profiler {
     /// Takes the time for which tasks do not run.
     fn switched(&self, prev: ShadowStack<'_>, next: ShadowStack<'_>, token: PreemptOff<'_>) {
         let secret = self.secret();
-        shadow::switched(prev.marked(secret), next.marked(secret), || self.now(token));
+        shadow::switched(prev.tagged(secret), next.tagged(secret), || self.now(token));
     }
 }

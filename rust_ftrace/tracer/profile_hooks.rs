@@ -4,17 +4,17 @@
 
 use kernel::prelude::*;
 
-use crate::engine::plan::Counted;
-use crate::sys::fprobe::{Change, Group, Probes};
-use crate::sys::private::Numbers;
+use crate::engine::plan::ProfiledCalls;
+use crate::sys::fprobe::{Fprobes, ProbeChange, RoleFunctions};
+use crate::sys::private::FprobeNumber;
 use crate::sys::sched_switch::Switches;
 use crate::tracer::own_call;
 use crate::tracer::profile::{Began, Nested, Profiler};
 
 /// The profiler's hooks: one kind of them at a time.
 pub(crate) struct ProfileHooks {
-    plain: Probes<Profiler, Began>,
-    nested: Probes<Profiler, Nested>,
+    plain: Fprobes<Profiler, Began>,
+    nested: Fprobes<Profiler, Nested>,
     /// Measures for how long tasks do not run.
     switches: Switches<Profiler>,
 }
@@ -22,8 +22,8 @@ pub(crate) struct ProfileHooks {
 /// A change of them that was prepared.
 #[must_use]
 pub(crate) struct ProfileChange {
-    plain: Change<Profiler, Began>,
-    nested: Change<Profiler, Nested>,
+    plain: ProbeChange<Profiler, Began>,
+    nested: ProbeChange<Profiler, Nested>,
     takes_sleep: bool,
     /// The switches of tasks were not heard of before.
     hears_switches: bool,
@@ -33,8 +33,8 @@ impl ProfileHooks {
     /// Nothing is hooked.
     pub(crate) const fn new() -> Self {
         Self {
-            plain: Probes::new(),
-            nested: Probes::new(),
+            plain: Fprobes::new(),
+            nested: Fprobes::new(),
             switches: Switches::new(),
         }
     }
@@ -55,16 +55,17 @@ impl ProfileHooks {
     ///
     /// # Errors
     ///
-    /// Nothing is changed then. Those of [`Probes::prepare`], [`Switches::call`] and [`own_call::need_shadow_stacks`].
+    /// Nothing is changed then. Those of [`Fprobes::prepare`], [`Switches::call`] and
+    /// [`own_call::need_shadow_stacks`].
     ///
     /// # Safety
     ///
-    /// As for [`Probes::prepare`].
+    /// As for [`Fprobes::prepare`].
     pub(crate) unsafe fn prepare(
         &mut self,
-        numbers: &mut Numbers,
+        numbers: &mut FprobeNumber,
         profiler: &Profiler,
-        counted: &Counted,
+        counted: &ProfiledCalls,
     ) -> Result<ProfileChange> {
         let ips = counted.functions.as_slice();
         let is_nested = counted.without_calls || counted.without_sleep;
@@ -73,7 +74,7 @@ impl ProfileHooks {
         }
         let groups = |wanted: bool| {
             let ips = if wanted { ips } else { &[] };
-            [Group { role: (), ips }]
+            [RoleFunctions { role: (), ips }]
         };
         let takes_sleep = counted.without_sleep;
         let hears_switches = takes_sleep && !self.switches.is_on();
@@ -107,7 +108,7 @@ impl ProfileHooks {
         }
     }
 
-    /// Has those that are new call, and the others no more: see [`Probes::turn`].
+    /// Has those that are new call, and the others no more: see [`Fprobes::turn`].
     pub(crate) fn turn(&self, change: &ProfileChange) {
         self.plain.turn(&change.plain);
         self.nested.turn(&change.nested);

@@ -13,12 +13,12 @@ use crate::platform::{AtomicBool, AtomicPtr, Ordering, Word};
 use crate::sys::context::PreemptOff;
 use crate::sys::cpu;
 use crate::sys::percpu::PerCpu;
-use crate::tracer::beside::{Beside, What};
+use crate::tracer::beside::{EntryExtra, EntryExtras};
 use crate::tracer::clock::SlowClock;
-use crate::tracer::gate::{Gate, GateWord};
+use crate::tracer::gate::{HookFlag, HookFlags};
 use crate::tracer::graph_settings::GraphSettings;
 use crate::tracer::memory::RingMemory;
-use crate::tracer::outsiders::{Lists, PidList};
+use crate::tracer::outsiders::{PidList, TaskLists};
 use crate::tracer::probes::Ready;
 
 /// A CPU's ring.
@@ -31,12 +31,12 @@ pub(crate) type CpuRing = Ring<RingMemory>;
 /// A pointer in `rings` leads to `closed`, or to a live ring of that CPU. One that was taken away stays
 /// live until every CPU has left the code that it ran with preemption off.
 pub(crate) struct Recorder {
-    gate: GateWord,
+    flags: HookFlags,
     rings: PerCpu<AtomicPtr<CpuRing>>,
     /// For CPUs that have no ring.
     closed: KBox<CpuRing>,
     /// Of tasks.
-    pub(super) lists: Lists,
+    pub(super) lists: TaskLists,
     /// CPUs on which nothing is recorded.
     cpus_off: PerCpu<AtomicBool>,
     /// Entries and returns that were not recorded because a snapshot was to be taken.
@@ -45,7 +45,7 @@ pub(crate) struct Recorder {
     missed_returns: PerCpu<Word>,
     clock: SlowClock,
     graph: GraphSettings,
-    beside: Beside,
+    entry_extras: EntryExtras,
 }
 
 impl Recorder {
@@ -56,49 +56,53 @@ impl Recorder {
     ///
     /// [`AllocError`] if there is no memory.
     pub(crate) fn new(by_counter: bool) -> Result<Self, AllocError> {
-        let gate = if by_counter { 0 } else { Gate::Clock as u64 };
+        let flags = if by_counter {
+            0
+        } else {
+            HookFlag::Clock as u64
+        };
         let closed = KBox::new(CpuRing::closed(RingMemory::none()), GFP_KERNEL)?;
         let pointer: *const CpuRing = &*closed;
         // INVARIANT: All lead to `closed`, which does not move with its box.
         Ok(Self {
-            gate: GateWord::new(gate),
+            flags: HookFlags::new(flags),
             rings: PerCpu::new(|_| AtomicPtr::new(pointer.cast_mut()))?,
             closed,
-            lists: Lists::new()?,
+            lists: TaskLists::new()?,
             cpus_off: PerCpu::new(|_| AtomicBool::new(false))?,
             missed: PerCpu::new(|_| Word::new(0))?,
             missed_returns: PerCpu::new(|_| Word::new(0))?,
             clock: SlowClock::new()?,
             graph: GraphSettings::new(),
-            beside: Beside::new()?,
+            entry_extras: EntryExtras::new()?,
         })
     }
 
-    /// Sets or clears a bit of the gate. Hooks that run already may go on as it was before, until every
+    /// Sets or clears a hook flag. Hooks that run already may go on as it was before, until every
     /// CPU has left the code that it runs with preemption off.
-    pub(crate) fn set_gate(&self, bit: Gate, set: bool) {
-        self.change_gate(bit, set);
+    pub(crate) fn set_flag(&self, bit: HookFlag, set: bool) {
+        self.change_flag(bit, set);
     }
 
-    /// As [`Self::set_gate`]; false if the bit was so already.
-    pub(crate) fn change_gate(&self, bit: Gate, set: bool) -> bool {
-        self.gate.change(bit, set)
+    /// As [`Self::set_flag`]; false if the bit was so already.
+    pub(crate) fn change_flag(&self, bit: HookFlag, set: bool) -> bool {
+        self.flags.change(bit, set)
     }
 
-    /// The gate, for what has it shut.
-    pub(crate) fn gate_word(&self) -> &GateWord {
-        &self.gate
+    /// The hook flags, for what has it shut.
+    pub(crate) fn hook_flags(&self) -> &HookFlags {
+        &self.flags
     }
 
-    /// Returns whether a bit of the gate is set.
-    pub(crate) fn has_gate(&self, bit: Gate) -> bool {
-        self.gate.has(bit)
+    /// Returns whether a hook flag is set.
+    pub(crate) fn has_flag(&self, bit: HookFlag) -> bool {
+        self.flags.has(bit)
     }
 
     /// Returns whether nothing is recorded, whichever task is running.
     fn is_shut(&self) -> bool {
-        const SHUT: u64 = Gate::Off as u64 | Gate::Pause as u64 | Gate::Snapshot as u64;
-        self.gate() & SHUT != 0
+        const SHUT: u64 = HookFlag::Off as u64 | HookFlag::Pause as u64 | HookFlag::Snapshot as u64;
+        self.flags() & SHUT != 0
     }
 
     /// Entries and returns that were not recorded, nor counted by a ring, ever.
@@ -117,13 +121,13 @@ impl Recorder {
 
     /// Returns whether nothing is recorded on this CPU, whoever is running.
     pub(super) fn is_shut_here(&self, token: PreemptOff<'_>) -> bool {
-        self.is_shut() || (self.has_gate(Gate::Cpus) && !self.is_this_cpu_traced(token))
+        self.is_shut() || (self.has_flag(HookFlag::Cpus) && !self.is_this_cpu_traced(token))
     }
 
     /// Returns whether nothing is recorded as a snapshot is to be taken, and for no other reason.
     fn is_taking_snapshot(&self) -> bool {
-        const SHUT: u64 = Gate::Off as u64 | Gate::Pause as u64 | Gate::Snapshot as u64;
-        self.gate() & SHUT == Gate::Snapshot as u64
+        const SHUT: u64 = HookFlag::Off as u64 | HookFlag::Pause as u64 | HookFlag::Snapshot as u64;
+        self.flags() & SHUT == HookFlag::Snapshot as u64
     }
 
     /// Counts a call that is not recorded, if it is for a snapshot that nothing is.
@@ -164,7 +168,7 @@ impl Recorder {
             self.cpus_off.get(cpu).store(!on, Ordering::Relaxed);
             all &= on;
         }
-        self.set_gate(Gate::Cpus, !all);
+        self.set_flag(HookFlag::Cpus, !all);
     }
 
     /// The clock of those who do not take the time stamp counter.
@@ -178,29 +182,30 @@ impl Recorder {
     }
 
     /// Stamps events by `kind` from now on; `by_counter` if the time stamp counter will do for it.
-    /// To be called between [`Gate::Pause`] and the end of it.
+    /// To be called between [`HookFlag::Pause`] and the end of it.
     pub(crate) fn set_clock(&self, kind: ClockKind, by_counter: bool) {
         self.clock.select(kind);
-        self.set_gate(Gate::Clock, !by_counter);
+        self.set_flag(HookFlag::Clock, !by_counter);
     }
 
     /// The data that is recorded beside entries.
-    pub(crate) fn beside(&self) -> &Beside {
-        &self.beside
+    pub(crate) fn entry_extras(&self) -> &EntryExtras {
+        &self.entry_extras
     }
 
     /// Records `what` beside all entries from now on, or no more; for stacks there must be
-    /// [room](Beside::make_room). Callers exclude each other.
-    pub(crate) fn record_beside_all(&self, what: What, on: bool) {
-        self.beside.set(what, on);
-        self.set_gate(Gate::Beside, self.beside.is_any());
+    /// [room](EntryExtras::make_room). Callers exclude each other.
+    pub(crate) fn record_extra(&self, what: EntryExtra, on: bool) {
+        self.entry_extras.set(what, on);
+        self.set_flag(HookFlag::Extras, self.entry_extras.is_any());
     }
 
     /// Records the stacks of the functions of `probes` from now on, and of no others; there must be
-    /// [room](Beside::make_room). Returns those before; needs no memory. Callers exclude each other.
+    /// [room](EntryExtras::make_room). Returns those before; needs no memory. Callers exclude each
+    /// other.
     pub(crate) fn set_probes(&self, probes: Ready) -> Ready {
-        let before = self.beside.probes().replace(probes);
-        self.set_gate(Gate::Beside, self.beside.is_any());
+        let before = self.entry_extras.probes().replace(probes);
+        self.set_flag(HookFlag::Extras, self.entry_extras.is_any());
         before
     }
 
@@ -217,47 +222,50 @@ impl Recorder {
         pointer.store(ring.cast_mut(), Ordering::Release);
     }
 
-    /// The gate, by a load that the compiler may make part of a comparison.
+    /// The hook flags, by a load that the compiler may make part of a comparison.
     #[inline(always)]
-    pub(super) fn gate(&self) -> u64 {
-        self.gate.load()
+    pub(super) fn flags(&self) -> u64 {
+        self.flags.load()
     }
 
-    /// Returns whether the gate lets the running task through, beside [`Self::lets_through_fast`]. What is not recorded
-    /// for a snapshot is counted here, so that this is to be asked last.
+    /// Returns whether the hook flags let the running task through, beside
+    /// [`Self::lets_through_fast`]. What is not recorded for a snapshot is counted here, so that
+    /// this is to be asked last.
     #[inline(always)]
     pub(super) fn lets_through_rare(&self, token: PreemptOff<'_>) -> bool {
-        self.gate() & Self::RARE == 0 || self.admits_slow(token)
+        self.flags() & Self::RARE == 0 || self.admits_slow(token)
     }
 
-    /// Looks at the part of the gate that takes no call; [`Self::RARE`] is for [`Self::admits_slow`].
+    /// Looks at the part of the hook flags that takes no call; [`Self::RARE`] is for
+    /// [`Self::admits_slow`].
     #[inline(always)]
     pub(super) fn lets_through_fast(&self, token: PreemptOff<'_>) -> bool {
         // (loaded again each time: that keeps it out of a register on the way of most events)
-        if self.gate() & Gate::Pids as u64 != 0 && !self.is_in(PidList::Traced, token) {
+        if self.flags() & HookFlag::Pids as u64 != 0 && !self.is_in(PidList::Traced, token) {
             self.remember_outsider(token);
             return false;
         }
-        self.gate() & Self::SHUT == 0
+        self.flags() & Self::SHUT == 0
     }
 
     /// Bits that are rarely set, and take more to be looked at.
-    pub(super) const RARE: u64 = Gate::NotPids as u64 | Gate::Cpus as u64 | Gate::Snapshot as u64;
+    pub(super) const RARE: u64 =
+        HookFlag::NotPids as u64 | HookFlag::Cpus as u64 | HookFlag::Snapshot as u64;
 
-    /// Looks at the part of the gate that is rarely asked.
+    /// Looks at the part of the hook flags that is rarely asked.
     #[cold]
     #[inline(never)]
     pub(super) fn admits_slow(&self, token: PreemptOff<'_>) -> bool {
-        let gate = self.gate();
-        let has = |bit: Gate| gate & bit as u64 != 0;
-        if has(Gate::NotPids) && self.is_in(PidList::NotTraced, token) {
+        let flags = self.flags();
+        let has = |bit: HookFlag| flags & bit as u64 != 0;
+        if has(HookFlag::NotPids) && self.is_in(PidList::NotTraced, token) {
             self.remember_outsider(token);
             return false;
         }
-        let is_left_out = has(Gate::Off)
-            || has(Gate::Pause)
-            || (has(Gate::Cpus) && !self.is_this_cpu_traced(token));
-        if !is_left_out && has(Gate::Snapshot) {
+        let is_left_out = has(HookFlag::Off)
+            || has(HookFlag::Pause)
+            || (has(HookFlag::Cpus) && !self.is_this_cpu_traced(token));
+        if !is_left_out && has(HookFlag::Snapshot) {
             self.missed.this(token).local_add(1);
             return false;
         }
@@ -265,7 +273,7 @@ impl Recorder {
     }
 
     /// Bits with which nothing is recorded, nor counted.
-    pub(super) const SHUT: u64 = Gate::Off as u64 | Gate::Pause as u64;
+    pub(super) const SHUT: u64 = HookFlag::Off as u64 | HookFlag::Pause as u64;
 
     /// This CPU's ring.
     #[inline(always)]

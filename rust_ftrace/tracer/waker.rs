@@ -59,7 +59,7 @@ impl Waker {
         &self.queue
     }
 
-    /// Has those who wait woken at the next event, if the gate is open.
+    /// Has those who wait woken at the next event, if the flag is set.
     pub(crate) fn want(&self) {
         // Full: before the ring is looked at once more. Pairs with `written`, which comes after the
         // event: that is found there, or this is.
@@ -75,7 +75,7 @@ impl Waker {
     }
 
     /// Wakes those who wait, soon. May be called anywhere. On a CPU that comes or goes it is for
-    /// [`sys::hotplug::Watch`](crate::sys::hotplug::Watch) to do so.
+    /// [`sys::hotplug::CpuWatcher`](crate::sys::hotplug::CpuWatcher) to do so.
     pub(crate) fn wake_soon(&self, token: PreemptOff<'_>) {
         self.irq_work.queue(token);
     }

@@ -68,18 +68,18 @@ PANICS='8callback[^:]*: it can panic'
 broken "a lock prefix" "a locked instruction" "$platform" 's/"cmpxchg qword/"lock cmpxchg qword/'
 broken "a call on the way" "8callback[^:]*: a call:" "$hook" \
 	's/self\.record(guard.token(), site, cycles)/self.record(guard.token(), site, crate::sys::clock::local_ns)/'
-broken "a call while a bit of the gate is set" "13entered_gated: a call" "$hook" \
-	'/fn entered_gated(/,/^    }/s/Site { call, registers }, cycles)/Site { call, registers }, crate::sys::clock::local_ns)/'
+broken "a call while a hook flag is set" "18entered_with_flags: a call" "$hook" \
+	'/fn entered_with_flags(/,/^    }/s/FunctionEntry { call, registers }, cycles)/FunctionEntry { call, registers }, crate::sys::clock::local_ns)/'
 broken "an overflowing sum out of the way" "6engine4ring.*: it can panic" "$ring" \
 	's/Self(moved.wrapping_add(\(.*\)))$/Self(moved + \1)/'
 found_all
 
-broken "an index out of bounds" "13entered_gated: it can panic" "$hook" \
-	'/fn entered_gated(/,/^    }/s/let guard = PreemptGuard::new();/&\n        let table = [1u8, 2, 3, 4];\n        core::hint::black_box(table[call.ip as usize]);/'
+broken "an index out of bounds" "18entered_with_flags: it can panic" "$hook" \
+	'/fn entered_with_flags(/,/^    }/s/let guard = PreemptGuard::new();/&\n        let table = [1u8, 2, 3, 4];\n        core::hint::black_box(table[call.ip as usize]);/'
 broken "an overflowing sum" "$PANICS" "$hook" \
 	'/fn entered(&self/,/^    }/s/let guard = PreemptGuard::new();/&\n        core::hint::black_box(site.call.ip + site.call.parent_ip);/'
 broken "a loop" "a loop" "$hook" \
-	'/fn entered(&self/,/^    }/s/let guard = PreemptGuard::new();/&\n        while self.gate() == 77 {}/'
+	'/fn entered(&self/,/^    }/s/let guard = PreemptGuard::new();/&\n        while self.flags() == 77 {}/'
 # (the compiler may make it a part of who searches)
 broken "a search that adds" "(6probes.*|12entered_slow): it can panic" "$probes" \
 	's/before.wrapping_add(lower.len()).wrapping_add(1)/before + lower.len() + 1/'

@@ -5,7 +5,8 @@
 //! The entry takes a slot as any event does, but is not completed at once: it is *pending*. If the call's
 //! return comes before anything else is recorded on this CPU, its duration goes into the same slot, and the
 //! whole call is one event. Whoever records something else first completes the pending entry
-//! ([`Kind::CallEntry`]), and the return takes a slot of its own later, on whatever CPU the task is then.
+//! ([`SlotKind::CallEntry`]), and the return takes a slot of its own later, on whatever CPU the
+//! task is then.
 //!
 //! There is one pending entry at most, since whoever writes completes it before. Who completes it first takes
 //! it out of `pending` by an exchange, so that of a writer and those who interrupt it just one does. A slot
@@ -18,8 +19,10 @@
 //! token:  63 parity | 62..47 lap | 46..32 ring | 31..4 offset of the slot | 3..0 ring
 //! ```
 
-use super::{Call, Caller, Head, Outcome, Ring, Slot, Storage, OTHERS_MASK, OTHERS_SHIFT, STEP};
-use crate::engine::slot::{is_text_address, Kind, Words, KIND_SHIFT, PARITY};
+use super::{
+    Call, EventContext, Head, Ring, Slot, Storage, WriteOutcome, OTHERS_MASK, OTHERS_SHIFT, STEP,
+};
+use crate::engine::slot::{is_text_address, SlotKind, SlotWords, KIND_SHIFT, PARITY};
 
 /// A call between its entry and its return.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,8 +85,8 @@ impl<S: Storage> Ring<S> {
         self.cold.pending.load_relaxed() != 0
     }
 
-    /// Writes the entry of a call at a `depth`; `extra` are its announcements. `open` gets what is to be known
-    /// at its return.
+    /// Writes the entry of a call at a `depth`; `extras` are its extra slots. `open` gets what is
+    /// to be known at its return.
     ///
     /// Returns whether it could be written; if not, that is counted.
     ///
@@ -95,8 +98,8 @@ impl<S: Storage> Ring<S> {
         &self,
         call: Call,
         depth: impl Fn() -> u32,
-        extra: &[Words],
-        caller: impl Caller,
+        extras: &[SlotWords],
+        ctx: impl EventContext,
         open: &mut OpenCall,
     ) -> bool {
         // (looked at once more there: so the usual way needs no register for it)
@@ -105,15 +108,15 @@ impl<S: Storage> Ring<S> {
             unsafe { self.complete_pending() };
         }
         let head = self.head();
-        let now = caller.now();
+        let now = ctx.now();
         // Right for this head, if the exchange finds that it is the head still.
         let ip_mask = self.ip_mask.load_relaxed();
-        let simple = extra.is_empty() && is_text_address(call.parent_ip);
+        let simple = extras.is_empty() && is_text_address(call.parent_ip);
         // SAFETY: The caller's obligations are the same.
-        let reserved = simple && unsafe { self.reserve(head, now, &caller) };
+        let reserved = simple && unsafe { self.reserve(head, now, &ctx) };
         if !reserved {
             // SAFETY: The caller's obligations are the same.
-            return unsafe { Self::enter_cold(call, self, depth(), extra, caller, open) };
+            return unsafe { Self::enter_cold(call, self, depth(), extras, ctx, open) };
         }
         // In this order few values are needed at a time.
         let token = self.token(head);
@@ -121,12 +124,12 @@ impl<S: Storage> Ring<S> {
         // SAFETY: The exchange moved the head over this slot.
         let slot = unsafe { self.slot(head.offset()) };
         slot.0
-            .store_relaxed(Words::first_of_open(call.ip, ip_mask, now));
+            .store_relaxed(SlotWords::first_of_open(call.ip, ip_mask, now));
         slot.1.store_high(call.parent_ip as u32);
-        slot.1.store_low(Words::small_of_call(
-            Kind::CallEntry,
+        slot.1.store_low(SlotWords::small_of_call(
+            SlotKind::CallEntry,
             depth(),
-            caller.flags(),
+            ctx.flags(),
         ));
         self.set_pending(token, slot, head.0.wrapping_add(STEP));
         true
@@ -150,10 +153,10 @@ impl<S: Storage> Ring<S> {
     ///
     /// As for [`Ring::write`].
     #[inline(always)]
-    unsafe fn reserve(&self, head: Head, now: u64, caller: &impl Caller) -> bool {
+    unsafe fn reserve(&self, head: Head, now: u64, ctx: &impl EventContext) -> bool {
         head.0 as u32 & self.sub_mask != 0
             && !self.needs_time(now)
-            && caller.is_task(|index| self.task_word(index))
+            && ctx.is_task(|index| self.task_word(index))
             && (self.head).local_exchange(head.0, head.0.wrapping_add(STEP))
     }
 
@@ -164,24 +167,24 @@ impl<S: Storage> Ring<S> {
     /// As for [`Ring::write`].
     #[cold]
     #[inline(never)]
-    unsafe fn enter_cold<C: Caller>(
+    unsafe fn enter_cold<C: EventContext>(
         call: Call,
         ring: &Self,
         depth: u32,
-        extra: &[Words],
-        caller: C,
+        extras: &[SlotWords],
+        ctx: C,
         open: &mut OpenCall,
     ) -> bool {
-        let mut room = [Words::default(); super::MAX_CALL_EXTRA + 1];
-        let extra = match is_text_address(call.parent_ip) {
-            true => extra,
-            false => with_wide(&mut room, extra, call.parent_ip),
+        let mut room = [SlotWords::default(); super::MAX_CALL_EXTRAS + 1];
+        let extras = match is_text_address(call.parent_ip) {
+            true => extras,
+            false => with_wide(&mut room, extras, call.parent_ip),
         };
-        let context = caller.flags();
+        let context = ctx.flags();
         let high = call.parent_ip as u32;
-        let event = |now| Words::call(Kind::CallEntry, call.ip, now, depth, context, high);
+        let event = |now| SlotWords::call(SlotKind::CallEntry, call.ip, now, depth, context, high);
         // SAFETY: The caller's obligations are the same.
-        let Ok((head, start)) = (unsafe { ring.write_group(&caller, extra, event, true) }) else {
+        let Ok((head, start)) = (unsafe { ring.write_group(&ctx, extras, event, true) }) else {
             return false;
         };
         let token = ring.token(head);
@@ -203,10 +206,10 @@ impl<S: Storage> Ring<S> {
     pub unsafe fn leave_leaf(
         &self,
         open: OpenCall,
-        caller: impl Caller,
+        ctx: impl EventContext,
         duration: impl Fn(u64) -> u64,
     ) -> bool {
-        let duration = duration(caller.now());
+        let duration = duration(ctx.now());
         // If it is pending, nothing was written since.
         if duration >> 32 != 0 || !self.cold.pending.local_exchange(open.token, 0) {
             return false;
@@ -215,14 +218,15 @@ impl<S: Storage> Ring<S> {
         let slot = unsafe { self.slot_of(open.token) };
         slot.1.store_high(duration as u32);
         // The bits of the kind that the two differ in.
-        const MORE: u64 = (Kind::Call as u64 ^ Kind::CallEntry as u64) << KIND_SHIFT;
+        const MORE: u64 = (SlotKind::Call as u64 ^ SlotKind::CallEntry as u64) << KIND_SHIFT;
         slot.1.toggle_release::<MORE>();
         slot.0.toggle_release::<PARITY>();
         true
     }
 
     /// Writes the return from a call of the function at `ip` in which something else was recorded, or of which
-    /// more is to be said: `extra` are its announcements, and `duration` is as for [`Ring::leave_leaf`].
+    /// more is to be said: `extras` are its extra slots, and `duration` is as for
+    /// [`Ring::leave_leaf`].
     ///
     /// Returns whether it could be written; if not, that is counted.
     ///
@@ -234,30 +238,30 @@ impl<S: Storage> Ring<S> {
         &self,
         ip: u64,
         depth: u32,
-        extra: &[Words],
-        caller: impl Caller,
+        extras: &[SlotWords],
+        ctx: impl EventContext,
         duration: impl Fn(u64) -> u64,
     ) -> bool {
         let head = self.head();
-        let now = caller.now();
+        let now = ctx.now();
         let ip_mask = self.ip_mask.load_relaxed();
         let duration = duration(now);
-        let simple = extra.is_empty() && duration >> 32 == 0;
+        let simple = extras.is_empty() && duration >> 32 == 0;
         // SAFETY: The caller's obligations are the same.
         unsafe { self.complete_pending() };
         // SAFETY: The caller's obligations are the same.
-        let reserved = simple && unsafe { self.reserve(head, now, &caller) };
+        let reserved = simple && unsafe { self.reserve(head, now, &ctx) };
         if !reserved {
             let start = now.wrapping_sub(duration);
             // SAFETY: The caller's obligations are the same.
-            return unsafe { Self::leave_cold(ip, self, depth, extra, caller, start) };
+            return unsafe { Self::leave_cold(ip, self, depth, extras, ctx, start) };
         }
         // SAFETY: The exchange moved the head over this slot.
         let slot = unsafe { self.slot(head.offset()) };
-        let first = Words::first_of_entry(ip, ip_mask, now);
-        let flags = caller.flags();
-        slot.1.store_relaxed(Words::second_of_call(
-            Kind::Return,
+        let first = SlotWords::first_of_entry(ip, ip_mask, now);
+        let flags = ctx.flags();
+        slot.1.store_relaxed(SlotWords::second_of_call(
+            SlotKind::Return,
             depth,
             flags,
             duration as u32,
@@ -276,21 +280,21 @@ impl<S: Storage> Ring<S> {
     /// As for [`Ring::write`].
     #[cold]
     #[inline(never)]
-    unsafe fn leave_cold<C: Caller>(
+    unsafe fn leave_cold<C: EventContext>(
         ip: u64,
         ring: &Self,
         depth: u32,
-        extra: &[Words],
-        caller: C,
+        extras: &[SlotWords],
+        ctx: C,
         start: u64,
     ) -> bool {
-        let mut room = [Words::default(); super::MAX_CALL_EXTRA + 1];
-        let so_far = caller.now().wrapping_sub(start);
-        let extra = match so_far >> 32 {
-            0 => extra,
-            _ => with(&mut room, extra, Words::long_slot(so_far)),
+        let mut room = [SlotWords::default(); super::MAX_CALL_EXTRAS + 1];
+        let so_far = ctx.now().wrapping_sub(start);
+        let extras = match so_far >> 32 {
+            0 => extras,
+            _ => with(&mut room, extras, SlotWords::long_slot(so_far)),
         };
-        let context = caller.flags();
+        let context = ctx.flags();
         let event = |now: u64| {
             let duration = now.wrapping_sub(start);
             // The upper half is written already: the lower one stays below what would change it.
@@ -298,13 +302,13 @@ impl<S: Storage> Ring<S> {
                 true => duration as u32,
                 false => u32::MAX,
             };
-            Words::call(Kind::Return, ip, now, depth, context, low)
+            SlotWords::call(SlotKind::Return, ip, now, depth, context, low)
         };
         // SAFETY: The caller's obligations are the same.
-        let written = unsafe { ring.write_group(&caller, extra, event, false) };
+        let written = unsafe { ring.write_group(&ctx, extras, event, false) };
         match written {
             // (a ring that is closed is that of several CPUs)
-            Err(Outcome::Closed) => ring.storage.missed_return(),
+            Err(WriteOutcome::Closed) => ring.storage.missed_return(),
             _ => ring.cold.returns.local_add(1),
         }
         written.is_ok()
@@ -317,41 +321,44 @@ impl<S: Storage> Ring<S> {
     /// # Safety
     ///
     /// As for [`Ring::write`].
-    pub unsafe fn announce_call(
+    pub unsafe fn write_late_entry(
         &self,
         call: Call,
         start: u64,
         depth: u32,
         context: u32,
-        caller: &impl Caller,
+        ctx: &impl EventContext,
     ) -> bool {
         // SAFETY: The caller's obligations are the same.
         unsafe { self.complete_pending() };
-        let extra = [Words::since_slot(start)];
+        let extras = [SlotWords::since_slot(start)];
         let high = call.parent_ip as u32;
-        let event = |now| Words::call(Kind::CallEntry, call.ip, now, depth, context, high);
+        let event = |now| SlotWords::call(SlotKind::CallEntry, call.ip, now, depth, context, high);
         // SAFETY: The caller's obligations are the same.
-        unsafe { self.write_group(caller, &extra, event, false) }.is_ok()
+        unsafe { self.write_group(ctx, &extras, event, false) }.is_ok()
     }
 }
 
-/// `extra` with one more, as far as there is room.
+/// `extras` with one more, as far as there is room.
 fn with<'a>(
-    room: &'a mut [Words; super::MAX_CALL_EXTRA + 1],
-    extra: &[Words],
-    one: Words,
-) -> &'a [Words] {
-    let length = extra.len().min(super::MAX_CALL_EXTRA);
-    for (place, words) in room.iter_mut().zip(extra.iter().take(length).chain([&one])) {
+    room: &'a mut [SlotWords; super::MAX_CALL_EXTRAS + 1],
+    extras: &[SlotWords],
+    one: SlotWords,
+) -> &'a [SlotWords] {
+    let length = extras.len().min(super::MAX_CALL_EXTRAS);
+    for (place, words) in room
+        .iter_mut()
+        .zip(extras.iter().take(length).chain([&one]))
+    {
         *place = *words;
     }
     room.get(..=length).unwrap_or_default()
 }
 
 fn with_wide<'a>(
-    room: &'a mut [Words; super::MAX_CALL_EXTRA + 1],
-    extra: &[Words],
+    room: &'a mut [SlotWords; super::MAX_CALL_EXTRAS + 1],
+    extras: &[SlotWords],
     parent_ip: u64,
-) -> &'a [Words] {
-    with(room, extra, Words::wide_slot(parent_ip))
+) -> &'a [SlotWords] {
+    with(room, extras, SlotWords::wide_slot(parent_ip))
 }

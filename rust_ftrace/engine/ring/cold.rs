@@ -2,12 +2,12 @@
 
 //! The way of events that need more than one slot, or a new sub-buffer, or were interrupted.
 
-use super::group::{Announced, Beside, Group, GROUP_ROOM};
-use super::{Call, Caller, Head, Outcome, Ring, Slot, Storage, DROPS};
+use super::group::{ExtraSlots, SlotGroup, StateSlots, GROUP_ROOM};
+use super::{Call, EventContext, Head, Ring, Slot, Storage, WriteOutcome, DROPS};
 use crate::engine::account::Counts;
 use crate::engine::beside::{StackSlots, ARGS_SLOTS};
 use crate::engine::mark::TEXT_BYTES;
-use crate::engine::slot::{ip_mask, is_text_address, Kind, Words, PARITY, TIME_BITS};
+use crate::engine::slot::{ip_mask, is_text_address, SlotKind, SlotWords, PARITY, TIME_BITS};
 use crate::platform::fence_release;
 
 impl<S: Storage> Ring<S> {
@@ -20,55 +20,59 @@ impl<S: Storage> Ring<S> {
     /// As for [`Ring::write`].
     #[cold]
     #[inline(never)]
-    pub(super) unsafe fn write_cold<C: Caller>(call: Call, ring: &Self, caller: C) -> Outcome {
-        let wide = [Words::wide_slot(call.parent_ip)];
-        let extra = match is_text_address(call.parent_ip) {
+    pub(super) unsafe fn write_cold<C: EventContext>(
+        call: Call,
+        ring: &Self,
+        ctx: C,
+    ) -> WriteOutcome {
+        let wide = [SlotWords::wide_slot(call.parent_ip)];
+        let extras = match is_text_address(call.parent_ip) {
             true => &[],
             false => wide.as_slice(),
         };
-        let event = |now| Words::entry(call.ip, call.parent_ip, caller.context(), now);
+        let event = |now| SlotWords::entry(call.ip, call.parent_ip, ctx.context(), now);
         // SAFETY: The caller's obligations are the same.
-        match unsafe { ring.write_group(&caller, extra, event, false) } {
-            Ok(_) => Outcome::Written,
+        match unsafe { ring.write_group(&ctx, extras, event, false) } {
+            Ok(_) => WriteOutcome::Written,
             Err(outcome) => outcome,
         }
     }
 
-    /// Writes a function entry with arguments ([`Words::args_slots`]) and a stack beside it. What a sub-buffer has no
-    /// room for is left out.
+    /// Writes a function entry with arguments ([`SlotWords::args_slots`]) and a stack beside it.
+    /// What a sub-buffer has no room for is left out.
     ///
     /// # Safety
     ///
     /// As for [`Ring::write`].
-    pub unsafe fn write_beside<C: Caller>(
+    pub unsafe fn write_with_extras<C: EventContext>(
         &self,
         call: Call,
-        caller: C,
-        args: &[Words],
+        ctx: C,
+        args: &[SlotWords],
         stack: Option<StackSlots<'_>>,
-    ) -> Outcome {
+    ) -> WriteOutcome {
         // SAFETY: The caller's obligations are the same.
-        if unsafe { self.write_beside_hot(call, &caller, args, stack) } {
-            return Outcome::Written;
+        if unsafe { self.write_beside_hot(call, &ctx, args, stack) } {
+            return WriteOutcome::Written;
         }
-        let mut extra = [Words::wide_slot(call.parent_ip); 1 + ARGS_SLOTS];
+        let mut extras = [SlotWords::wide_slot(call.parent_ip); 1 + ARGS_SLOTS];
         let wide = usize::from(!is_text_address(call.parent_ip));
         let mut length = wide;
         if GROUP_ROOM.saturating_add(wide).saturating_add(args.len()) <= self.subbuf_slots() {
-            let room = extra.iter_mut().skip(wide).zip(args);
+            let room = extras.iter_mut().skip(wide).zip(args);
             for (place, words) in room {
                 *place = *words;
                 length = length.wrapping_add(1);
             }
         }
-        let beside = Beside {
-            slots: extra.get(..length).unwrap_or_default(),
+        let extra_slots = ExtraSlots {
+            slots: extras.get(..length).unwrap_or_default(),
             stack,
         };
-        let event = |now| Words::entry(call.ip, call.parent_ip, caller.context(), now);
+        let event = |now| SlotWords::entry(call.ip, call.parent_ip, ctx.context(), now);
         // SAFETY: The caller's obligations are the same.
-        match unsafe { self.write_group_beside(&caller, beside, event, false) } {
-            Ok(_) => Outcome::Written,
+        match unsafe { self.write_group_with(&ctx, extra_slots, event, false) } {
+            Ok(_) => WriteOutcome::Written,
             Err(outcome) => outcome,
         }
     }
@@ -78,46 +82,48 @@ impl<S: Storage> Ring<S> {
         self.subbuf_slots().saturating_sub(GROUP_ROOM)
     }
 
-    /// Writes what a program has written ([`Words::mark`]): `text` is its `length` bytes, in [slots](Words::text_slot). Returns how
-    /// many bytes were written, which is less if a sub-buffer has no room for more.
+    /// Writes what a program has written ([`SlotWords::marker`]): `text` is its `length` bytes, in
+    /// [slots](SlotWords::text_slot). Returns how many bytes were written, which is less if a
+    /// sub-buffer has no room for more.
     ///
     /// # Safety
     ///
     /// As for [`Ring::write`].
-    pub unsafe fn write_mark<C: Caller>(
+    pub unsafe fn write_marker<C: EventContext>(
         &self,
-        kind: Kind,
+        kind: SlotKind,
         ip: u64,
-        text: &[Words],
+        text: &[SlotWords],
         length: usize,
-        caller: C,
-    ) -> Result<usize, Outcome> {
+        ctx: C,
+    ) -> Result<usize, WriteOutcome> {
         if self.cold.subbufs != 0 {
-            self.cold.marks.local_add(1);
+            self.cold.markers.local_add(1);
         }
         let text = text.get(..self.text_room()).unwrap_or(text);
         let length = length.min(text.len().wrapping_mul(TEXT_BYTES));
-        let event = |now| Words::mark(kind, ip, now, caller.context(), length as u32);
+        let event = |now| SlotWords::marker(kind, ip, now, ctx.context(), length as u32);
         // SAFETY: The caller's obligations are the same.
-        unsafe { self.write_group(&caller, text, event, false) }.map(|_| length)
+        unsafe { self.write_group(&ctx, text, event, false) }.map(|_| length)
     }
 
-    /// Does what [`Ring::write_beside`] does if nothing else is to be announced and a stack is there already; whether it did.
+    /// Does what [`Ring::write_with_extras`] does if nothing else is to be announced and a stack is
+    /// there already; whether it did.
     ///
     /// # Safety
     ///
     /// As for [`Ring::write`].
-    unsafe fn write_beside_hot<C: Caller>(
+    unsafe fn write_beside_hot<C: EventContext>(
         &self,
         call: Call,
-        caller: &C,
-        args: &[Words],
+        ctx: &C,
+        args: &[SlotWords],
         stack: Option<StackSlots<'_>>,
     ) -> bool {
         let head = self.head();
         let place = self.place(head);
-        let now = caller.now();
-        if place == 0 || !self.is_plain(call, now, caller) {
+        let now = ctx.now();
+        if place == 0 || !self.is_plain(call, now, ctx) {
             return false;
         }
         let same = match stack {
@@ -127,16 +133,16 @@ impl<S: Storage> Ring<S> {
                 found => found,
             },
         };
-        let extra = args.len().wrapping_add(usize::from(same.is_some()));
-        let new = head.behind(extra.wrapping_add(1), extra);
-        if extra >= self.subbuf_slots().wrapping_sub(place)
+        let extras = args.len().wrapping_add(usize::from(same.is_some()));
+        let new = head.behind(extras.wrapping_add(1), extras);
+        if extras >= self.subbuf_slots().wrapping_sub(place)
             || !self.head.local_exchange(head.0, new.0)
         {
             return false;
         }
         let parity = head.parity();
         let mut slot = head.slot();
-        let mut fill = |words: Words| {
+        let mut fill = |words: SlotWords| {
             // SAFETY: The exchange moved the head over the slots from there on, for all that are filled.
             unsafe { self.fill(slot, words.with_parity(parity)) };
             slot = slot.wrapping_add(1);
@@ -145,9 +151,14 @@ impl<S: Storage> Ring<S> {
             fill(*words);
         }
         if let Some(place) = same {
-            fill(Words::same_stack_slot(place));
+            fill(SlotWords::same_stack_slot(place));
         }
-        fill(Words::entry(call.ip, call.parent_ip, caller.context(), now));
+        fill(SlotWords::entry(
+            call.ip,
+            call.parent_ip,
+            ctx.context(),
+            now,
+        ));
         true
     }
 
@@ -158,28 +169,29 @@ impl<S: Storage> Ring<S> {
         stack.find(before, head.parity())
     }
 
-    /// Writes an event that is made by `event` of the time, behind its announcements `extra`, for which a sub-buffer
-    /// has [room](GROUP_ROOM). With `open` the event's own slot is not completed.
+    /// Writes an event that is made by `event` of the time, behind its extra slots `extras`, for
+    /// which a sub-buffer has [room](GROUP_ROOM). With `open` the event's own slot is not
+    /// completed.
     ///
-    /// Returns the head at the event's slot, its announcements counted as others, and the time. It goes round again only if an interrupt wrote an
-    /// event in between.
+    /// Returns the head at the event's slot, its extra slots counted as others, and the time. It
+    /// goes round again only if an interrupt wrote an event in between.
     ///
     /// # Safety
     ///
     /// As for [`Ring::write`].
-    pub(super) unsafe fn write_group<C: Caller>(
+    pub(super) unsafe fn write_group<C: EventContext>(
         &self,
-        caller: &C,
-        extra: &[Words],
-        event: impl Fn(u64) -> Words,
+        ctx: &C,
+        extras: &[SlotWords],
+        event: impl Fn(u64) -> SlotWords,
         open: bool,
-    ) -> Result<(Head, u64), Outcome> {
-        let beside = Beside {
-            slots: extra,
+    ) -> Result<(Head, u64), WriteOutcome> {
+        let extra_slots = ExtraSlots {
+            slots: extras,
             stack: None,
         };
         // SAFETY: The caller's obligations are the same.
-        unsafe { self.write_group_beside(caller, beside, event, open) }
+        unsafe { self.write_group_with(ctx, extra_slots, event, open) }
     }
 
     /// Writes a group, also with a stack, which is left out if a sub-buffer has no room for it. See [`Ring::write_group`].
@@ -188,35 +200,35 @@ impl<S: Storage> Ring<S> {
     ///
     /// As for [`Ring::write`].
     #[inline(always)]
-    unsafe fn write_group_beside<C: Caller>(
+    unsafe fn write_group_with<C: EventContext>(
         &self,
-        caller: &C,
-        beside: Beside<'_>,
-        event: impl Fn(u64) -> Words,
+        ctx: &C,
+        extra_slots: ExtraSlots<'_>,
+        event: impl Fn(u64) -> SlotWords,
         open: bool,
-    ) -> Result<(Head, u64), Outcome> {
+    ) -> Result<(Head, u64), WriteOutcome> {
         if self.cold.subbufs == 0 {
             self.storage.missed();
-            return Err(Outcome::Closed);
+            return Err(WriteOutcome::Closed);
         }
-        let task = caller.task();
+        let task = ctx.task();
         loop {
             let head = self.head();
-            let now = caller.now();
+            let now = ctx.now();
             let place = self.place(head);
             if place == 0 {
                 match self.open(head) {
                     Opening::Raced => continue,
                     Opening::Blocked(outcome) => {
                         match outcome {
-                            Outcome::Full => self.drop_one(head),
-                            _ => self.cold.overrun.local_add(1),
+                            WriteOutcome::Full => self.drop_one(head),
+                            _ => self.cold.commit_overrun.local_add(1),
                         }
                         return Err(outcome);
                     }
                     Opening::Ready(start, ours, reached, first_event) => {
-                        let announced = Announced::new(&task, now, true, true);
-                        let group = Group::new(self, start, announced, beside, event(now));
+                        let state = StateSlots::new(&task, now, true, true);
+                        let group = SlotGroup::new(self, start, state, extra_slots, event(now));
                         let won = self.take(head, start, &group);
                         if ours {
                             self.cold.opening.store_relaxed(0);
@@ -235,9 +247,9 @@ impl<S: Storage> Ring<S> {
                 continue;
             }
             let needs_time = self.needs_time(now);
-            let needs_task = !caller.is_task(|index| self.task_word(index));
-            let announced = Announced::new(&task, now, needs_time, needs_task);
-            let group = Group::new(self, head, announced, beside, event(now));
+            let needs_task = !ctx.is_task(|index| self.task_word(index));
+            let state = StateSlots::new(&task, now, needs_time, needs_task);
+            let group = SlotGroup::new(self, head, state, extra_slots, event(now));
             if group.length() > self.subbuf_slots().wrapping_sub(place) {
                 self.close(head);
             } else if self.take(head, head, &group) {
@@ -264,9 +276,9 @@ impl<S: Storage> Ring<S> {
         let counts = Counts {
             written,
             read: 0,
-            overrun: self.overrun(),
+            commit_overrun: self.commit_overrun(),
             dropped: self.dropped(),
-            marks: self.marks(),
+            markers: self.markers(),
             returns: self.returns(),
         };
         // (those of the last sub-buffer, and what is dropped behind it)
@@ -281,7 +293,7 @@ impl<S: Storage> Ring<S> {
     }
 
     /// Moves the head from `old` to behind `group`, which begins at `start`.
-    fn take(&self, old: Head, start: Head, group: &Group<'_>) -> bool {
+    fn take(&self, old: Head, start: Head, group: &SlotGroup<'_>) -> bool {
         let new = start.behind(group.length(), group.others());
         self.head.local_exchange(old.0, new.0)
     }
@@ -292,7 +304,7 @@ impl<S: Storage> Ring<S> {
     /// # Safety
     ///
     /// The caller got these slots from the head.
-    unsafe fn fill_group(&self, start: Head, group: &Group<'_>, now: u64, open: bool) -> Head {
+    unsafe fn fill_group(&self, start: Head, group: &SlotGroup<'_>, now: u64, open: bool) -> Head {
         let last = start.slot().wrapping_add(group.others());
         let mut index = start.slot();
         for words in group.slots() {
@@ -305,7 +317,7 @@ impl<S: Storage> Ring<S> {
             index = index.wrapping_add(1);
         }
         // After the exchange: an interrupt between the two announces the same again, no more. Its
-        // own announcements stay true, since the task is the same and an older epoch never comes
+        // own extra slots stay true, since the task is the same and an older epoch never comes
         // back.
         self.epoch.store_relaxed(now >> TIME_BITS);
         let task = group.task();
@@ -324,7 +336,7 @@ impl<S: Storage> Ring<S> {
         }
         for index in head.slot()..head.slot().wrapping_add(left) {
             // SAFETY: The exchange moved the head over these slots.
-            unsafe { self.fill(index, Words::PAD.with_parity(head.parity())) };
+            unsafe { self.fill(index, SlotWords::PAD.with_parity(head.parity())) };
         }
     }
 
@@ -343,15 +355,15 @@ impl<S: Storage> Ring<S> {
             slots.get(index..index.wrapping_add(size)),
         ) else {
             // The invariants exclude it; an event lost and counted is better than a panic.
-            return Opening::Blocked(Outcome::Overrun);
+            return Opening::Blocked(WriteOutcome::CommitOverrun);
         };
         let Some((header, rest)) = next.split_first() else {
-            return Opening::Blocked(Outcome::Overrun);
+            return Opening::Blocked(WriteOutcome::CommitOverrun);
         };
         let seq = last.0.load_relaxed().wrapping_add(1);
         if self.is_full(seq) {
             return match self.head() == head {
-                true => Opening::Blocked(Outcome::Full),
+                true => Opening::Blocked(WriteOutcome::Full),
                 false => Opening::Raced,
             };
         }
@@ -372,8 +384,10 @@ impl<S: Storage> Ring<S> {
             meets_outer || has_unfinished(rest, old_parity)
         };
         let opening = match (blocked(), moved()) {
-            (true, false) => Opening::Blocked(Outcome::Overrun),
-            (false, false) if found == seq || self.announce(header, found, seq, first_event) => {
+            (true, false) => Opening::Blocked(WriteOutcome::CommitOverrun),
+            (false, false)
+                if found == seq || self.write_header(header, found, seq, first_event) =>
+            {
                 if wraps {
                     // An interrupt that has gone on meanwhile is in the same lap: it cannot have come
                     // round to here. Others need no new mask.
@@ -407,7 +421,7 @@ impl<S: Storage> Ring<S> {
     /// It is zero in between, but never when the head is behind it: an interrupt that finds the head
     /// at the next boundary takes the `seq` after this one from here. Once an interrupt has moved
     /// the head, the header is no more as found, and stays.
-    fn announce(&self, header: &Slot, found: u64, seq: u64, first_event: u64) -> bool {
+    fn write_header(&self, header: &Slot, found: u64, seq: u64, first_event: u64) -> bool {
         if !header.0.local_exchange(found, 0) {
             return false;
         }
@@ -453,5 +467,5 @@ enum Opening {
     /// An interrupt moved the head.
     Raced,
     /// The next sub-buffer cannot be had now.
-    Blocked(Outcome),
+    Blocked(WriteOutcome),
 }

@@ -4,7 +4,7 @@
 
 use super::{Head, Ring, Storage};
 use crate::engine::beside::StackSlots;
-use crate::engine::slot::{Task, Words};
+use crate::engine::slot::{SlotWords, Task};
 
 /// Slots that a sub-buffer must have for a group beside those that say something of its event: the header, time,
 /// task (2), and the event.
@@ -12,95 +12,100 @@ pub(super) const GROUP_ROOM: usize = 5;
 
 /// The data beside an event.
 #[derive(Clone, Copy)]
-pub(super) struct Beside<'a> {
+pub(super) struct ExtraSlots<'a> {
     /// Slots right before it.
-    pub(super) slots: &'a [Words],
+    pub(super) slots: &'a [SlotWords],
     /// And its stack.
     pub(super) stack: Option<StackSlots<'a>>,
 }
 
 /// Data that is announced for later events, too.
-pub(super) struct Announced {
+pub(super) struct StateSlots {
     /// Time, task (2); `from` to `until` are not known yet.
-    slots: [Words; 3],
+    slots: [SlotWords; 3],
     from: usize,
     until: usize,
     task: Task,
 }
 
-impl Announced {
+impl StateSlots {
     /// The slots for an event of `task` at `now`.
     pub(super) fn new(task: &Task, now: u64, needs_time: bool, needs_task: bool) -> Self {
-        let [first, second] = Words::task_slots(task);
+        let [first, second] = SlotWords::task_slots(task);
         Self {
-            slots: [Words::time_slot(now), first, second],
+            slots: [SlotWords::time_slot(now), first, second],
             from: usize::from(!needs_time),
             until: if needs_task { 3 } else { 1 },
             task: *task,
         }
     }
 
-    fn slots(&self) -> &[Words] {
+    fn slots(&self) -> &[SlotWords] {
         self.slots.get(self.from..self.until).unwrap_or_default()
     }
 }
 
 /// The stack of a group's event.
-enum Stack<'a> {
+enum GroupStack<'a> {
     None,
     /// It is there already; the slot that says where.
-    Same(Words),
+    Same(SlotWords),
     /// It comes at this place of the sub-buffer.
     New(usize, StackSlots<'a>),
 }
 
-/// The slots of one event: announcements it needs, then the event.
-pub(super) struct Group<'a> {
-    announced: Announced,
-    extra: &'a [Words],
-    stack: Stack<'a>,
-    event: Words,
+/// The slots of one event: extra slots it needs, then the event.
+pub(super) struct SlotGroup<'a> {
+    state: StateSlots,
+    extras: &'a [SlotWords],
+    stack: GroupStack<'a>,
+    event: SlotWords,
 }
 
-impl<'a> Group<'a> {
-    /// `event` with what is `beside` it, from `start` on.
+impl<'a> SlotGroup<'a> {
+    /// `event` with what is `extra_slots` it, from `start` on.
     #[inline(always)]
     pub(super) fn new<S: Storage>(
         ring: &Ring<S>,
         start: Head,
-        announced: Announced,
-        beside: Beside<'a>,
-        event: Words,
+        state: StateSlots,
+        extra_slots: ExtraSlots<'a>,
+        event: SlotWords,
     ) -> Self {
         let mut group = Self {
-            announced,
-            extra: beside.slots,
-            stack: Stack::None,
+            state,
+            extras: extra_slots.slots,
+            stack: GroupStack::None,
             event,
         };
-        if let Some(stack) = beside.stack {
+        if let Some(stack) = extra_slots.stack {
             group.stack = group.place(ring, start, stack);
         }
         group
     }
 
-    fn place<S: Storage>(&self, ring: &Ring<S>, start: Head, stack: StackSlots<'a>) -> Stack<'a> {
+    fn place<S: Storage>(
+        &self,
+        ring: &Ring<S>,
+        start: Head,
+        stack: StackSlots<'a>,
+    ) -> GroupStack<'a> {
         let most = GROUP_ROOM
-            .wrapping_add(self.extra.len())
+            .wrapping_add(self.extras.len())
             .wrapping_add(stack.len());
         match ring.find_stack(start, stack) {
-            Some(found) => Stack::Same(Words::same_stack_slot(found)),
+            Some(found) => GroupStack::Same(SlotWords::same_stack_slot(found)),
             // (it will be behind what is in the group without it, but for the event)
             None if most <= ring.subbuf_slots() => {
-                Stack::New(ring.place(start).wrapping_add(self.others()), stack)
+                GroupStack::New(ring.place(start).wrapping_add(self.others()), stack)
             }
-            None => Stack::None,
+            None => GroupStack::None,
         }
     }
 
     /// The task that runs.
     pub(super) fn task(&self) -> &Task {
-        &self.announced.task
+        &self.state.task
     }
 
     /// The number of slots.
@@ -111,24 +116,24 @@ impl<'a> Group<'a> {
     /// The number of slots that are no events: all but the last.
     pub(super) fn others(&self) -> usize {
         let stack = match &self.stack {
-            Stack::None => 0,
-            Stack::Same(_) => 1,
-            Stack::New(_, stack) => stack.len(),
+            GroupStack::None => 0,
+            GroupStack::Same(_) => 1,
+            GroupStack::New(_, stack) => stack.len(),
         };
         // (nothing of this comes near the largest number)
-        let announced = self.announced.slots().len();
-        announced.wrapping_add(self.extra.len()).wrapping_add(stack)
+        let state = self.state.slots().len();
+        state.wrapping_add(self.extras.len()).wrapping_add(stack)
     }
 
     /// The slots; the event is the last.
-    pub(super) fn slots(&self) -> impl Iterator<Item = Words> + '_ {
+    pub(super) fn slots(&self) -> impl Iterator<Item = SlotWords> + '_ {
         let (same, new) = match self.stack {
-            Stack::None => (None, None),
-            Stack::Same(words) => (Some(words), None),
-            Stack::New(place, stack) => (None, Some(stack.at(place))),
+            GroupStack::None => (None, None),
+            GroupStack::Same(words) => (Some(words), None),
+            GroupStack::New(place, stack) => (None, Some(stack.at(place))),
         };
-        let announced = self.announced.slots().iter().chain(self.extra);
-        (announced.copied())
+        let state = self.state.slots().iter().chain(self.extras);
+        (state.copied())
             .chain(same)
             .chain(new.into_iter().flatten())
             .chain([self.event])
@@ -136,7 +141,7 @@ impl<'a> Group<'a> {
 
     /// Lets later events find its stack, which is written.
     pub(super) fn remember_stack(&self) {
-        if let Stack::New(place, stack) = self.stack {
+        if let GroupStack::New(place, stack) = self.stack {
             stack.remember(place);
         }
     }

@@ -4,7 +4,7 @@
 
 use super::{Head, Ring, Storage};
 use crate::engine::reader::Extent;
-use crate::engine::slot::{Words, PARITY};
+use crate::engine::slot::{SlotWords, PARITY};
 
 impl<S: Storage> Ring<S> {
     /// Number of sub-buffers that hold the events from index `from` on.
@@ -39,7 +39,7 @@ impl<S: Storage> Ring<S> {
             let new = ring.slots().get(place..place + size)?;
             let ((old_header, old), (header, new)) = (old.split_first()?, new.split_first()?);
             for (old, new) in old.iter().zip(new) {
-                let words = Words(old.0.load_acquire(), old.1.load_relaxed());
+                let words = SlotWords(old.0.load_acquire(), old.1.load_relaxed());
                 if words.is_complete(parity) {
                     let words = words.with_parity(PARITY);
                     new.1.store_relaxed(words.1);

@@ -8,7 +8,7 @@ use core::ops::Deref;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
-use super::probe::{CallHandler, Probe};
+use super::probe::{CallHandler, Fprobe};
 #[cfg(CONFIG_DEBUG_KMEMLEAK)]
 use crate::sys::ffi;
 use crate::sys::private::shadow_stacks;
@@ -22,8 +22,8 @@ use crate::sys::private::shadow_stacks;
 /// # Invariants
 ///
 /// No call that is open knows the address but from probes with the same `T` and `D` that were here.
-pub(super) struct Place<T: CallHandler<D>, D: Copy + 'static> {
-    pub(super) probe: ManuallyDrop<Pin<KBox<Probe<T, D>>>>,
+pub(super) struct ProbePlace<T: CallHandler<D>, D: Copy + 'static> {
+    pub(super) probe: ManuallyDrop<Pin<KBox<Fprobe<T, D>>>>,
     /// A probe here has called its handler.
     pub(super) was_enabled: bool,
 }
@@ -36,12 +36,12 @@ pub(super) fn take_left_behind() -> usize {
     LEFT_BEHIND.xchg(0, Relaxed)
 }
 
-impl<T: CallHandler<D>, D: Copy + 'static> Place<T, D> {
+impl<T: CallHandler<D>, D: Copy + 'static> ProbePlace<T, D> {
     /// A place for `probe` that no call knows.
-    pub(super) fn new(probe: Probe<T, D>) -> Result<Self> {
+    pub(super) fn new(probe: Fprobe<T, D>) -> Result<Self> {
         let mut known = KVec::new();
         loop {
-            let place = KBox::<Probe<T, D>>::new_uninit(GFP_KERNEL)?;
+            let place = KBox::<Fprobe<T, D>>::new_uninit(GFP_KERNEL)?;
             // (from now on it is ours, so that nobody comes to know it but by us)
             if !shadow_stacks::know(place.as_ptr() as u64, false) {
                 // INVARIANT: As was just seen.
@@ -54,7 +54,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Place<T, D> {
         }
     }
 
-    pub(super) fn probe_mut(&mut self) -> Pin<&mut Probe<T, D>> {
+    pub(super) fn probe_mut(&mut self) -> Pin<&mut Fprobe<T, D>> {
         self.probe.as_mut()
     }
 
@@ -66,7 +66,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Place<T, D> {
 
     /// Returns whether a call may be open that knows the address.
     pub(super) fn is_known(&self) -> bool {
-        let address: *const Probe<T, D> = &**self.probe;
+        let address: *const Fprobe<T, D> = &**self.probe;
         self.was_enabled && shadow_stacks::know(address as u64, true)
     }
 
@@ -78,26 +78,26 @@ impl<T: CallHandler<D>, D: Copy + 'static> Place<T, D> {
     }
 
     /// Puts `probe` in the place of the one that is there, and is not registered.
-    pub(super) fn reuse(&mut self, probe: Probe<T, D>) {
+    pub(super) fn reuse(&mut self, probe: Fprobe<T, D>) {
         // INVARIANT: Of the same kind.
         self.probe_mut().set(probe);
     }
 }
 
-impl<T: CallHandler<D>, D: Copy + 'static> Deref for Place<T, D> {
-    type Target = Probe<T, D>;
+impl<T: CallHandler<D>, D: Copy + 'static> Deref for ProbePlace<T, D> {
+    type Target = Fprobe<T, D>;
 
-    fn deref(&self) -> &Probe<T, D> {
+    fn deref(&self) -> &Fprobe<T, D> {
         &self.probe
     }
 }
 
-impl<T: CallHandler<D>, D: Copy + 'static> Drop for Place<T, D> {
+impl<T: CallHandler<D>, D: Copy + 'static> Drop for ProbePlace<T, D> {
     fn drop(&mut self) {
         self.unregister();
         if self.is_known() {
             self.forget_functions();
-            let address: *const Probe<T, D> = &**self.probe;
+            let address: *const Fprobe<T, D> = &**self.probe;
             leave_behind(address.cast());
             return;
         }

@@ -12,7 +12,7 @@ use kernel::types::Opaque;
 use crate::engine::ring::Call;
 use crate::platform::fence_release;
 use crate::sys::context::PreemptOff;
-use crate::sys::ftrace::{Registers, Site};
+use crate::sys::ftrace::{FunctionEntry, Registers};
 use crate::sys::{dead_ftrace, faults, ffi};
 
 /// Called at the entry and the return of traced functions.
@@ -27,22 +27,22 @@ pub(crate) trait CallHandler<D: Copy>: Send + Sync + 'static {
     ///
     /// Runs in any context, NMI included, with preemption off. What it calls may be traced; fgraph does
     /// not come back here from it, but the hooks of others may.
-    fn called(&self, role: Self::Role, call: Called<'_, D>) -> bool;
+    fn called(&self, role: Self::Role, call: CallEntry<'_, D>) -> bool;
 
     /// A traced function returns. `data` is what `called` left there, perhaps of an earlier probe with the
     /// same `D`.
-    fn returned(&self, call: Returned<'_, D>);
+    fn returned(&self, call: CallReturn<'_, D>);
 }
 
 /// The entry of a function.
-pub(crate) struct Called<'a, D> {
-    pub(crate) site: Site<'a>,
+pub(crate) struct CallEntry<'a, D> {
+    pub(crate) site: FunctionEntry<'a>,
     pub(crate) token: PreemptOff<'a>,
     pub(crate) data: &'a mut D,
 }
 
 /// The return of a function.
-pub(crate) struct Returned<'a, D> {
+pub(crate) struct CallReturn<'a, D> {
     /// The function's ftrace location.
     pub(crate) ip: u64,
     pub(crate) registers: Registers<'a>,
@@ -57,7 +57,7 @@ pub(crate) struct Returned<'a, D> {
 /// - `registered` says whether the fprobe is.
 /// - `handler` is valid while it is.
 #[repr(C)]
-pub(super) struct Probe<T: CallHandler<D>, D: Copy + 'static> {
+pub(super) struct Fprobe<T: CallHandler<D>, D: Copy + 'static> {
     fprobe: Opaque<ffi::fprobe>,
     handler: *const T,
     pub(super) role: T::Role,
@@ -68,7 +68,7 @@ pub(super) struct Probe<T: CallHandler<D>, D: Copy + 'static> {
     _pin: PhantomPinned,
 }
 
-impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
+impl<T: CallHandler<D>, D: Copy + 'static> Fprobe<T, D> {
     /// A probe of `ips`.
     pub(super) fn new(role: T::Role, ips: &[usize]) -> Result<Self> {
         let mut own = KVVec::new();
@@ -154,20 +154,20 @@ impl<T: CallHandler<D>, D: Copy + 'static> Probe<T, D> {
 ///
 /// # Safety
 ///
-/// `fprobe` points to that of a `Probe<T, D>` that lives as long as `'a`.
+/// `fprobe` points to that of a `Fprobe<T, D>` that lives as long as `'a`.
 unsafe fn probe_of<'a, T: CallHandler<D>, D: Copy + 'static>(
     fprobe: *mut ffi::fprobe,
-) -> &'a Probe<T, D> {
-    // SAFETY: The caller promises that `fprobe` is that of a `Probe<T, D>`, which is `repr(C)` and
+) -> &'a Fprobe<T, D> {
+    // SAFETY: The caller promises that `fprobe` is that of a `Fprobe<T, D>`, which is `repr(C)` and
     // begins with it, and that it lives as long as `'a`; it is only shared.
-    unsafe { &*fprobe.cast::<Probe<T, D>>() }
+    unsafe { &*fprobe.cast::<Fprobe<T, D>>() }
 }
 
 /// Passes the entry of a function to the handler: fprobe's callback.
 ///
 /// # Safety
 ///
-/// - `fprobe` is registered, that of a `Probe<T, D>`, and valid during the call.
+/// - `fprobe` is registered, that of a `Fprobe<T, D>`, and valid during the call.
 /// - `regs` points to the registers that were saved, which are valid and not changed during the
 ///   call.
 /// - `data` points to memory for a `D`, aligned for it, that nothing else uses during the call.
@@ -179,7 +179,7 @@ unsafe extern "C" fn entry<T: CallHandler<D>, D: Copy + 'static>(
     regs: *mut ffi::ftrace_regs,
     data: *mut c_void,
 ) -> c_int {
-    // SAFETY: `fprobe` is that of a `Probe<T, D>`, and valid during the call, by caller
+    // SAFETY: `fprobe` is that of a `Fprobe<T, D>`, and valid during the call, by caller
     // precondition.
     let probe = unsafe { probe_of::<T, D>(fprobe) };
     // SAFETY: By the type's invariants `handler` is valid, as `fprobe` is registered by caller
@@ -198,8 +198,8 @@ unsafe extern "C" fn entry<T: CallHandler<D>, D: Copy + 'static>(
         ip: ip as u64,
         parent_ip: parent_ip as u64,
     };
-    let called = Called {
-        site: Site { call, registers },
+    let called = CallEntry {
+        site: FunctionEntry { call, registers },
         // SAFETY: Preemption is off during the call, by caller precondition, and the token does not
         // outlive it.
         token: unsafe { PreemptOff::assume() },
@@ -212,7 +212,7 @@ unsafe extern "C" fn entry<T: CallHandler<D>, D: Copy + 'static>(
 ///
 /// # Safety
 ///
-/// - `fprobe` is registered, that of a `Probe<T, D>`, and valid during the call.
+/// - `fprobe` is registered, that of a `Fprobe<T, D>`, and valid during the call.
 /// - `regs` points to the registers that were saved, which are valid and not changed during the
 ///   call.
 /// - `data` points to what [`entry`] was given for the call, by a probe with the same `D`, that
@@ -225,7 +225,7 @@ unsafe extern "C" fn exit<T: CallHandler<D>, D: Copy + 'static>(
     regs: *mut ffi::ftrace_regs,
     data: *mut c_void,
 ) {
-    // SAFETY: `fprobe` is that of a `Probe<T, D>`, and valid during the call, by caller
+    // SAFETY: `fprobe` is that of a `Fprobe<T, D>`, and valid during the call, by caller
     // precondition.
     let probe = unsafe { probe_of::<T, D>(fprobe) };
     // SAFETY: By the type's invariants `handler` is valid, as `fprobe` is registered by caller
@@ -240,7 +240,7 @@ unsafe extern "C" fn exit<T: CallHandler<D>, D: Copy + 'static>(
     //   precondition.
     // - Any bits are a `D`, as `CallHandler` asks.
     let data = unsafe { &mut *data.cast::<D>() };
-    handler.returned(Returned {
+    handler.returned(CallReturn {
         ip: ip as u64,
         registers,
         // SAFETY: Preemption is off during the call, by caller precondition, and the token does not

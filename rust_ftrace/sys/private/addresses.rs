@@ -9,8 +9,8 @@ use core::ops::Range;
 use kernel::prelude::*;
 use kernel::str::CString;
 
-use super::numbers::Known;
-use super::part::Part;
+use super::numbers::FprobeVariables;
+use super::part::PrivatePart;
 use super::tasks;
 use crate::sys::{ffi, lockdep};
 
@@ -20,11 +20,11 @@ pub(crate) struct Addresses {
     pub(crate) core_text: Range<u64>,
     /// `__irqentry_text_start` to `__irqentry_text_end`.
     pub(crate) irq_text: Range<u64>,
-    /// The kernel's own function for marks: programs' marks are shown as its, as in ftrace.
+    /// The kernel's own function for markers: programs' markers are shown as its, as in ftrace.
     pub(crate) marker_ip: u64,
     /// A function that fprobe calls while it moves its own table, where that is a function; else 0.
     pub(crate) called_by_fprobe: u64,
-    numbers: Option<Known>,
+    numbers: Option<FprobeVariables>,
 }
 
 impl Addresses {
@@ -45,33 +45,35 @@ impl Addresses {
                 b"fgraph_lru_next",
                 b"fgraph_array_bitmask",
             ]);
-        let idle_threads = Part::IdleTasks.at(idle_threads);
+        let idle_threads = PrivatePart::IdleTasks.at(idle_threads);
         // SAFETY: It is where the kernel has it.
         unsafe { tasks::set_idle_threads(idle_threads) };
         let numbers = || Some([fprobe?, lock?, table?, next?, used?]);
         let numbers = numbers();
-        let has_numbers = Part::Numbers.at(numbers.map(|[first, ..]| first)).is_some();
+        let has_numbers = PrivatePart::Numbers
+            .at(numbers.map(|[first, ..]| first))
+            .is_some();
         let numbers = numbers.filter(|_| has_numbers);
         Self {
-            core_text: range(Part::Text, text, text_end),
-            irq_text: range(Part::IrqText, irq_text, irq_text_end),
-            marker_ip: Part::Marker.at(marker).unwrap_or(0),
+            core_text: range(PrivatePart::Text, text, text_end),
+            irq_text: range(PrivatePart::IrqText, irq_text, irq_text_end),
+            marker_ip: PrivatePart::Marker.at(marker).unwrap_or(0),
             called_by_fprobe: called_by_fprobe.unwrap_or(0),
             numbers: numbers.map(|addresses| {
                 // SAFETY: They are what the kernel has by these names.
-                unsafe { Known::at(addresses) }
+                unsafe { FprobeVariables::at(addresses) }
             }),
         }
     }
 
     /// Takes where fgraph's numbers are.
-    pub(crate) fn take_numbers(&mut self) -> Option<Known> {
+    pub(crate) fn take_numbers(&mut self) -> Option<FprobeVariables> {
         self.numbers.take()
     }
 }
 
 /// The addresses from `start` to `end`, where `part` lies; empty if they are not known, or none such.
-fn range(part: Part, start: Option<u64>, end: Option<u64>) -> Range<u64> {
+fn range(part: PrivatePart, start: Option<u64>, end: Option<u64>) -> Range<u64> {
     let start = part.at(start.filter(|start| end.is_some_and(|end| *start < end)));
     match (start, end) {
         (Some(start), Some(end)) => start..end,

@@ -22,7 +22,7 @@
 use kernel::bindings;
 use kernel::prelude::*;
 
-use super::part::Part;
+use super::part::PrivatePart;
 use super::shadow_stacks;
 use crate::engine::fgraph;
 use crate::sys::faults;
@@ -30,13 +30,13 @@ use crate::sys::faults;
 pub(in crate::rust_ftrace::sys) use crate::engine::fgraph::NUMBERS;
 
 /// Knowledge of fprobe's number. Whoever registers fprobes has it exclusively.
-pub(crate) struct Numbers {
+pub(crate) struct FprobeNumber {
     /// `None` if the kernel does not list symbols of data.
-    known: Option<Known>,
+    known: Option<FprobeVariables>,
 }
 
 /// Where kernel/trace/ has it.
-pub(crate) struct Known {
+pub(crate) struct FprobeVariables {
     /// The `fgraph_ops` that fgraph knows fprobe by.
     fprobe: *const bindings::fgraph_ops,
     lock: *mut bindings::mutex,
@@ -48,11 +48,11 @@ pub(crate) struct Known {
 }
 
 // SAFETY: What it points to is the kernel's and stays, and is used under its lock.
-unsafe impl Send for Known {}
+unsafe impl Send for FprobeVariables {}
 // SAFETY: What it points to is the kernel's and stays, and is changed under its lock only.
-unsafe impl Sync for Known {}
+unsafe impl Sync for FprobeVariables {}
 
-impl Known {
+impl FprobeVariables {
     /// Things at the addresses of `fprobe_graph_ops`, `ftrace_lock`, `fgraph_lru_table`, `fgraph_lru_next` and
     /// `fgraph_array_bitmask`.
     ///
@@ -86,7 +86,7 @@ impl Known {
         u32::try_from(unsafe { number.read_volatile() }).ok()
     }
 
-    /// See [`Numbers::make_ready`].
+    /// See [`FprobeNumber::make_ready`].
     fn make_ready(&self) -> Result {
         // SAFETY: What is of that name in the kernel is a mutex, which stays, and is not held here.
         unsafe { bindings::mutex_lock(self.lock) };
@@ -123,15 +123,17 @@ impl Known {
     }
 }
 
-impl Numbers {
+impl FprobeNumber {
     /// As they were found; `None` if the kernel does not list symbols of data.
-    pub(crate) const fn new(known: Option<Known>) -> Self {
+    pub(crate) const fn new(known: Option<FprobeVariables>) -> Self {
         Self { known }
     }
 
     /// The numbers in use; none if that turned out not to be as known.
-    fn known(&self) -> Option<&Known> {
-        self.known.as_ref().filter(|_| Part::Numbers.is_as_known())
+    fn known(&self) -> Option<&FprobeVariables> {
+        self.known
+            .as_ref()
+            .filter(|_| PrivatePart::Numbers.is_as_known())
     }
 
     /// Has fgraph give fprobe a number that will do when it asks for one next, if nobody else asks before.
@@ -142,7 +144,7 @@ impl Numbers {
     /// - `EBUSY` if none that is free will do.
     pub(in crate::rust_ftrace::sys) fn make_ready(&self) -> Result {
         faults::here("fgraph's numbers")?;
-        self.known().map_or(Ok(()), Known::make_ready)
+        self.known().map_or(Ok(()), FprobeVariables::make_ready)
     }
 
     /// The number that fprobe has, while a probe is registered; `None` if that cannot be said.

@@ -55,9 +55,9 @@ impl FileSystem {
 /// # Invariants
 ///
 /// It is one, and a reference to it is ours.
-pub(crate) struct Mount(NonNull<bindings::vfsmount>);
+pub(crate) struct OwnMount(NonNull<bindings::vfsmount>);
 
-impl Mount {
+impl OwnMount {
     /// Mounts `file_system` without a change of what is mounted already. Where all mounts have one superblock, and one
     /// set of options, as in `tracefs_get_tree()` of fs/tracefs/inode.c, another mount by name would set these anew.
     ///
@@ -95,7 +95,7 @@ impl Mount {
         let context = unsafe {
             ffi::fs_context_for_mount(kind.as_ptr().cast(), ffi::RUST_CONST_SB_KERNMOUNT as c_uint)
         };
-        let mut search = Search {
+        let mut search = SuperblockSearch {
             context: from_err_ptr(context)?,
             found: None,
         };
@@ -103,7 +103,7 @@ impl Mount {
         unsafe {
             bindings::iterate_supers_type(
                 kind.as_ptr(),
-                Some(Search::look_at),
+                Some(SuperblockSearch::look_at),
                 (&raw mut search).cast(),
             );
         }
@@ -126,7 +126,7 @@ impl Mount {
     }
 }
 
-impl Drop for Mount {
+impl Drop for OwnMount {
     fn drop(&mut self) {
         // SAFETY: By the type's invariants it is a mount, and the reference to it is ours to put
         // back.
@@ -135,20 +135,21 @@ impl Drop for Mount {
 }
 
 /// The mount of the first superblock.
-struct Search {
+struct SuperblockSearch {
     context: *mut ffi::fs_context,
     /// As `vfs_create_mount` returned it.
     found: Option<*mut bindings::vfsmount>,
 }
 
-impl Search {
+impl SuperblockSearch {
     /// # Safety
     ///
     /// - `superblock` is live, and its `s_umount` is held, during the call.
-    /// - `data` points to a `Search` that nothing else uses during the call, with a valid context.
+    /// - `data` points to a `SuperblockSearch` that nothing else uses during the call, with a valid
+    ///   context.
     unsafe extern "C" fn look_at(superblock: *mut bindings::super_block, data: *mut c_void) {
-        // SAFETY: `data` points to a `Search` that nothing else uses during the call, by caller
-        // precondition.
+        // SAFETY: `data` points to a `SuperblockSearch` that nothing else uses during the call, by
+        // caller precondition.
         let search = unsafe { &mut *data.cast::<Self>() };
         if search.found.is_some() {
             return;

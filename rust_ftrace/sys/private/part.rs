@@ -9,7 +9,7 @@ use crate::sys::faults;
 /// A part of the kernel that is private to it. docs/private.md has the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum Part {
+pub(crate) enum PrivatePart {
     /// The text file of tracefs that lists functions. Without it the module is not loaded.
     Functions,
     /// The text file of symbols.
@@ -31,16 +31,16 @@ pub(crate) enum Part {
 }
 
 /// The parts that are not as known, by their numbers.
-static NOT_AS_KNOWN: [Atomic<bool>; Part::ALL.len()] = [const { Atomic::new(false) }; _];
+static NOT_AS_KNOWN: [Atomic<bool>; PrivatePart::ALL.len()] = [const { Atomic::new(false) }; _];
 
 /// The parts that were not looked at yet, by their numbers.
-static UNSEEN: [Atomic<bool>; Part::ALL.len()] = {
+static UNSEEN: [Atomic<bool>; PrivatePart::ALL.len()] = {
     let mut unseen = [const { Atomic::new(false) }; _];
-    unseen[Part::ShadowStacks as usize] = Atomic::new(true);
+    unseen[PrivatePart::ShadowStacks as usize] = Atomic::new(true);
     unseen
 };
 
-impl Part {
+impl PrivatePart {
     const ALL: [Self; 9] = [
         Self::Functions,
         Self::Kallsyms,
@@ -114,7 +114,7 @@ impl Part {
 /// Writes the parts that are not as known, and what there is not without them: `nothing` if there are none.
 pub(crate) fn write_unlike(text: &mut dyn core::fmt::Write) -> core::fmt::Result {
     let mut none = true;
-    for part in Part::ALL {
+    for part in PrivatePart::ALL {
         let (name, without) = part.text();
         let said = match (part.is_as_known(), part.is_unseen()) {
             (false, _) => without,

@@ -13,8 +13,8 @@ use kernel::bindings;
 use kernel::error::from_err_ptr;
 use kernel::prelude::*;
 
-use super::own_mount::{FileSystem, Mount};
-use super::part::Part;
+use super::own_mount::{FileSystem, OwnMount};
+use super::part::PrivatePart;
 use super::peek;
 use crate::sys::{faults, kernel_thread};
 
@@ -23,10 +23,10 @@ use crate::sys::{faults, kernel_thread};
 /// # Invariants
 ///
 /// It is, and nobody else has it.
-struct OpenFile(NonNull<bindings::file>);
+struct OpenKernelFile(NonNull<bindings::file>);
 
-impl OpenFile {
-    fn open(mount: &Mount, name: &CStr) -> Result<Self> {
+impl OpenKernelFile {
+    fn open(mount: &OwnMount, name: &CStr) -> Result<Self> {
         let path = mount.root();
         faults::here("file_open_root")?;
         // SAFETY: The path is that of a live mount's root; `name` is a string.
@@ -38,7 +38,7 @@ impl OpenFile {
     }
 }
 
-impl Drop for OpenFile {
+impl Drop for OpenKernelFile {
     fn drop(&mut self) {
         // SAFETY: By the type's invariant. Closed at once, so that the mount is not busy afterwards.
         unsafe { bindings::__fput_sync(self.0.as_ptr()) };
@@ -50,7 +50,7 @@ impl Drop for OpenFile {
 /// # Invariants
 ///
 /// Its private data is a `seq_file`.
-struct SeqFile(OpenFile);
+struct SeqFile(OpenKernelFile);
 
 impl SeqFile {
     /// Opens file `name`.
@@ -58,8 +58,8 @@ impl SeqFile {
     /// # Errors
     ///
     /// `EOPNOTSUPP` if it is no `seq_file`, which knows the file that it is for.
-    fn open(mount: &Mount, name: &CStr) -> Result<Self> {
-        let file = OpenFile::open(mount, name)?;
+    fn open(mount: &OwnMount, name: &CStr) -> Result<Self> {
+        let file = OpenKernelFile::open(mount, name)?;
         // SAFETY: The file is open; what it has was set when it was opened.
         let private = unsafe { (*file.0.as_ptr()).private_data } as u64;
         let known = peek::field(private, offset_of!(bindings::seq_file, file));
@@ -96,14 +96,14 @@ impl SeqFile {
 
 /// The files that can be read: `seq_file`s in every kernel that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum List {
+pub(crate) enum KernelFile {
     /// Address, name and module of every function that ftrace can trace.
     FilterFunctions,
     /// Every symbol.
     Kallsyms,
 }
 
-impl List {
+impl KernelFile {
     const fn place(self) -> (FileSystem, &'static CStr) {
         match self {
             Self::FilterFunctions => (FileSystem::Tracefs, c"available_filter_functions_addrs"),
@@ -111,16 +111,16 @@ impl List {
         }
     }
 
-    const fn part(self) -> Part {
+    const fn part(self) -> PrivatePart {
         match self {
-            Self::FilterFunctions => Part::Functions,
-            Self::Kallsyms => Part::Kallsyms,
+            Self::FilterFunctions => PrivatePart::Functions,
+            Self::Kallsyms => PrivatePart::Kallsyms,
         }
     }
 }
 
 /// Returns whether the kernel has the file system that `list` is kept in.
-pub(crate) fn has(list: List) -> bool {
+pub(crate) fn has(list: KernelFile) -> bool {
     let (file_system, _) = list.place();
     file_system.is_there()
 }
@@ -130,11 +130,11 @@ pub(crate) fn has(list: List) -> bool {
 /// # Errors
 ///
 /// Those of [`read_lines`].
-pub(crate) fn look_at(list: List) -> Result {
+pub(crate) fn look_at(list: KernelFile) -> Result {
     let part = list.part();
     let open = || {
         let (file_system, name) = list.place();
-        let mount = Mount::new(file_system)?;
+        let mount = OwnMount::new(file_system)?;
         SeqFile::open(&mount, name).map(drop)
     };
     let result = match part.is_as_known() {
@@ -159,8 +159,8 @@ pub(crate) fn read_btf() -> Result<KVVec<u8>> {
 
 fn read_btf_here() -> Result<KVVec<u8>> {
     const AT_A_TIME: usize = 1 << 16;
-    let mount = Mount::new(FileSystem::Sysfs)?;
-    let file = OpenFile::open(&mount, c"kernel/btf/vmlinux")?;
+    let mount = OwnMount::new(FileSystem::Sysfs)?;
+    let file = OpenKernelFile::open(&mount, c"kernel/btf/vmlinux")?;
     let mut bytes = KVVec::new();
     let mut room = KVVec::from_elem(0u8, AT_A_TIME, GFP_KERNEL)?;
     let mut position: bindings::loff_t = 0;
@@ -192,17 +192,17 @@ fn read_btf_here() -> Result<KVVec<u8>> {
 /// - `EOPNOTSUPP` if the file is no `seq_file`.
 /// - `E2BIG` if a line is longer than 16 KiB.
 /// - What `line` returns.
-pub(crate) fn read_lines(list: List, line: impl FnMut(&[u8]) -> Result + Send) -> Result {
+pub(crate) fn read_lines(list: KernelFile, line: impl FnMut(&[u8]) -> Result + Send) -> Result {
     if !list.part().is_as_known() {
         return Err(EOPNOTSUPP);
     }
     kernel_thread::call(|| read_lines_here(list, line))?
 }
 
-fn read_lines_here(list: List, mut line: impl FnMut(&[u8]) -> Result) -> Result {
+fn read_lines_here(list: KernelFile, mut line: impl FnMut(&[u8]) -> Result) -> Result {
     const BUFFER: usize = 1 << 14;
     let (file_system, name) = list.place();
-    let mount = Mount::new(file_system)?;
+    let mount = OwnMount::new(file_system)?;
     let file = SeqFile::open(&mount, name)?;
     let mut buffer = KVVec::from_elem(0u8, BUFFER, GFP_KERNEL)?;
     let mut position = 0;

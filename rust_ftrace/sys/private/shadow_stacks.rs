@@ -9,7 +9,7 @@ use kernel::bindings;
 use kernel::prelude::*;
 use kernel::sync::rcu;
 
-use super::part::Part;
+use super::part::PrivatePart;
 use super::tasks;
 use crate::engine::fgraph;
 use crate::engine::shadow::Shadow;
@@ -71,12 +71,12 @@ impl<'a> ShadowStack<'a> {
     /// # Errors
     ///
     /// Those of [`fgraph::compare`].
-    pub(crate) fn compare(self, call: &fgraph::OwnCall) -> Result<(), fgraph::Unlike> {
+    pub(crate) fn compare(self, call: &fgraph::OwnCallFrame) -> Result<(), fgraph::Unlike> {
         fgraph::compare(self.words, self.base, FRAME_WORDS, call)
     }
 
-    /// The calls in it that are marked with `secret`.
-    pub(crate) fn marked(self, secret: u64) -> Shadow<'a> {
+    /// The calls in it that are tagged with `secret`.
+    pub(crate) fn tagged(self, secret: u64) -> Shadow<'a> {
         Shadow::new(self.words, self.base, secret)
     }
 }
@@ -100,7 +100,7 @@ fn for_each(mut look: impl FnMut(&dyn Fn() -> ShadowStack<'static>)) -> bool {
 /// A bit for each user of fgraph that may be told of the return of a call that is open now and of which it keeps
 /// nothing; none if that is not known.
 pub(in crate::rust_ftrace::sys) fn lacking() -> u64 {
-    if !Part::ShadowStacks.is_as_known() {
+    if !PrivatePart::ShadowStacks.is_as_known() {
         return 0;
     }
     let mut lacking = 0;
@@ -113,7 +113,7 @@ pub(in crate::rust_ftrace::sys) fn lacking() -> u64 {
 
 /// Returns whether a call may be open that knows the fprobe at `address`; `unknown` if that cannot be said.
 pub(in crate::rust_ftrace::sys) fn know(address: u64, unknown: bool) -> bool {
-    if !Part::ShadowStacks.is_as_known() {
+    if !PrivatePart::ShadowStacks.is_as_known() {
         return unknown;
     }
     let mut found = false;

@@ -17,7 +17,7 @@ use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::Arc;
 
-use super::part::Part;
+use super::part::PrivatePart;
 use crate::platform::fence_release;
 use crate::sys::{rcu, this_module};
 
@@ -60,7 +60,7 @@ impl Parent<'_> {
 
 /// The operations of an inode, and what they need.
 #[repr(C)]
-struct Table<T: Subdirectories> {
+struct DirectoryOperations<T: Subdirectories> {
     operations: bindings::inode_operations,
     handler: Arc<T>,
 }
@@ -70,7 +70,7 @@ struct Table<T: Subdirectories> {
 /// # Invariants
 ///
 /// - There is a reference to `inode`, whose operations are those of `table`; before that they were `original`.
-/// - `table` came from a `KBox<Table<T>>`, and `end` is `end::<T>` for the same `T`.
+/// - `table` came from a `KBox<DirectoryOperations<T>>`, and `end` is `end::<T>` for the same `T`.
 pub(in crate::rust_ftrace::sys) struct Served {
     inode: NonNull<bindings::inode>,
     original: *mut bindings::inode_operations,
@@ -101,14 +101,14 @@ impl Served {
         // SAFETY: The operations of a live inode are valid, and those of debugfs are constant.
         let mut operations = unsafe { *original };
         if operations.mkdir.is_some() || operations.rmdir.is_some() || operations.lookup.is_none() {
-            Part::Directories.is_not_as_known();
+            PrivatePart::Directories.is_not_as_known();
         }
-        if !Part::Directories.is_as_known() {
+        if !PrivatePart::Directories.is_as_known() {
             return Ok(None);
         }
         operations.mkdir = Some(mkdir::<T>);
         operations.rmdir = Some(rmdir::<T>);
-        let table = Table {
+        let table = DirectoryOperations {
             operations,
             handler,
         };
@@ -135,8 +135,8 @@ impl Drop for Served {
         unsafe { set_operations(self.inode, self.original) };
         // Whoever has read the pointer without the lock (`stat`, say) has let go of it then.
         rcu::synchronize_tasks();
-        // SAFETY: By the type's invariants `table` came from a `KBox<Table<T>>`, and `end` is for
-        // the same `T`; nothing knows of the table any more.
+        // SAFETY: By the type's invariants `table` came from a `KBox<DirectoryOperations<T>>`, and
+        // `end` is for the same `T`; nothing knows of the table any more.
         unsafe { (self.end)(self.table) };
         // SAFETY: By the type's invariants there is a reference to the inode, which is put back
         // only here.
@@ -146,11 +146,11 @@ impl Drop for Served {
 
 /// # Safety
 ///
-/// `table` came from a `KBox<Table<T>>`, and is not used any more.
+/// `table` came from a `KBox<DirectoryOperations<T>>`, and is not used any more.
 unsafe fn end<T: Subdirectories>(table: NonNull<c_void>) {
-    // SAFETY: `table` came from a `KBox<Table<T>>`, and is not used any more, by caller
-    // precondition.
-    let table = unsafe { KBox::from_raw(table.as_ptr().cast::<Table<T>>()) };
+    // SAFETY: `table` came from a `KBox<DirectoryOperations<T>>`, and is not used any more, by
+    // caller precondition.
+    let table = unsafe { KBox::from_raw(table.as_ptr().cast::<DirectoryOperations<T>>()) };
     table.handler.remove_all();
 }
 
@@ -314,7 +314,7 @@ unsafe fn begin<T: Subdirectories>(
     dentry: *mut bindings::dentry,
 ) -> Result<(Arc<T>, CString)> {
     // SAFETY: `inode` is that of a `Served`, by caller precondition, which has a reference to it.
-    let table = unsafe { (*inode).i_op }.cast::<Table<T>>();
+    let table = unsafe { (*inode).i_op }.cast::<DirectoryOperations<T>>();
     // SAFETY: The caller promises whose operations they are; they change with the lock held only.
     let handler = unsafe { &(*table).handler };
     // SAFETY: The dentry is live, and nothing in debugfs is renamed but by who made it.

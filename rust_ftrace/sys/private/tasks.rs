@@ -10,7 +10,7 @@ use core::mem::offset_of;
 use kernel::bindings;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
-use super::part::Part;
+use super::part::PrivatePart;
 use crate::sys::cpu;
 
 /// Where `idle_threads` of kernel/smpboot.c lies, a pointer for each CPU; 0 if that is not known.
@@ -98,7 +98,7 @@ pub(in crate::rust_ftrace::sys) fn for_each_idle(
     user: &mut dyn FnMut(*const bindings::task_struct),
 ) -> bool {
     let threads = IDLE_THREADS.load(Relaxed) as *mut u8;
-    if threads.is_null() || !Part::IdleTasks.is_as_known() {
+    if threads.is_null() || !PrivatePart::IdleTasks.is_as_known() {
         user(&raw const bindings::init_task);
         return false;
     }

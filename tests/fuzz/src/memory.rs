@@ -5,15 +5,15 @@
 use crate::engine::consumer::Consumer;
 use crate::engine::reader::Cursor;
 use crate::engine::ring::{Ring, LAPS, MIN_SUBBUF_SLOTS};
-use crate::engine::slot::Words;
+use crate::engine::slot::SlotWords;
 use crate::input::Input;
 use crate::raw_decoder::{decode, Error};
-use crate::support::{call, copy_space, raw_record, ring as new_ring, task, Heap, Who};
+use crate::support::{call, copy_space, raw_record, ring as new_ring, task, FixedContext, Heap};
 
 /// A ring, its reader, and all that operations on them need.
 struct Ground {
     ring: Ring<Heap>,
-    consumer: Consumer<Vec<Words>>,
+    consumer: Consumer<Vec<SlotWords>>,
     serial: u64,
     now: u64,
     /// True once the ring's memory was overwritten from outside.
@@ -37,7 +37,7 @@ impl Ground {
         self.serial += 1;
         let (call, context) = call(self.serial, wide);
         let clock = || self.now;
-        let who = Who {
+        let who = FixedContext {
             context,
             task: task(self.serial as u32 / 16, 1, "init"),
             clock: &clock,

@@ -9,7 +9,7 @@ use crate::engine::filter::{is_space, words as split, Selector};
 use crate::engine::function_set::FunctionSet;
 use crate::engine::glob;
 use crate::engine::parse::{parse_any_base, parse_bool, parse_number, parse_word, ParseError};
-use crate::engine::pid_set::{is_beginning, Failure, PidSet, PID_LIMIT};
+use crate::engine::pid_set::{is_beginning, PidSet, PidSetError, PID_LIMIT};
 
 /// Parses words of `filter` and `notrace`, and checks their meanings.
 pub fn words(text: &[u8]) {
@@ -244,7 +244,7 @@ pub fn pids(text: &[u8]) {
         }
         match (set.edited(line, index == 0), wrong) {
             (Ok(new), None) => set.assign(&new).expect("memory"),
-            (Err(Failure::Word(place, _)), Some(wrong)) => {
+            (Err(PidSetError::Word(place, _)), Some(wrong)) => {
                 assert_eq!(place, wrong);
                 model = before;
             }

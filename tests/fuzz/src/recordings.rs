@@ -17,7 +17,7 @@ use rftrace_cli::symbolizer::Symbolizer;
 use rftrace_cli::text::{Joined, Lines, TextBuffer, TimeColumn};
 
 use crate::engine::btf::Btf;
-use crate::engine::consumer::Chunk;
+use crate::engine::consumer::TakenSlots;
 use crate::engine::decode::Decoder;
 use crate::engine::options::{Options, TraceOption};
 use crate::engine::raw::{fill_header, TimeFormat, HEADER_BYTES};
@@ -84,7 +84,7 @@ pub fn recordings(data: &[u8]) {
 /// Returns a record with these slots.
 fn record(slots: &[u8]) -> Vec<u8> {
     let count = slots.len() / SLOT_BYTES;
-    let chunk = Chunk {
+    let chunk = TakenSlots {
         slots: 0..count,
         seq: 1,
         first_event: 0,
@@ -143,8 +143,8 @@ pub fn exports(data: &[u8]) {
         let mut text = TextBuffer::default();
         lines.write_header(&mut text, None).expect("memory");
         while let Ok(Some(item)) = events.next() {
-            let beside = events.beside();
-            lines.write(&mut text, &item, beside).expect("memory");
+            let owned_extras = events.owned_extras();
+            lines.write(&mut text, &item, owned_extras).expect("memory");
             text.clear();
         }
     }

@@ -6,17 +6,17 @@
 use rftrace_cli::text::TextBuffer;
 use rftrace_cli::units::{Count, Error, Size, Time};
 
-use crate::engine::budget::Limits;
+use crate::engine::budget::BudgetLimits;
 use crate::engine::command::{Action, Command};
-use crate::engine::decode::What;
-use crate::engine::filter::{words, Refusal, Selector};
-use crate::engine::mark::{text_at, write_mark, MAX_MARK, TEXT_BYTES};
+use crate::engine::decode::EventKind;
+use crate::engine::filter::{words, Selector, SelectorError};
+use crate::engine::mark::{text_at, write_marker, MAX_MARKER, TEXT_BYTES};
 use crate::engine::nearest::Nearest;
 use crate::engine::options::TraceOption;
 use crate::engine::parse::{parse_any_base, parse_number, parse_word};
 use crate::engine::pending::{waits_for, PendingWords};
 use crate::engine::set_event::is_all_off;
-use crate::engine::slot::Words;
+use crate::engine::slot::SlotWords;
 
 /// Parses commands of `filter`, and words of `trace_options`, `budget` and `set_event`.
 pub fn settings(text: &[u8]) {
@@ -55,9 +55,9 @@ fn command(word: &[u8]) {
     let remove = plain.len() < names.len();
     let number = count.map(parse_any_base);
     let expected = match number {
-        Some(Err(_)) if !remove => Err(Refusal::BadCount),
-        _ if plain.is_empty() => Err(Refusal::Empty),
-        _ if !plain.iter().all(u8::is_ascii_graphic) => Err(Refusal::BadCharacter),
+        Some(Err(_)) if !remove => Err(SelectorError::BadCount),
+        _ if plain.is_empty() => Err(SelectorError::Empty),
+        _ if !plain.iter().all(u8::is_ascii_graphic) => Err(SelectorError::BadCharacter),
         _ => Ok(Command {
             remove,
             names: plain,
@@ -76,22 +76,22 @@ fn command(word: &[u8]) {
 }
 
 fn limits(text: &[u8]) {
-    let before = Limits { calls: 7, cpu: 9 };
+    let before = BudgetLimits { calls: 7, cpu: 9 };
     let pairs: Vec<&[u8]> = words(text).map(|(_, word)| word).collect();
     let mut expected = Some(before);
     if pairs.is_empty() || pairs == [b"0"] {
-        expected = Some(Limits::default());
+        expected = Some(BudgetLimits::default());
     } else {
         for pair in pairs.chunks(2) {
             let number = pair.get(1).and_then(|number| parse_number(number).ok());
             expected = expected
                 .zip(number)
                 .and_then(|(limits, number)| match pair[0] {
-                    b"calls" => Some(Limits {
+                    b"calls" => Some(BudgetLimits {
                         calls: number,
                         ..limits
                     }),
-                    b"cpu" => Some(Limits {
+                    b"cpu" => Some(BudgetLimits {
                         cpu: number,
                         ..limits
                     }),
@@ -197,16 +197,19 @@ fn edits(one: &[u8], other: &[u8]) -> usize {
 
 /// Puts marks into slots, as `trace_marker` and `trace_marker_raw` do, and shows them as lines.
 pub fn marks(text: &[u8]) {
-    let bytes = &text[..text.len().min(MAX_MARK)];
-    let slots: Vec<Words> = bytes.chunks(TEXT_BYTES).map(Words::text_slot).collect();
+    let bytes = &text[..text.len().min(MAX_MARKER)];
+    let slots: Vec<SlotWords> = bytes.chunks(TEXT_BYTES).map(SlotWords::text_slot).collect();
     assert!(text_at(&slots, slots.len(), bytes.len()).eq(bytes.iter().copied()));
     let line = |what| {
         let mut line = TextBuffer::default();
-        write_mark(&mut line, what, bytes).expect("memory");
+        write_marker(&mut line, what, bytes).expect("memory");
         line.as_bytes().to_vec()
     };
     let shown = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-    assert_eq!(line(What::Mark), shown.strip_suffix(b"\n").unwrap_or(shown));
+    assert_eq!(
+        line(EventKind::Marker),
+        shown.strip_suffix(b"\n").unwrap_or(shown)
+    );
     let (id, data) = bytes.split_at(if bytes.len() < 4 { 0 } else { 4 });
     let data = if id.is_empty() { &[][..] } else { data };
     let number = id
@@ -218,7 +221,7 @@ pub fn marks(text: &[u8]) {
     for index in 0..filled {
         raw += &format!(" {:02x}", data.get(index).unwrap_or(&0));
     }
-    assert_eq!(line(What::RawMark), raw.into_bytes());
+    assert_eq!(line(EventKind::RawMarker), raw.into_bytes());
 }
 
 /// Parses values of the command's options: sizes, times, counts.

@@ -10,13 +10,13 @@ use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::engine::context::Context;
+use crate::engine::context::ContextWord;
 use crate::engine::decode::Event;
 use crate::engine::reader::Cursor;
-use crate::engine::ring::{Outcome, Ring};
-use crate::engine::slot::Words;
+use crate::engine::ring::{Ring, WriteOutcome};
+use crate::engine::slot::SlotWords;
 use crate::platform::{weaken, Part};
-use crate::support::{call, copy_space, ring, task, Heap, Who};
+use crate::support::{call, copy_space, ring, task, FixedContext, Heap};
 
 /// Plain events that fill a sub-buffer of 8 slots: without header, time and task (2).
 const IN_SUBBUF: u64 = 4;
@@ -28,16 +28,16 @@ fn event(index: u64) -> Event {
         time: index,
         ip: call.ip,
         parent_ip: call.parent_ip,
-        context: Context(context),
+        context: ContextWord(context),
         task: task(1, 1, "init"),
         ..Event::default()
     }
 }
 
-fn try_write(ring: &Ring<Heap>, index: u64) -> Outcome {
+fn try_write(ring: &Ring<Heap>, index: u64) -> WriteOutcome {
     let (call, context) = call(index, false);
     let clock = || index;
-    let who = Who {
+    let who = FixedContext {
         context,
         task: task(1, 1, "init"),
         clock: &clock,
@@ -47,11 +47,11 @@ fn try_write(ring: &Ring<Heap>, index: u64) -> Outcome {
 }
 
 fn write(ring: &Ring<Heap>, index: u64) {
-    assert_eq!(try_write(ring, index), Outcome::Written);
+    assert_eq!(try_write(ring, index), WriteOutcome::Written);
 }
 
 /// Reads to the end. Every event must be whole, and the one of its index.
-fn read(ring: &Ring<Heap>, cursor: &mut Cursor<Vec<Words>>) {
+fn read(ring: &Ring<Heap>, cursor: &mut Cursor<Vec<SlotWords>>) {
     let mut index = 0;
     while let Some(found) = cursor.next(ring) {
         index += found.lost;
@@ -90,7 +90,7 @@ fn model<T: 'static>(
     });
 }
 
-fn cursor(ring: &Ring<Heap>) -> Cursor<Vec<Words>> {
+fn cursor(ring: &Ring<Heap>) -> Cursor<Vec<SlotWords>> {
     Cursor::new(ring, copy_space(ring), 0)
 }
 

@@ -2,10 +2,10 @@
 
 //! Code that tests and models share.
 
-use rftrace_engine::engine::consumer::Chunk;
+use rftrace_engine::engine::consumer::TakenSlots;
 use rftrace_engine::engine::raw::{fill_header, TimeFormat, HEADER_BYTES};
-use rftrace_engine::engine::ring::{Call, Caller, Ring, Slot, Storage};
-use rftrace_engine::engine::slot::{Task, Words};
+use rftrace_engine::engine::ring::{Call, EventContext, Ring, Slot, Storage};
+use rftrace_engine::engine::slot::{SlotWords, Task};
 use rftrace_engine::platform::Word;
 
 /// The memory of a ring, from the host's heap.
@@ -35,12 +35,12 @@ pub fn ring(subbufs: usize, subbuf_slots: usize) -> Ring<Heap> {
 }
 
 /// Returns room for a cursor to copy a sub-buffer to.
-pub fn copy_space(ring: &Ring<Heap>) -> Vec<Words> {
-    vec![Words::default(); ring.subbuf_slots() - 1]
+pub fn copy_space(ring: &Ring<Heap>) -> Vec<SlotWords> {
+    vec![SlotWords::default(); ring.subbuf_slots() - 1]
 }
 
 /// Returns the record of the raw format that has `slots` of `chunk`, stamped with nanoseconds.
-pub fn raw_record(chunk: &Chunk, cpu: u32, slots: &[Words]) -> Vec<u8> {
+pub fn raw_record(chunk: &TakenSlots, cpu: u32, slots: &[SlotWords]) -> Vec<u8> {
     let time = TimeFormat {
         clock: 0,
         is_ns: true,
@@ -86,7 +86,7 @@ pub fn call(serial: u64, wide: bool) -> (Call, u32) {
 
 /// The time, context and task of a call.
 #[derive(Clone, Copy)]
-pub struct Who<C> {
+pub struct FixedContext<C> {
     /// The bits of the context.
     pub context: u32,
     /// The current task.
@@ -95,7 +95,7 @@ pub struct Who<C> {
     pub clock: C,
 }
 
-impl<C: Fn() -> u64 + Copy> Caller for Who<C> {
+impl<C: Fn() -> u64 + Copy> EventContext for FixedContext<C> {
     fn now(&self) -> u64 {
         (self.clock)()
     }

@@ -11,12 +11,12 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
 use rftrace_cli::recording::{ClockPair, CpuTotals, RecordingEnd, RecordingSettings, Writer};
-use rftrace_engine::engine::consumer::Chunk;
+use rftrace_engine::engine::consumer::TakenSlots;
 use rftrace_engine::engine::context::{HARDIRQ, IRQS_ON, SOFTIRQ};
 use rftrace_engine::engine::decode::Decoder;
 use rftrace_engine::engine::mark::TEXT_BYTES;
 use rftrace_engine::engine::raw::{fill_header, TimeFormat, HEADER_BYTES};
-use rftrace_engine::engine::slot::{Kind, Task, Words};
+use rftrace_engine::engine::slot::{SlotKind, SlotWords, Task};
 
 const START: u64 = 10_000_000_000;
 const CPUS: usize = 2;
@@ -75,7 +75,7 @@ struct Cpu {
     now: u64,
     records: Vec<u8>,
     in_records: u32,
-    slots: Vec<Words>,
+    slots: Vec<SlotWords>,
     events: u64,
     first_event: u64,
     epoch: u64,
@@ -93,7 +93,7 @@ struct Cpu {
 /// An event as it is put in.
 #[derive(Clone, Copy)]
 struct Put {
-    kind: Kind,
+    kind: SlotKind,
     task: Task,
     function: usize,
     depth: u32,
@@ -120,7 +120,7 @@ impl Sample {
             return Ok(());
         }
         at.seq += 1;
-        let chunk = Chunk {
+        let chunk = TakenSlots {
             slots: 0..at.slots.len(),
             seq: at.seq,
             first_event: at.first_event,
@@ -138,7 +138,7 @@ impl Sample {
         let mut header = [0; HEADER_BYTES];
         fill_header(&mut header, &chunk, cpu as u32, &time);
         at.records.extend(header);
-        at.records.extend(Words::as_bytes(&at.slots));
+        at.records.extend(SlotWords::as_bytes(&at.slots));
         at.in_records += at.events as u32;
         at.first_event += at.events;
         at.events = 0;
@@ -175,45 +175,50 @@ impl Sample {
         let at = &mut self.cpus[cpu];
         if at.task.is_none() || at.epoch != put.time >> 32 {
             at.epoch = put.time >> 32;
-            at.slots.push(Words::time_slot(put.time));
+            at.slots.push(SlotWords::time_slot(put.time));
         }
         if at.task != Some(put.task) {
             at.task = Some(put.task);
-            at.slots.extend(Words::task_slots(&put.task));
+            at.slots.extend(SlotWords::task_slots(&put.task));
         }
         let context = put.level | IRQS_ON;
         let ip = address(put.function);
         let lost = if at.events == 0 { at.lost } else { 0 };
         match put.kind {
-            Kind::Function => {
+            SlotKind::Function => {
                 let parent_ip = address(CALLER) + 8;
                 at.slots
-                    .push(Words::entry(ip, parent_ip, context, put.time));
+                    .push(SlotWords::entry(ip, parent_ip, context, put.time));
             }
-            Kind::Mark => {
+            SlotKind::Marker => {
                 at.slots
-                    .extend(text.chunks(TEXT_BYTES).map(Words::text_slot));
+                    .extend(text.chunks(TEXT_BYTES).map(SlotWords::text_slot));
                 let length = text.len() as u32;
-                at.slots
-                    .push(Words::mark(Kind::Mark, ip, put.time, context, length));
+                at.slots.push(SlotWords::marker(
+                    SlotKind::Marker,
+                    ip,
+                    put.time,
+                    context,
+                    length,
+                ));
             }
             kind => {
-                if kind != Kind::CallEntry {
-                    at.slots.extend(put.retval.map(Words::retval_slot));
+                if kind != SlotKind::CallEntry {
+                    at.slots.extend(put.retval.map(SlotWords::retval_slot));
                 }
-                if kind != Kind::Return && put.function == 0 {
+                if kind != SlotKind::Return && put.function == 0 {
                     let args = [0x1000, 7, u64::MAX, 0, 0xffff_8880_0000_1000, 1];
-                    at.slots.extend(Words::args_slots(&args).slots());
+                    at.slots.extend(SlotWords::args_slots(&args).slots());
                 }
                 let parent_ip = address(CALLER) + 8;
                 let high = match kind {
-                    Kind::CallEntry => parent_ip,
+                    SlotKind::CallEntry => parent_ip,
                     _ => put.duration,
                 } as u32;
                 if put.duration >> 32 != 0 {
-                    at.slots.push(Words::long_slot(put.duration));
+                    at.slots.push(SlotWords::long_slot(put.duration));
                 }
-                let slot = Words::call(kind, ip, put.time, put.depth, context, high);
+                let slot = SlotWords::call(kind, ip, put.time, put.depth, context, high);
                 at.slots.push(slot);
             }
         }
@@ -221,10 +226,10 @@ impl Sample {
         let mut comm = [0; 16];
         let comm = String::from_utf8_lossy(put.task.name(&mut comm)).into_owned();
         let kind = match put.kind {
-            Kind::Function => "function",
-            Kind::Mark => "mark",
-            Kind::CallEntry => "entry",
-            Kind::Call => "call",
+            SlotKind::Function => "function",
+            SlotKind::Marker => "mark",
+            SlotKind::CallEntry => "entry",
+            SlotKind::Call => "call",
             _ => "return",
         };
         let level = match put.level {
@@ -260,7 +265,7 @@ impl Sample {
         self.cpus[cpu].now += 50 + self.random.below(200);
         let begin = self.cpus[cpu].now;
         let mut put = Put {
-            kind: Kind::CallEntry,
+            kind: SlotKind::CallEntry,
             task,
             function,
             depth,
@@ -270,7 +275,7 @@ impl Sample {
             retval: None,
         };
         if !self.is_graph {
-            put.kind = Kind::Function;
+            put.kind = SlotKind::Function;
             put.depth = 0;
             self.put(cpu, put, &[])?;
         }
@@ -307,8 +312,8 @@ impl Sample {
         };
         if self.is_graph {
             (put.kind, put.time) = match is_leaf {
-                true => (Kind::Call, begin),
-                false => (Kind::Return, end),
+                true => (SlotKind::Call, begin),
+                false => (SlotKind::Return, end),
             };
             self.put(cpu, put, &[])?;
         }
@@ -318,7 +323,7 @@ impl Sample {
     fn mark(&mut self, cpu: usize, task: Task, text: &str) -> io::Result<()> {
         self.cpus[cpu].now += 100;
         let put = Put {
-            kind: Kind::Mark,
+            kind: SlotKind::Marker,
             task,
             function: MARK,
             depth: 0,
@@ -335,7 +340,7 @@ impl Sample {
         let begin = self.cpus[0].now + 100;
         self.cpus[0].now = begin;
         let mut put = Put {
-            kind: Kind::CallEntry,
+            kind: SlotKind::CallEntry,
             task,
             function: 4,
             depth: 0,
@@ -348,7 +353,7 @@ impl Sample {
         self.call(0, other, 0, 0, 0)?;
         let end = self.cpus[0].now.max(self.cpus[1].now) + 100;
         self.cpus[1].now = end;
-        put.kind = Kind::Return;
+        put.kind = SlotKind::Return;
         put.time = end;
         put.duration = end - begin;
         put.retval = Some(0);
@@ -379,9 +384,9 @@ impl Sample {
         // The beginning of a call that never ends.
         let open = Put {
             kind: if self.is_graph {
-                Kind::CallEntry
+                SlotKind::CallEntry
             } else {
-                Kind::Function
+                SlotKind::Function
             },
             task: mount,
             function: 0,

@@ -4,11 +4,11 @@
 
 pub mod machine;
 
-use rftrace_engine::engine::consumer::Chunk;
+use rftrace_engine::engine::consumer::TakenSlots;
 use rftrace_engine::engine::decode::Decoder;
 use rftrace_engine::engine::raw::{fill_header, TimeFormat, HEADER_BYTES};
 use rftrace_engine::engine::slot::{
-    ip_mask, is_text_address, Kind, Task, Words, MAX_DEPTH, TIME_BITS,
+    ip_mask, is_text_address, SlotKind, SlotWords, Task, MAX_DEPTH, TIME_BITS,
 };
 
 use crate::stream::{Blocks, Error};
@@ -61,7 +61,7 @@ struct Pending {
 pub struct CpuSample {
     cpu: u32,
     records: Vec<u8>,
-    slots: Vec<Words>,
+    slots: Vec<SlotWords>,
     events: u64,
     all_events: u64,
     seq: u64,
@@ -101,12 +101,12 @@ impl CpuSample {
     pub fn end(&mut self, edge: Edge, call: u64, duration: u64) {
         match self.pending.take() {
             Some(Pending { edge, call: whole }) if whole == call => {
-                self.event(Kind::Call, &edge, duration);
+                self.event(SlotKind::Call, &edge, duration);
             }
             pending => {
                 self.pending = pending;
                 self.complete();
-                self.event(Kind::Return, &edge, duration);
+                self.event(SlotKind::Return, &edge, duration);
             }
         }
     }
@@ -116,7 +116,7 @@ impl CpuSample {
         self.complete();
         self.announce(&edge, 0);
         self.wide(&edge);
-        let words = Words::entry(edge.ip, edge.parent_ip, edge.context, edge.time);
+        let words = SlotWords::entry(edge.ip, edge.parent_ip, edge.context, edge.time);
         self.push_event(words);
     }
 
@@ -130,7 +130,7 @@ impl CpuSample {
     /// Ends the record, and perhaps the sub-buffer: then the next one announces all anew.
     pub fn cut(&mut self) {
         if !self.slots.is_empty() {
-            let chunk = Chunk {
+            let chunk = TakenSlots {
                 slots: 0..self.slots.len(),
                 seq: self.seq,
                 first_event: self.all_events,
@@ -148,7 +148,8 @@ impl CpuSample {
             let mut header = [0; HEADER_BYTES];
             fill_header(&mut header, &chunk, self.cpu, &time);
             self.records.extend_from_slice(&header);
-            self.records.extend_from_slice(Words::as_bytes(&self.slots));
+            self.records
+                .extend_from_slice(SlotWords::as_bytes(&self.slots));
             self.all_events += self.events;
             self.slots.clear();
             self.events = 0;
@@ -178,7 +179,7 @@ impl CpuSample {
 
     /// Returns roughly the number of bytes that wait to be taken.
     pub fn len(&self) -> usize {
-        self.records.len() + Words::as_bytes(&self.slots).len()
+        self.records.len() + SlotWords::as_bytes(&self.slots).len()
     }
 
     /// Returns whether no bytes wait.
@@ -196,29 +197,29 @@ impl CpuSample {
     /// Completes a pending entry, which becomes an event by itself.
     pub fn complete(&mut self) {
         if let Some(Pending { edge, .. }) = self.pending.take() {
-            self.event(Kind::CallEntry, &edge, 0);
+            self.event(SlotKind::CallEntry, &edge, 0);
         }
     }
 
-    fn event(&mut self, kind: Kind, edge: &Edge, duration: u64) {
+    fn event(&mut self, kind: SlotKind, edge: &Edge, duration: u64) {
         self.announce(edge, duration);
-        if kind == Kind::CallEntry {
+        if kind == SlotKind::CallEntry {
             self.wide(edge);
         }
         let high = match kind {
-            Kind::CallEntry => edge.parent_ip as u32,
+            SlotKind::CallEntry => edge.parent_ip as u32,
             _ => duration as u32,
         };
         let depth = edge.depth.min(MAX_DEPTH);
-        self.push_event(Words(
-            Words::first_of_entry(edge.ip, ip_mask(0), edge.time),
-            Words::second_of_call(kind, depth, edge.context, high),
+        self.push_event(SlotWords(
+            SlotWords::first_of_entry(edge.ip, ip_mask(0), edge.time),
+            SlotWords::second_of_call(kind, depth, edge.context, high),
         ));
     }
 
     fn wide(&mut self, edge: &Edge) {
         if !is_text_address(edge.parent_ip) {
-            self.slots.push(Words::wide_slot(edge.parent_ip));
+            self.slots.push(SlotWords::wide_slot(edge.parent_ip));
         }
     }
 
@@ -228,18 +229,18 @@ impl CpuSample {
             task: edge.task,
         };
         if self.last.is_none_or(|last| last.epoch != next.epoch) {
-            self.slots.push(Words::time_slot(edge.time));
+            self.slots.push(SlotWords::time_slot(edge.time));
         }
         if self.last.is_none_or(|last| last.task != next.task) {
-            self.slots.extend(Words::task_slots(&edge.task));
+            self.slots.extend(SlotWords::task_slots(&edge.task));
         }
         self.last = Some(next);
         if duration >> TIME_BITS != 0 {
-            self.slots.push(Words::long_slot(duration));
+            self.slots.push(SlotWords::long_slot(duration));
         }
     }
 
-    fn push_event(&mut self, words: Words) {
+    fn push_event(&mut self, words: SlotWords) {
         self.slots.push(words);
         self.events += 1;
     }

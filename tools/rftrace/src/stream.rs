@@ -13,7 +13,7 @@ mod properties;
 mod record;
 mod select;
 
-use rftrace_engine::engine::decode::{Event, Extras, What};
+use rftrace_engine::engine::decode::{Event, EventKind, Extras};
 
 pub use cpu::{Blocks, CpuEvents};
 pub use merged::MergedEvents;
@@ -58,7 +58,7 @@ pub struct SeenEvent<'a> {
     /// The event; its `time` and `duration` in ns.
     pub event: &'a Event,
     /// Data beside it; it is another event's unless this one has [extras](Event::has_extras).
-    pub beside: &'a OwnedExtras,
+    pub owned_extras: &'a OwnedExtras,
     /// The result of [`Events::lost_since`].
     pub lost_since: Option<u64>,
 }
@@ -67,7 +67,7 @@ impl SeenEvent<'_> {
     /// Returns when the event's call began, if that was before its own time.
     #[inline]
     pub fn since(&self) -> Option<u64> {
-        let extras = self.event.has_extras.then_some(&self.beside.extras);
+        let extras = self.event.has_extras.then_some(&self.owned_extras.extras);
         extras.and_then(|extras| extras.since)
     }
 }
@@ -76,7 +76,7 @@ impl SeenEvent<'_> {
 #[inline]
 pub fn end_of(event: &Event) -> u64 {
     match event.what {
-        What::Call => event.time.saturating_add(event.duration),
+        EventKind::Call => event.time.saturating_add(event.duration),
         _ => event.time,
     }
 }
@@ -114,7 +114,7 @@ pub trait Events {
             each(SeenEvent {
                 cpu: item.cpu,
                 event: &item.event,
-                beside: self.beside(),
+                owned_extras: self.owned_extras(),
                 lost_since: self.lost_since(),
             });
         }
@@ -123,7 +123,7 @@ pub trait Events {
 
     /// Returns the data beside the last event; there is none unless it has
     /// [extras](Event::has_extras).
-    fn beside(&self) -> &OwnedExtras;
+    fn owned_extras(&self) -> &OwnedExtras;
 
     /// Returns the time from which on events were lost, if some were, on any CPU, right before the
     /// last event or before one that is still to come: anything that a task did since may be
@@ -142,8 +142,8 @@ impl<E: Events> Events for &mut E {
         (**self).for_each(each)
     }
 
-    fn beside(&self) -> &OwnedExtras {
-        (**self).beside()
+    fn owned_extras(&self) -> &OwnedExtras {
+        (**self).owned_extras()
     }
 
     fn lost_since(&self) -> Option<u64> {
@@ -160,8 +160,8 @@ impl<E: Events> Events for Box<E> {
         (**self).for_each(each)
     }
 
-    fn beside(&self) -> &OwnedExtras {
-        (**self).beside()
+    fn owned_extras(&self) -> &OwnedExtras {
+        (**self).owned_extras()
     }
 
     fn lost_since(&self) -> Option<u64> {

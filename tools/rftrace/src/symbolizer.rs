@@ -93,7 +93,7 @@ fn full_name(symbols: &KernelSymbols, start: u64) -> String {
     }
 }
 
-impl render::Symbols for Symbolizer {
+impl render::SymbolNames for Symbolizer {
     fn name(&mut self, address: u64) -> &[u8] {
         let function = self.function(address);
         Symbolizer::name(self, function).as_bytes()
@@ -120,7 +120,7 @@ impl render::Symbols for Symbolizer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rftrace_engine::engine::render::Symbols as _;
+    use rftrace_engine::engine::render::SymbolNames as _;
 
     #[test]
     fn addresses_of_a_function_have_one_name() {

@@ -7,16 +7,16 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::cursor;
-use crate::engine::decode::{Event, What};
+use crate::engine::decode::{Event, EventKind};
 use crate::engine::ring::{OpenCall, Ring};
 use crate::platform::{weaken, Part};
-use crate::support::{call, ring as new_ring, task, Heap, Who};
+use crate::support::{call, ring as new_ring, task, FixedContext, Heap};
 
 /// Evaluates an expression with a caller at `$now`, by the name `$who`.
 macro_rules! at {
     ($now:expr, |$who:ident| $body:expr) => {{
         let clock = || $now;
-        let $who = Who {
+        let $who = FixedContext {
             context: 0,
             task: task(1, 1, "init"),
             clock: &clock,
@@ -79,7 +79,7 @@ fn events(writer: fn(&Ring<Heap>)) -> Vec<Event> {
 
 /// Tries all orders of a thread that runs `writer`, and of one that reads: each event must be
 /// whole.
-fn race(preemptions: usize, writer: fn(&Ring<Heap>), whats: &'static [What]) {
+fn race(preemptions: usize, writer: fn(&Ring<Heap>), whats: &'static [EventKind]) {
     super::builder(preemptions).check(move || {
         let expected = events(writer);
         assert!(expected
@@ -106,14 +106,14 @@ models! {
         needs_toggle_release: ToggleRelease => "torn event",
         needs_load_acquire: LoadAcquire => "torn event",
     } {
-        super::race(2, super::leaf, &[What::Call]);
+        super::race(2, super::leaf, &[EventKind::Call]);
     }
 
     // The next writer completes a pending entry.
     nested {
         needs_load_acquire: LoadAcquire => "torn event",
     } {
-        super::race(1, super::nested, &[What::Entry]);
+        super::race(1, super::nested, &[EventKind::Entry]);
     }
 
     // A return of its own.
@@ -121,6 +121,6 @@ models! {
         needs_load_acquire: LoadAcquire => "torn event",
         needs_store_release: StoreRelease => "torn event",
     } {
-        super::race(2, super::returning, &[What::Return]);
+        super::race(2, super::returning, &[EventKind::Return]);
     }
 }

@@ -9,14 +9,14 @@ use super::{event, try_write, write, IN_SUBBUF};
 use crate::engine::account::{Account, Counts};
 use crate::engine::consumer::Consumer;
 use crate::engine::decode::Event;
-use crate::engine::ring::{Outcome, Ring};
-use crate::engine::slot::Words;
+use crate::engine::ring::{Ring, WriteOutcome};
+use crate::engine::slot::SlotWords;
 use crate::platform::{weaken, weakened, Part};
 use crate::support::{copy_space, ring as new_ring, Heap};
 
 /// A consumer, and the events that it was given.
 struct Reader {
-    consumer: Consumer<Vec<Words>>,
+    consumer: Consumer<Vec<SlotWords>>,
     /// Index of the next event.
     next: u64,
     taken: u64,
@@ -100,7 +100,7 @@ const ALL: u64 = 2 * IN_SUBBUF;
 /// Tries to write so many events, and returns how many it wrote.
 fn attempts(ring: &Ring<Heap>, count: u64) -> u64 {
     (0..count).fold(0, |written, _| {
-        written + u64::from(try_write(ring, ALL + written) == Outcome::Written)
+        written + u64::from(try_write(ring, ALL + written) == WriteOutcome::Written)
     })
 }
 

@@ -11,16 +11,16 @@ use proptest::prelude::*;
 use super::cpu::{check_events, Cpu};
 use super::{cases, interrupted};
 use crate::engine::account::{Account, Counts, Elsewhere, Growth};
-use crate::engine::consumer::{Chunk, Consumer};
-use crate::engine::decode::{Event, Group};
-use crate::engine::slot::{Task, Words};
+use crate::engine::consumer::{Consumer, TakenSlots};
+use crate::engine::decode::{DecodedGroup, Event};
+use crate::engine::slot::{SlotWords, Task};
 use crate::raw_decoder::{decode, RawEvent, Record};
 use crate::support::{copy_space, raw_record, task};
 
 /// A CPU's ring, the consumer of its events, and what is known of both from outside.
 struct Ground {
     cpu: Rc<Cpu>,
-    consumer: Rc<RefCell<Consumer<Vec<Words>>>>,
+    consumer: Rc<RefCell<Consumer<Vec<SlotWords>>>>,
     account: Account,
     taken: Rc<Taken>,
     discard: bool,
@@ -59,7 +59,7 @@ impl Taken {
 }
 
 /// Takes at most `most` events one by one.
-fn take(cpu: &Cpu, consumer: &RefCell<Consumer<Vec<Words>>>, taken: &Taken, most: u64) -> u64 {
+fn take(cpu: &Cpu, consumer: &RefCell<Consumer<Vec<SlotWords>>>, taken: &Taken, most: u64) -> u64 {
     for count in 0..most {
         let Some((index, event)) = consumer.borrow_mut().peek(&cpu.ring) else {
             return count;
@@ -76,7 +76,7 @@ fn take(cpu: &Cpu, consumer: &RefCell<Consumer<Vec<Words>>>, taken: &Taken, most
 }
 
 /// Returns the raw record of `chunk` as another program decodes it.
-fn as_decoded(chunk: &Chunk, slots: &[Words]) -> Record {
+fn as_decoded(chunk: &TakenSlots, slots: &[SlotWords]) -> Record {
     let mut records = decode(&raw_record(chunk, 3, slots)).expect("a record");
     assert_eq!(records.len(), 1);
     records.remove(0)
@@ -101,7 +101,7 @@ fn as_raw(event: &Event) -> RawEvent {
 /// Takes a chunk of at most `most` slots, which decodes alone.
 fn take_chunk(
     cpu: &Cpu,
-    consumer: &RefCell<Consumer<Vec<Words>>>,
+    consumer: &RefCell<Consumer<Vec<SlotWords>>>,
     taken: &Taken,
     most: usize,
 ) -> u64 {
@@ -113,7 +113,7 @@ fn take_chunk(
     assert!(chunk.slots.len() <= most);
     let (first, mut lost, mut decoder) = (chunk.first_event, chunk.lost, chunk.decoder);
     let slots = &slots[chunk.slots.clone()];
-    let mut group = Group::default();
+    let mut group = DecodedGroup::default();
     let events: Vec<_> = (slots.iter())
         .filter_map(|words| decoder.decode(*words, &mut group))
         .collect();
@@ -157,9 +157,9 @@ impl Ground {
         let counts = Counts {
             written: extent.end_event,
             read: consumer.read(),
-            overrun: self.cpu.ring.overrun(),
+            commit_overrun: self.cpu.ring.commit_overrun(),
             dropped: self.cpu.ring.dropped(),
-            marks: self.cpu.ring.marks(),
+            markers: self.cpu.ring.markers(),
             returns: self.cpu.ring.returns(),
         };
         (counts, consumer.present(&extent))
@@ -170,9 +170,9 @@ impl Ground {
         Counts {
             written: self.cpu.written().len() as u64,
             read: self.taken.events.get(),
-            overrun: self.cpu.overrun(),
+            commit_overrun: self.cpu.commit_overrun(),
             dropped: self.cpu.dropped(),
-            marks: 0,
+            markers: 0,
             returns: 0,
         }
     }
@@ -184,9 +184,13 @@ impl Ground {
         Counts {
             written: difference(now.written, self.base.written, self.earlier.written),
             read: difference(now.read, self.base.read, self.earlier.read),
-            overrun: difference(now.overrun, self.base.overrun, self.earlier.overrun),
+            commit_overrun: difference(
+                now.commit_overrun,
+                self.base.commit_overrun,
+                self.earlier.commit_overrun,
+            ),
             dropped: difference(now.dropped, self.base.dropped, self.earlier.dropped),
-            marks: 0,
+            markers: 0,
             returns: 0,
         }
     }

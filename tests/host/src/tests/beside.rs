@@ -10,13 +10,13 @@ use proptest::prelude::*;
 use super::{cases, interrupted};
 use crate::engine::beside::{stack_at, StackRoom, StackSlots, ARGS, STACK_ENTRIES, STACK_SLOTS};
 use crate::engine::consumer::Consumer;
-use crate::engine::decode::{Decoder, Group};
+use crate::engine::decode::{DecodedGroup, Decoder};
 use crate::engine::reader::Cursor;
-use crate::engine::ring::{Outcome, Ring};
-use crate::engine::slot::{Kind, Words, PARITY};
+use crate::engine::ring::{Ring, WriteOutcome};
+use crate::engine::slot::{SlotKind, SlotWords, PARITY};
 use crate::platform::{preempt, Word};
 use crate::raw_decoder::decode;
-use crate::support::{self, call, copy_space, raw_record, task, Heap, Who};
+use crate::support::{self, call, copy_space, raw_record, task, FixedContext, Heap};
 
 fn text(low: u32) -> u64 {
     0xffff_ffff_8000_0000 | u64::from(low)
@@ -38,10 +38,10 @@ proptest! {
     #[test]
     fn arguments(args in proptest::array::uniform6(value()), odd: bool) {
         let parity = if odd { PARITY } else { 0 };
-        let packed = Words::args_slots(&args);
+        let packed = SlotWords::args_slots(&args);
         let fit = args.iter().all(|&arg| (arg as i64) << 5 >> 5 == arg as i64);
         prop_assert_eq!(packed.slots().len(), if fit { 3 } else { 4 });
-        let (mut decoder, mut group) = (Decoder::default(), Group::default());
+        let (mut decoder, mut group) = (Decoder::default(), DecodedGroup::default());
         for words in packed.slots() {
             let words = words.with_parity(parity);
             prop_assert!(words.is_complete(parity) && !words.is_event());
@@ -53,9 +53,9 @@ proptest! {
     /// A stack is read safely from a sub-buffer with any contents.
     #[test]
     fn any_stack(slots: Vec<(u64, u64)>, place: usize, near in 0..8usize) {
-        let kinds = [Kind::Stack, Kind::MoreStack].map(|kind| (kind as u64) << 24);
+        let kinds = [SlotKind::Stack, SlotKind::MoreStack].map(|kind| (kind as u64) << 24);
         let copy: Vec<_> = (slots.iter().enumerate())
-            .map(|(index, &(a, b))| Words(a, b & !0xff00_0000 | kinds[(index > 1) as usize]))
+            .map(|(index, &(a, b))| SlotWords(a, b & !0xff00_0000 | kinds[(index > 1) as usize]))
             .collect();
         prop_assert!(stack_at(&copy, place).count() <= 3 * copy.len());
         prop_assert!(stack_at(&copy, near).count() <= 255);
@@ -91,7 +91,7 @@ impl Cpu {
     }
 
     /// Writes an event with that stack, each time with other arguments or none.
-    fn write(&self, stack: &[u64]) -> Outcome {
+    fn write(&self, stack: &[u64]) -> WriteOutcome {
         let serial = self.serial.get();
         self.serial.set(serial + 1);
         let room = StackRoom::new();
@@ -109,7 +109,7 @@ impl Cpu {
                 value
             }
         });
-        let packed = Words::args_slots(&args);
+        let packed = SlotWords::args_slots(&args);
         let with_args = serial % 3 == 1;
         let time = Cell::new(0);
         let clock = || {
@@ -119,15 +119,16 @@ impl Cpu {
             time.get()
         };
         let (call, context) = call(serial, serial % 7 == 0);
-        let who = Who {
+        let who = FixedContext {
             context,
             task: task(1 + serial as u32 / 4, 1, "init"),
             clock: &clock,
         };
         let args_slots = if with_args { packed.slots() } else { &[] };
         // SAFETY: The thread is this CPU, and what interrupts it does so by function calls.
-        let outcome = unsafe { (self.ring).write_beside(call, who, args_slots, Some(stack_slots)) };
-        if outcome == Outcome::Written {
+        let outcome =
+            unsafe { (self.ring).write_with_extras(call, who, args_slots, Some(stack_slots)) };
+        if outcome == WriteOutcome::Written {
             self.written.borrow_mut().push(Written {
                 time: time.get(),
                 args: with_args.then_some(args),
@@ -159,8 +160,8 @@ impl Cpu {
     fn stacks(&self) -> usize {
         let slots = self.ring.slots().iter();
         slots
-            .map(|slot| Words(0, slot.1.load_relaxed()))
-            .filter(|words| words.kind() == Some(Kind::Stack))
+            .map(|slot| SlotWords(0, slot.1.load_relaxed()))
+            .filter(|words| words.kind() == Some(SlotKind::Stack))
             .count()
     }
 }
@@ -196,13 +197,19 @@ fn deepest_stack() {
     let (slots, _) = writer.end();
     assert_eq!(slots.len(), STACK_SLOTS);
     for first in 0..20 {
-        assert_eq!(cpu.write(&stack(first, STACK_ENTRIES)), Outcome::Written);
+        assert_eq!(
+            cpu.write(&stack(first, STACK_ENTRIES)),
+            WriteOutcome::Written
+        );
     }
     assert!(cpu.check() >= 5);
     // A sub-buffer that it cannot be in takes the event without it.
     let small = Cpu::new(2, 32);
     for first in 0..20 {
-        assert_eq!(small.write(&stack(first, STACK_ENTRIES)), Outcome::Written);
+        assert_eq!(
+            small.write(&stack(first, STACK_ENTRIES)),
+            WriteOutcome::Written
+        );
     }
     assert_eq!(small.stacks(), 0);
 }
@@ -294,7 +301,7 @@ proptest! {
         let cpu = Cpu::new(3, 64);
         for stack in stacks {
             let stack: Vec<_> = stack.into_iter().map(text).collect();
-            prop_assert_eq!(cpu.write(&stack), Outcome::Written);
+            prop_assert_eq!(cpu.write(&stack), WriteOutcome::Written);
         }
         cpu.check();
     }

@@ -7,19 +7,19 @@ use std::cell::RefCell;
 use proptest::prelude::*;
 
 use super::cases;
-use crate::engine::budget::{Excess, Limits, Measured, Recorded, Window, WINDOW_NS};
+use crate::engine::budget::{BudgetLimits, CpuWindow, Excess, Measured, RecordedParts, WINDOW_NS};
 use crate::engine::parse::ParseError::{Invalid, Range};
 use crate::engine::ring::{Ring, Slot, Storage, DROPS};
-use crate::engine::slot::{Kind, Words};
-use crate::support::{call, task, Heap, Who};
+use crate::engine::slot::{SlotKind, SlotWords};
+use crate::support::{call, task, FixedContext, Heap};
 
 const SECOND: u64 = 1_000_000_000;
 /// Maximum number of calls between two counts.
 const ROOM: u64 = 256;
 const SESSION: u64 = 7;
 
-const fn limits(calls: u64, cpu: u64) -> Limits {
-    Limits { calls, cpu }
+const fn limits(calls: u64, cpu: u64) -> BudgetLimits {
+    BudgetLimits { calls, cpu }
 }
 
 #[test]
@@ -112,25 +112,25 @@ fn texts() {
 fn costs() {
     let all = [false, true];
     for graph in all {
-        let cost = |args, stack| Recorded { graph, args, stack }.cost_ps(10_000);
+        let cost = |args, stack| RecordedParts { graph, args, stack }.cost_ps(10_000);
         assert!(cost(false, false) > 10_000);
         assert!(cost(true, false) > cost(false, false));
         assert!(cost(false, true) > cost(true, false));
         assert!(cost(true, true) > cost(false, true));
         assert_eq!(
-            Recorded {
+            RecordedParts {
                 graph,
-                ..Recorded::default()
+                ..RecordedParts::default()
             }
             .cost_ps(0),
             0
         );
     }
-    let graph = Recorded {
+    let graph = RecordedParts {
         graph: true,
-        ..Recorded::default()
+        ..RecordedParts::default()
     };
-    assert!(graph.cost_ps(10_000) > Recorded::default().cost_ps(10_000));
+    assert!(graph.cost_ps(10_000) > RecordedParts::default().cost_ps(10_000));
     assert!(graph.cost_ps(20_000) > graph.cost_ps(10_000));
     assert!(graph.cost_ps(u64::MAX) > 0);
 }
@@ -139,7 +139,7 @@ fn costs() {
 /// nothing.
 #[test]
 fn a_window() {
-    let window = Window::new();
+    let window = CpuWindow::new();
     let start = 5 * SECOND;
     assert!(!window.count(SESSION, 1 << 40, ROOM, start));
     assert_eq!(window.rate(SESSION, start), 0);
@@ -168,7 +168,7 @@ fn a_window() {
 /// An interrupt counts with a later clock, before the code that it interrupts does.
 #[test]
 fn a_clock_that_is_behind() {
-    let window = Window::new();
+    let window = CpuWindow::new();
     window.count(SESSION, 0, ROOM, SECOND);
     assert!(window.count(SESSION, 10, ROOM, 2 * SECOND));
     assert!(!window.count(SESSION, 10, ROOM, 2 * SECOND - 1));
@@ -179,7 +179,7 @@ fn a_clock_that_is_behind() {
 /// Simulates calls of one CPU at even rates for a while each, in sub-buffers as full as they can
 /// be: `ended` gets the result of each window, and the number of calls in it.
 fn simulate(phases: &[(u64, u64)], mut ended: impl FnMut(u64, u64, u64)) {
-    let window = Window::new();
+    let window = CpuWindow::new();
     let (mut now, mut calls) = (SECOND, 0);
     let (mut began, mut at_begin) = (now, 0);
     window.count(SESSION, 0, ROOM, now);
@@ -225,15 +225,22 @@ fn told(entries: u64, discard: bool) -> Vec<(u64, u64, u64)> {
     let mut seen = Vec::new();
     for entry in 0..entries {
         let (call, context) = call(entry, false);
-        let who = Who {
+        let who = FixedContext {
             context,
             task: task(1, 1, "one"),
             clock: || entry,
         };
         if entry % 10 == 0 {
             // SAFETY: This thread alone writes, and nothing interrupts it.
-            let _ =
-                unsafe { ring.write_mark(Kind::Mark, call.ip, &[Words::text_slot(b"x")], 1, who) };
+            let _ = unsafe {
+                ring.write_marker(
+                    SlotKind::Marker,
+                    call.ip,
+                    &[SlotWords::text_slot(b"x")],
+                    1,
+                    who,
+                )
+            };
         }
         // SAFETY: As above.
         let _ = unsafe { ring.write(call, who) };
@@ -332,7 +339,7 @@ proptest! {
     /// the sum of their rates.
     #[test]
     fn several(gaps in prop::collection::vec(500u64..100_000, 1..16)) {
-        let windows: Vec<_> = gaps.iter().map(|_| Window::new()).collect();
+        let windows: Vec<_> = gaps.iter().map(|_| CpuWindow::new()).collect();
         let end = 4 * SECOND;
         let mut exact = 0.0;
         for (window, gap) in windows.iter().zip(&gaps) {

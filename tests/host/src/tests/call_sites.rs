@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-use crate::engine::call_sites::{call_target, enters, has_call, has_jump, is_location, Role};
+use crate::engine::call_sites::{call_target, enters, has_call, has_jump, is_location, CodeRole};
 
 const TEXT: u64 = 0xffff_ffff_8100_0000;
 
@@ -59,12 +59,15 @@ fn jumps_anywhere() {
 
 #[test]
 fn roles() {
-    assert_eq!(Role::of(b"do_syscall_64"), Role::TaskEntry);
+    assert_eq!(CodeRole::of(b"do_syscall_64"), CodeRole::TaskEntry);
     assert_eq!(
-        Role::of(b"sysvec_apic_timer_interrupt"),
-        Role::InterruptEntry
+        CodeRole::of(b"sysvec_apic_timer_interrupt"),
+        CodeRole::InterruptEntry
     );
-    assert_eq!(Role::of(b"irq_exit_rcu"), Role::InterruptEdge);
-    assert_eq!(Role::of(b"__sysvec_apic_timer_interrupt"), Role::Plain);
-    assert_eq!(Role::of(b""), Role::Plain);
+    assert_eq!(CodeRole::of(b"irq_exit_rcu"), CodeRole::InterruptEdge);
+    assert_eq!(
+        CodeRole::of(b"__sysvec_apic_timer_interrupt"),
+        CodeRole::Plain
+    );
+    assert_eq!(CodeRole::of(b""), CodeRole::Plain);
 }

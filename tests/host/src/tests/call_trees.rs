@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet};
 use proptest::prelude::*;
 
 use super::cases;
-use crate::engine::call_sites::{CallSites, Code, Role};
-use crate::engine::context::{Context, Level, HARDIRQ, IRQS_ON, NMI, SOFTIRQ};
+use crate::engine::call_sites::{CallSites, CodeRole, FunctionCode};
+use crate::engine::context::{ContextWord, Level, HARDIRQ, IRQS_ON, NMI, SOFTIRQ};
 use crate::engine::decode::Event;
 use crate::engine::replay::Replay;
 use crate::support::task;
@@ -173,15 +173,15 @@ impl Program {
 }
 
 impl CallSites for &Program {
-    fn code(&mut self, address: u64) -> Code {
+    fn code(&mut self, address: u64) -> FunctionCode {
         let function = (address - start(0)) / FUNCTION_BYTES;
-        Code {
+        FunctionCode {
             start: start(function as usize),
             role: match function as usize {
-                SYSCALL => Role::TaskEntry,
-                SYSVEC | NMI_ENTRY => Role::InterruptEntry,
-                IRQ_ENTER | IRQ_EXIT => Role::InterruptEdge,
-                _ => Role::Plain,
+                SYSCALL => CodeRole::TaskEntry,
+                SYSVEC | NMI_ENTRY => CodeRole::InterruptEntry,
+                IRQ_ENTER | IRQ_EXIT => CodeRole::InterruptEdge,
+                _ => CodeRole::Plain,
             },
         }
     }
@@ -299,7 +299,7 @@ impl Run<'_> {
                 time: self.events.len() as u64,
                 ip: location(function),
                 parent_ip,
-                context: Context(bits | Context::place(sp, self.tag)),
+                context: ContextWord(bits | ContextWord::place(sp, self.tag)),
                 task: task(self.pid, self.pid, "task"),
                 ..Event::default()
             };

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use proptest::prelude::*;
 
 use super::{cases, interrupted};
-use crate::engine::clock::{never_back, ClockKind, Conversion, Sample, Scale, TimeUnit};
+use crate::engine::clock::{never_back, ClockKind, ClockSample, Conversion, Scale, TimeUnit};
 use crate::platform::Word;
 
 fn scale(khz: u32) -> Scale {
@@ -45,8 +45,8 @@ fn nanoseconds() {
     assert_eq!(scale(500_000).to_ns(u64::MAX), u64::MAX - 1);
 }
 
-fn sample(before: u64, ns: u64, after: u64) -> Sample {
-    Sample { before, ns, after }
+fn sample(before: u64, ns: u64, after: u64) -> ClockSample {
+    ClockSample { before, ns, after }
 }
 
 #[test]

@@ -3,13 +3,13 @@
 //! Commands in `filter`.
 
 use crate::engine::command::{Action, Command};
-use crate::engine::filter::Refusal;
+use crate::engine::filter::SelectorError;
 
 fn wanted(
     names: &[u8],
     action: Action,
     count: Option<u64>,
-) -> Option<Result<Command<'_>, Refusal>> {
+) -> Option<Result<Command<'_>, SelectorError>> {
     let remove = names.starts_with(b"!");
     Some(Ok(Command {
         remove,
@@ -42,12 +42,12 @@ fn commands() {
         (b"do_it:stacktraces", None),
         (b"do_it:", None),
         (b"stacktrace", None),
-        (b":stacktrace", Some(Err(Refusal::Empty))),
-        (b"!:stacktrace", Some(Err(Refusal::Empty))),
-        (b"do_it:stacktrace:", Some(Err(Refusal::BadCount))),
-        (b"do_it:traceon:-1", Some(Err(Refusal::BadCount))),
-        (b"do_it:traceoff:1:2", Some(Err(Refusal::BadCount))),
-        (b"do\xff:stacktrace", Some(Err(Refusal::BadCharacter))),
+        (b":stacktrace", Some(Err(SelectorError::Empty))),
+        (b"!:stacktrace", Some(Err(SelectorError::Empty))),
+        (b"do_it:stacktrace:", Some(Err(SelectorError::BadCount))),
+        (b"do_it:traceon:-1", Some(Err(SelectorError::BadCount))),
+        (b"do_it:traceoff:1:2", Some(Err(SelectorError::BadCount))),
+        (b"do\xff:stacktrace", Some(Err(SelectorError::BadCharacter))),
     ] {
         assert_eq!(Command::parse(word), wanted, "{}", word.escape_ascii());
     }

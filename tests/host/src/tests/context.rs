@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::engine::context::{
-    is_deeper, Context, Level, HARDIRQ, IRQS_ON, NMI, SOFTIRQ, STACK_BITS, STACK_SHIFT,
+    is_deeper, ContextWord, Level, HARDIRQ, IRQS_ON, NMI, SOFTIRQ, STACK_BITS, STACK_SHIFT,
 };
 
 #[test]
@@ -17,13 +17,13 @@ fn levels() {
         (NMI, Level::Nmi),
         (NMI | HARDIRQ | SOFTIRQ, Level::Nmi),
     ] {
-        assert_eq!(Context(bits).level(), level, "{bits:#x}");
+        assert_eq!(ContextWord(bits).level(), level, "{bits:#x}");
     }
 }
 
 #[test]
 fn depths() {
-    let context = Context(0xa7 | IRQS_ON);
+    let context = ContextWord(0xa7 | IRQS_ON);
     assert_eq!((context.preempt_depth(), context.migrate_depth()), (7, 10));
     assert!(context.has(IRQS_ON | NMI) && !context.has(HARDIRQ));
 }
@@ -31,12 +31,12 @@ fn depths() {
 #[test]
 fn stack_field() {
     assert_eq!(
-        Context::place(0xffff_c900_0001_fff8, 0),
+        ContextWord::place(0xffff_c900_0001_fff8, 0),
         0x1fff << STACK_SHIFT
     );
-    assert_eq!(Context::place(0xffff_c900_0002_0000, 8), 0);
+    assert_eq!(ContextWord::place(0xffff_c900_0002_0000, 8), 0);
     assert_eq!(
-        Context(Context::place(0x18, 0xd) | 0xffff).stack_offset(),
+        ContextWord(ContextWord::place(0x18, 0xd) | 0xffff).stack_offset(),
         3
     );
 }
@@ -56,7 +56,7 @@ fn deeper() {
 
 #[test]
 fn entry_tag() {
-    let context = Context(Context::place(0x18, 0xfffd) | 0xffff);
+    let context = ContextWord(ContextWord::place(0x18, 0xfffd) | 0xffff);
     assert_eq!((context.stack_offset(), context.entry_tag()), (3, 5));
 }
 
@@ -65,7 +65,7 @@ proptest! {
     #[test]
     fn order_on_a_stack(base: u32, a in 0..4096u64, b in 0..4096u64) {
         let offset = |place: u64| {
-            Context(Context::place(u64::from(base) * 8 + place * 8, base)).stack_offset()
+            ContextWord(ContextWord::place(u64::from(base) * 8 + place * 8, base)).stack_offset()
         };
         prop_assert_eq!(is_deeper(offset(a), offset(b)), a < b);
     }

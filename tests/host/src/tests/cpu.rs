@@ -5,17 +5,17 @@
 use std::cell::{Cell, RefCell};
 use std::ops::RangeInclusive;
 
-use crate::engine::context::Context;
+use crate::engine::context::ContextWord;
 use crate::engine::decode::Event;
 use crate::engine::reader::{Cursor, Extent};
-use crate::engine::ring::{Outcome, Ring};
-use crate::engine::slot::{Task, Words};
+use crate::engine::ring::{Ring, WriteOutcome};
+use crate::engine::slot::{SlotWords, Task};
 use crate::platform::preempt;
-use crate::support::{self, call, copy_space, Heap, Who};
+use crate::support::{self, call, copy_space, FixedContext, Heap};
 
 /// A cursor that knows the index of the next event that it reads.
 pub(crate) struct Reader {
-    cursor: Cursor<Vec<Words>>,
+    cursor: Cursor<Vec<SlotWords>>,
     /// Index of the next event; several if a writer was at work while the cursor was made.
     next: RangeInclusive<u64>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Cpu {
     tick: u64,
     serial: Cell<u64>,
     written: RefCell<Vec<Event>>,
-    overrun: Cell<u64>,
+    commit_overrun: Cell<u64>,
     dropped: Cell<u64>,
 }
 
@@ -41,7 +41,7 @@ impl Cpu {
             tick,
             serial: Cell::new(0),
             written: RefCell::default(),
-            overrun: Cell::new(0),
+            commit_overrun: Cell::new(0),
             dropped: Cell::new(0),
         }
     }
@@ -61,7 +61,7 @@ impl Cpu {
     }
 
     /// Writes an event unlike all others.
-    pub(crate) fn write(&self, wide: bool) -> Outcome {
+    pub(crate) fn write(&self, wide: bool) -> WriteOutcome {
         let serial = self.serial.get();
         self.serial.set(serial + 1);
         let (call, context) = call(serial, wide);
@@ -78,7 +78,7 @@ impl Cpu {
         let outcome = unsafe {
             self.ring.write(
                 call,
-                Who {
+                FixedContext {
                     context,
                     task,
                     clock: &clock,
@@ -86,17 +86,17 @@ impl Cpu {
             )
         };
         match outcome {
-            Outcome::Written => self.written.borrow_mut().push(Event {
+            WriteOutcome::Written => self.written.borrow_mut().push(Event {
                 time: time.get(),
                 ip: call.ip,
                 parent_ip: call.parent_ip,
-                context: Context(context),
+                context: ContextWord(context),
                 task,
                 ..Event::default()
             }),
-            Outcome::Overrun => self.overrun.set(self.overrun.get() + 1),
-            Outcome::Full => self.dropped.set(self.dropped.get() + 1),
-            Outcome::Closed => unreachable!("a ring with memory"),
+            WriteOutcome::CommitOverrun => self.commit_overrun.set(self.commit_overrun.get() + 1),
+            WriteOutcome::Full => self.dropped.set(self.dropped.get() + 1),
+            WriteOutcome::Closed => unreachable!("a ring with memory"),
         }
         outcome
     }
@@ -116,8 +116,8 @@ impl Cpu {
     }
 
     /// Returns the number of calls in vain because a writer below was not finished.
-    pub(crate) fn overrun(&self) -> u64 {
-        self.overrun.get()
+    pub(crate) fn commit_overrun(&self) -> u64 {
+        self.commit_overrun.get()
     }
 
     /// Returns the number of calls in vain because the ring was full.
@@ -164,7 +164,11 @@ impl Cpu {
         let written = self.written();
         let extent = self.ring.extent();
         assert_eq!(extent.end_event, written.len() as u64, "events written");
-        assert_eq!(self.ring.overrun(), self.overrun(), "events overrun");
+        assert_eq!(
+            self.ring.commit_overrun(),
+            self.commit_overrun(),
+            "events overrun"
+        );
         assert_eq!(self.ring.dropped(), self.dropped(), "events dropped");
         check_extent(&self.ring, &extent);
         let read = self.read_all(0);

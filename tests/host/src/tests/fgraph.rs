@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::engine::fgraph::{
-    avoid, compare, knows, lacking, pop_frame, OpenFrame, OwnCall, Torn, Unknown, Unlike,
+    avoid, compare, knows, lacking, pop_frame, OpenFrame, OwnCallFrame, Torn, Unknown, Unlike,
 };
 use crate::platform::Word;
 
@@ -217,7 +217,7 @@ proptest! {
 }
 
 /// Returns the innermost of three calls, as fgraph has it at its entry or its return.
-fn own(returns: bool) -> (Vec<u64>, OwnCall) {
+fn own(returns: bool) -> (Vec<u64>, OwnCallFrame) {
     const BASE: u64 = 0xffff_8880_0000_0000;
     let mut stack = Vec::new();
     push(&mut stack, 1 << 3, &[]);
@@ -232,7 +232,7 @@ fn own(returns: bool) -> (Vec<u64>, OwnCall) {
         stack[first + FRAME] = FRAME as u64;
         stack[first + FRAME + 1] = 7;
     }
-    let call = OwnCall {
+    let call = OwnCallFrame {
         ip: stack[first + 1],
         parent_ip: stack[first],
         depth: 2,
@@ -244,7 +244,7 @@ fn own(returns: bool) -> (Vec<u64>, OwnCall) {
     (stack, call)
 }
 
-fn compared(stack: &[u64], call: &OwnCall) -> Result<(), Unlike> {
+fn compared(stack: &[u64], call: &OwnCallFrame) -> Result<(), Unlike> {
     compare(&words(stack), 0xffff_8880_0000_0000, FRAME, call)
 }
 
@@ -254,7 +254,7 @@ fn a_call_of_our_own_is_as_known() {
         let (stack, call) = own(returns);
         assert_eq!(compared(&stack, &call), Ok(()));
         let number = None;
-        assert_eq!(compared(&stack, &OwnCall { number, ..call }), Ok(()));
+        assert_eq!(compared(&stack, &OwnCallFrame { number, ..call }), Ok(()));
     }
 }
 
@@ -265,7 +265,7 @@ fn whatever_is_unlike_is_seen() {
         let (stack, call) = own(returns);
         for change in [-8_i64, 1, 8] {
             let data = (call.data.0.wrapping_add_signed(change), 2);
-            assert_eq!(compared(&stack, &OwnCall { data, ..call }), unlike);
+            assert_eq!(compared(&stack, &OwnCallFrame { data, ..call }), unlike);
         }
         for data in [
             (0, 2),
@@ -273,28 +273,28 @@ fn whatever_is_unlike_is_seen() {
             (call.data.0, 3),
             (call.data.0, usize::MAX),
         ] {
-            assert_eq!(compared(&stack, &OwnCall { data, ..call }), unlike);
+            assert_eq!(compared(&stack, &OwnCallFrame { data, ..call }), unlike);
         }
         let others = [
-            OwnCall {
+            OwnCallFrame {
                 ip: call.ip + 4,
                 ..call
             },
-            OwnCall {
+            OwnCallFrame {
                 parent_ip: call.ip,
                 ..call
             },
-            OwnCall { depth: 1, ..call },
-            OwnCall { depth: 3, ..call },
+            OwnCallFrame { depth: 1, ..call },
+            OwnCallFrame { depth: 3, ..call },
         ];
         for other in others {
             assert_eq!(compared(&stack, &other), unlike);
         }
         let number = Some(4);
-        let result = compared(&stack, &OwnCall { number, ..call });
+        let result = compared(&stack, &OwnCallFrame { number, ..call });
         assert_eq!(result, Err(Unlike::Number));
         let returns = !returns;
-        assert_eq!(compared(&stack, &OwnCall { returns, ..call }), unlike);
+        assert_eq!(compared(&stack, &OwnCallFrame { returns, ..call }), unlike);
         for length in 0..stack.len() {
             assert!(compared(&stack[..length], &call).is_err());
         }
@@ -304,5 +304,5 @@ fn whatever_is_unlike_is_seen() {
     }
     let (stack, call) = own(true);
     let probe = call.probe + 0x60;
-    assert_eq!(compared(&stack, &OwnCall { probe, ..call }), unlike);
+    assert_eq!(compared(&stack, &OwnCallFrame { probe, ..call }), unlike);
 }

@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 
-use crate::engine::filter::{words, ModuleSelector, Refusal, Selector};
+use crate::engine::filter::{words, ModuleSelector, Selector, SelectorError};
 
 /// A word: whether it removes; its names; and the module: whether it is inverted, and its name.
 type Parsed<'a> = (bool, &'a str, Option<(bool, &'a str)>);
 
-fn parsed(word: &str) -> Result<Parsed<'_>, Refusal> {
+fn parsed(word: &str) -> Result<Parsed<'_>, SelectorError> {
     let text = |bytes| std::str::from_utf8(bytes).expect("ASCII");
     Selector::parse(word.as_bytes()).map(|selector| {
         let module = selector.module;
@@ -28,17 +28,17 @@ fn parsing() {
         ("!:mod:ext4", Ok((true, "*", Some((false, "ext4"))))),
         ("x:mod:!ext4", Ok((false, "x", Some((true, "ext4"))))),
         ("!x:mod:!y*", Ok((true, "x", Some((true, "y*"))))),
-        ("", Err(Refusal::Empty)),
-        ("!", Err(Refusal::Empty)),
-        (":mod:", Err(Refusal::NoModule)),
-        ("x:mod:!", Err(Refusal::NoModule)),
-        ("x:", Err(Refusal::UnknownCommand)),
-        ("x:mod", Err(Refusal::UnknownCommand)),
-        ("x:traceoff", Err(Refusal::UnknownCommand)),
-        ("x:traceoff:mod:y", Err(Refusal::UnknownCommand)),
-        ("a\u{7f}", Err(Refusal::BadCharacter)),
-        ("a b", Err(Refusal::BadCharacter)),
-        ("\u{e4}", Err(Refusal::BadCharacter)),
+        ("", Err(SelectorError::Empty)),
+        ("!", Err(SelectorError::Empty)),
+        (":mod:", Err(SelectorError::NoModule)),
+        ("x:mod:!", Err(SelectorError::NoModule)),
+        ("x:", Err(SelectorError::UnknownCommand)),
+        ("x:mod", Err(SelectorError::UnknownCommand)),
+        ("x:traceoff", Err(SelectorError::UnknownCommand)),
+        ("x:traceoff:mod:y", Err(SelectorError::UnknownCommand)),
+        ("a\u{7f}", Err(SelectorError::BadCharacter)),
+        ("a b", Err(SelectorError::BadCharacter)),
+        ("\u{e4}", Err(SelectorError::BadCharacter)),
     ] {
         assert_eq!(parsed(word), wanted, "{word:?}");
     }
@@ -47,12 +47,12 @@ fn parsing() {
 #[test]
 fn refusals_are_sentences() {
     for refusal in [
-        Refusal::Empty,
-        Refusal::BadCharacter,
-        Refusal::UnknownCommand,
-        Refusal::NoModule,
-        Refusal::NoSuchFunction,
-        Refusal::NotTraceable,
+        SelectorError::Empty,
+        SelectorError::BadCharacter,
+        SelectorError::UnknownCommand,
+        SelectorError::NoModule,
+        SelectorError::NoSuchFunction,
+        SelectorError::NotTraceable,
     ] {
         assert!(refusal
             .text()

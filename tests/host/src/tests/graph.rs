@@ -8,23 +8,23 @@ use proptest::prelude::*;
 
 use super::cases;
 use super::render::Page;
-use crate::engine::decode::{Event, Extras, What};
-use crate::engine::graph::{ticks_of, time_of, Graph, Shown};
+use crate::engine::decode::{Event, EventKind, Extras};
+use crate::engine::graph::{ticks_of, time_of, CallLine, GraphLines};
 use crate::engine::graph_header::write_header;
 use crate::engine::line::ROOM;
 use crate::engine::options::{Options, TraceOption};
-use crate::engine::render::{Symbols, Totals};
+use crate::engine::render::{BufferTotals, SymbolNames};
 use crate::engine::slot::Task;
-use crate::engine::style::Machine;
+use crate::engine::style::LatencyHeader;
 use crate::support::task;
 
-const TOTALS: Totals = Totals {
+const TOTALS: BufferTotals = BufferTotals {
     present: 7,
     written: 9,
     cpus: 2,
 };
 
-const MACHINE: Machine<'_> = Machine {
+const MACHINE: LatencyHeader<'_> = LatencyHeader {
     release: "7.2",
     preemption: "PREEMPT(lazy)",
 };
@@ -46,7 +46,7 @@ fn place_of(address: u64) -> String {
     format!("{name}+0x12/0x34{space}{module}")
 }
 
-impl Symbols for Names {
+impl SymbolNames for Names {
     fn name(&mut self, address: u64) -> &[u8] {
         self.0 = name_of(address);
         self.0.as_bytes()
@@ -73,21 +73,21 @@ fn options(changes: &str) -> Options {
 
 /// The writer of a test, and the text that it wrote.
 struct Screen {
-    graph: Graph,
+    graph: GraphLines,
     page: Page,
 }
 
 impl Screen {
     fn new(changes: &str) -> Self {
         Self {
-            graph: Graph::new(options(changes), 2, IRQ_TEXT),
+            graph: GraphLines::new(options(changes), 2, IRQ_TEXT),
             page: Page(String::new(), [0; ROOM]),
         }
     }
 
     /// Writes an event whose ticks are nanoseconds.
     fn write(&mut self, cpu: u32, event: &Event, extras: &Extras, arguments: &str) {
-        let shown = Shown {
+        let shown = CallLine {
             cpu,
             event,
             extras,
@@ -115,13 +115,13 @@ impl Screen {
     }
 }
 
-fn event(what: What, depth: u8, ip: u64, duration: u64) -> Event {
+fn event(what: EventKind, depth: u8, ip: u64, duration: u64) -> Event {
     Event {
         what,
         depth,
         ip,
         parent_ip: match what {
-            What::Return => 0,
+            EventKind::Return => 0,
             _ => 0x20,
         },
         duration,
@@ -132,15 +132,15 @@ fn event(what: What, depth: u8, ip: u64, duration: u64) -> Event {
 }
 
 fn entry(depth: u8, ip: u64) -> Event {
-    event(What::Entry, depth, ip, 0)
+    event(EventKind::Entry, depth, ip, 0)
 }
 
 fn leaf(depth: u8, ip: u64, duration: u64) -> Event {
-    event(What::Call, depth, ip, duration)
+    event(EventKind::Call, depth, ip, duration)
 }
 
 fn end(depth: u8, ip: u64, duration: u64) -> Event {
-    event(What::Return, depth, ip, duration)
+    event(EventKind::Return, depth, ip, duration)
 }
 
 /// Writes three lines, one of each kind.
@@ -621,11 +621,11 @@ struct Reference {
 }
 
 impl Reference {
-    fn write(&mut self, options: Options, cpu_digits: usize, shown: &Shown<'_>) -> String {
+    fn write(&mut self, options: Options, cpu_digits: usize, shown: &CallLine<'_>) -> String {
         let has = |option| options.has(option);
         let (cpu, event, extras) = (shown.cpu, shown.event, shown.extras);
-        let is_entry = event.what != What::Return;
-        let is_end = event.what != What::Entry;
+        let is_entry = event.what != EventKind::Return;
+        let is_end = event.what != EventKind::Entry;
         let in_irq_text = IRQ_TEXT.contains(&event.ip);
 
         if !has(TraceOption::GraphIrqs) {
@@ -729,10 +729,10 @@ impl Reference {
         let mut matches = true;
         if event.depth < 50 {
             match event.what {
-                What::Entry => {
+                EventKind::Entry => {
                     self.enter_funcs.insert(key, event.ip);
                 }
-                What::Return => matches = self.enter_funcs.remove(&key) == Some(event.ip),
+                EventKind::Return => matches = self.enter_funcs.remove(&key) == Some(event.ip),
                 _ => {
                     self.enter_funcs.remove(&key);
                 }
@@ -765,8 +765,8 @@ impl Reference {
             arguments => std::str::from_utf8(arguments).expect("text"),
         };
         out += &match event.what {
-            What::Entry => format!("{name}{arguments} {{{comment}\n"),
-            What::Return => {
+            EventKind::Entry => format!("{name}{arguments} {{{comment}\n"),
+            EventKind::Return => {
                 let named =
                     !matches || has(TraceOption::GraphTail) || has(TraceOption::GraphRetval);
                 match named {
@@ -776,7 +776,7 @@ impl Reference {
             }
             _ => format!("{name}{arguments};{comment}\n"),
         };
-        if event.what == What::Return && has(TraceOption::GraphOverrun) {
+        if event.what == EventKind::Return && has(TraceOption::GraphOverrun) {
             writeln!(out, " (Overruns: {})", extras.overrun.unwrap_or(0)).expect("a string");
         }
         if is_end && in_irq_text {
@@ -825,7 +825,7 @@ fn any_event() -> impl Strategy<Value = (u32, Event, Extras, usize)> {
                 arguments,
             )| {
                 let event = Event {
-                    what: [What::Entry, What::Call, What::Return][what],
+                    what: [EventKind::Entry, EventKind::Call, EventKind::Return][what],
                     time,
                     duration,
                     ip,
@@ -870,7 +870,7 @@ proptest! {
         let mut reference = Reference::default();
         let cpu_digits = (cpus - 1).to_string().len();
         let mut screen = Screen {
-            graph: Graph::new(options, cpus, IRQ_TEXT),
+            graph: GraphLines::new(options, cpus, IRQ_TEXT),
             page: Page(String::new(), [0; ROOM]),
         };
         let mut current = options;
@@ -883,7 +883,7 @@ proptest! {
             }
             let arguments = "=".repeat(arguments * 5);
             let duration = ticks_of(&event);
-            let shown = Shown {
+            let shown = CallLine {
                 cpu,
                 event: &event,
                 extras: &extras,
@@ -894,7 +894,7 @@ proptest! {
             // A duration that is shown lies in what time there was.
             if let Some(duration) = duration {
                 match event.what {
-                    What::Return => prop_assert!(duration <= event.time),
+                    EventKind::Return => prop_assert!(duration <= event.time),
                     _ => prop_assert!(duration <= u64::MAX - event.time),
                 }
             }
@@ -924,7 +924,7 @@ struct Parser {
     names: Vec<String>,
 }
 
-impl Symbols for Parser {
+impl SymbolNames for Parser {
     fn name(&mut self, address: u64) -> &[u8] {
         self.names[address as usize - 1].as_bytes()
     }
@@ -984,13 +984,16 @@ impl Parser {
         let text = rest.trim_start();
         let depth = u8::try_from((rest.len() - text.len()) / 2).expect("a depth");
         let (what, name) = if let Some(name) = text.strip_suffix("();") {
-            (What::Call, Some(name))
+            (EventKind::Call, Some(name))
         } else if let Some(name) = text.strip_suffix("() {") {
-            (What::Entry, Some(name))
+            (EventKind::Entry, Some(name))
         } else {
             let name = text.strip_prefix("}").expect("an end");
             let name = name.strip_prefix(" /* ");
-            (What::Return, name.and_then(|name| name.strip_suffix(" */")))
+            (
+                EventKind::Return,
+                name.and_then(|name| name.strip_suffix(" */")),
+            )
         };
         let ip = match name {
             Some(name) => {
@@ -1003,7 +1006,7 @@ impl Parser {
             }
             None => self.open[&(cpu, depth)],
         };
-        if what == What::Entry {
+        if what == EventKind::Entry {
             self.open.insert((cpu, depth), ip);
         }
         let ns = |text: &str| {
@@ -1045,19 +1048,19 @@ fn the_kernels_own() {
         }
         let mut out = Page(String::new(), [0; ROOM]);
         write_header(&mut out, "function_graph", options, &TOTALS, MACHINE).expect("a string");
-        let mut graph = Graph::new(options, 2, IRQ_TEXT.end..IRQ_TEXT.end);
+        let mut graph = GraphLines::new(options, 2, IRQ_TEXT.end..IRQ_TEXT.end);
         let is_event = |line: &&str| !line.starts_with('#') && !line.starts_with(" (");
         let mut events = 0;
         for line in text.lines().filter(is_event) {
             let Some((cpu, event)) = parser.event(line) else {
                 continue;
             };
-            let shown = Shown {
+            let shown = CallLine {
                 cpu,
                 event: &event,
                 extras: &Extras::default(),
                 time: event.time,
-                duration: (event.what != What::Entry).then_some(event.duration),
+                duration: (event.what != EventKind::Entry).then_some(event.duration),
                 arguments: b"",
             };
             graph

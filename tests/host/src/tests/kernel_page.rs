@@ -7,8 +7,8 @@ use std::iter::empty;
 use proptest::prelude::*;
 
 use super::cases;
-use crate::engine::context::{Context, BH_OFF, HARDIRQ, IRQS_ON, NEED_RESCHED, SOFTIRQ};
-use crate::engine::decode::{Event, Extras, What};
+use crate::engine::context::{ContextWord, BH_OFF, HARDIRQ, IRQS_ON, NEED_RESCHED, SOFTIRQ};
+use crate::engine::decode::{Event, EventKind, Extras};
 use crate::engine::event_format::{write_format, write_page_header};
 use crate::engine::kernel_page::{KernelPage, Layout, RecordType, PAGE_BYTES};
 use crate::support::task;
@@ -94,11 +94,11 @@ fn none() -> impl Iterator<Item = u64> {
     std::iter::empty()
 }
 
-fn event(what: What) -> Event {
+fn event(what: EventKind) -> Event {
     Event {
         ip: 0xffff_ffff_8123_4564,
         parent_ip: 0xffff_ffff_8765_4321,
-        context: Context(3 | (2 << 4)),
+        context: ContextWord(3 | (2 << 4)),
         task: task(1234, 1200, "test"),
         what,
         depth: 7,
@@ -112,7 +112,7 @@ fn functions() {
     let extras = Extras::default();
     let mut count = 0;
     while page.push(
-        &event(What::Function),
+        &event(EventKind::Function),
         &extras,
         &mut none(),
         &mut empty(),
@@ -150,7 +150,7 @@ fn large_pages() {
     };
     let mut page = KernelPage::new(vec![0xee; layout.page_bytes], layout);
     let mut count = 0;
-    while page.push_plain(&event(What::Function), 1000 + count, 0) {
+    while page.push_plain(&event(EventKind::Function), 1000 + count, 0) {
         count += 1;
     }
     page.finish(0);
@@ -169,8 +169,8 @@ fn state() {
     let mut page = page();
     let bits = IRQS_ON | NEED_RESCHED | HARDIRQ | SOFTIRQ | BH_OFF;
     let event = Event {
-        context: Context(bits),
-        ..event(What::Function)
+        context: ContextWord(bits),
+        ..event(EventKind::Function)
     };
     assert!(page.push(&event, &Extras::default(), &mut none(), &mut empty(), 0, 0));
     page.finish(0);
@@ -185,7 +185,7 @@ fn arguments() {
         ..Extras::default()
     };
     assert!(page.push(
-        &event(What::Function),
+        &event(EventKind::Function),
         &extras,
         &mut none(),
         &mut empty(),
@@ -193,7 +193,7 @@ fn arguments() {
         0
     ));
     assert!(page.push(
-        &event(What::Entry),
+        &event(EventKind::Entry),
         &extras,
         &mut none(),
         &mut empty(),
@@ -218,7 +218,7 @@ fn calls() {
     };
     let mut count = 0;
     while page.push(
-        &event(What::Call),
+        &event(EventKind::Call),
         &extras,
         &mut none(),
         &mut empty(),
@@ -244,7 +244,7 @@ fn calls() {
     // A return tells when its call began.
     page.clear();
     assert!(page.push(
-        &event(What::Return),
+        &event(EventKind::Return),
         &extras,
         &mut none(),
         &mut empty(),
@@ -266,7 +266,7 @@ fn stacks() {
     };
     let mut count = 0;
     while page.push(
-        &event(What::Function),
+        &event(EventKind::Function),
         &extras,
         &mut (100..100 + count),
         &mut empty(),
@@ -301,9 +301,9 @@ fn marks() {
             let bytes = &mut bytes.iter().copied();
             page.push(&event(what), &Extras::default(), &mut none(), bytes, 5, 0)
         };
-        assert!(push(What::Mark, &text));
-        assert!(push(What::RawMark, &text));
-        assert!(push(What::Mark, b"has one\n"));
+        assert!(push(EventKind::Marker, &text));
+        assert!(push(EventKind::RawMarker, &text));
+        assert!(push(EventKind::Marker, b"has one\n"));
         page.finish(0);
         let (records, _) = decode(page.bytes());
         let kinds: Vec<u16> = records.iter().map(Record::kind).collect();
@@ -347,7 +347,7 @@ fn formats() {
         };
         let mut page = KernelPage::new(vec![0; PAGE_BYTES], layout);
         assert!(page.push(
-            &event(What::Call),
+            &event(EventKind::Call),
             &extras,
             &mut none(),
             &mut empty(),
@@ -377,7 +377,7 @@ fn formats() {
 fn lost_events() {
     let mut page = page();
     assert!(page.push(
-        &event(What::Function),
+        &event(EventKind::Function),
         &Extras::default(),
         &mut none(),
         &mut empty(),
@@ -397,9 +397,9 @@ fn earlier_pages() {
     for began in [1 << 40, 1000] {
         page.clear();
         for (what, time) in [
-            (What::Call, began),
-            (What::Function, began + 20),
-            (What::Call, began + 30),
+            (EventKind::Call, began),
+            (EventKind::Function, began + 20),
+            (EventKind::Call, began + 30),
         ] {
             assert!(page.push_plain(&event(what), time, 10));
         }
@@ -420,7 +420,7 @@ proptest! {
         let (mut now, mut written, mut read) = (1, vec![], vec![]);
         for (step, near) in steps {
             now += if near { step & 0xff } else { step };
-            let event = event(What::Function);
+            let event = event(EventKind::Function);
             if !page.push(&event, &Extras::default(), &mut none(), &mut empty(), now, 0) {
                 page.finish(0);
                 read.extend(decode(page.bytes()).0.iter().map(|record| record.time));

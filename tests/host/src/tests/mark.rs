@@ -10,15 +10,15 @@ use proptest::prelude::*;
 use super::render::Page;
 use super::{cases, interrupted};
 use crate::engine::consumer::Consumer;
-use crate::engine::decode::{Event, What};
+use crate::engine::decode::{Event, EventKind};
 use crate::engine::line::ROOM;
-use crate::engine::mark::{write_mark, TEXT_BYTES};
-use crate::engine::reader::{Beside, Cursor};
-use crate::engine::ring::{Outcome, Ring};
-use crate::engine::slot::{Kind, Words};
+use crate::engine::mark::{write_marker, TEXT_BYTES};
+use crate::engine::reader::{Cursor, EventExtras};
+use crate::engine::ring::{Ring, WriteOutcome};
+use crate::engine::slot::{SlotKind, SlotWords};
 use crate::platform::preempt;
 use crate::raw_decoder;
-use crate::support::{self, call, copy_space, raw_record, task, Heap, Who};
+use crate::support::{self, call, copy_space, raw_record, task, FixedContext, Heap};
 
 const IP: u64 = 0xffff_ffff_8123_4560;
 const CONTEXT: u32 = 0x8205;
@@ -43,20 +43,20 @@ impl Cpu {
         self.now.get()
     }
 
-    fn mark(&self, kind: Kind, bytes: &[u8]) -> Result<usize, Outcome> {
-        let slots: Vec<Words> = bytes.chunks(TEXT_BYTES).map(Words::text_slot).collect();
-        let who = Who {
+    fn mark(&self, kind: SlotKind, bytes: &[u8]) -> Result<usize, WriteOutcome> {
+        let slots: Vec<SlotWords> = bytes.chunks(TEXT_BYTES).map(SlotWords::text_slot).collect();
+        let who = FixedContext {
             context: CONTEXT,
             task: task(77, 70, "marker"),
             clock: &|| self.clock(),
         };
         // SAFETY: The thread is this CPU, and what interrupts it does so by function calls.
-        unsafe { (self.ring).write_mark(kind, IP, &slots, bytes.len(), who) }
+        unsafe { (self.ring).write_marker(kind, IP, &slots, bytes.len(), who) }
     }
 
-    fn enter(&self, serial: u64) -> Outcome {
+    fn enter(&self, serial: u64) -> WriteOutcome {
         let (call, context) = call(serial, false);
-        let who = Who {
+        let who = FixedContext {
             context,
             task: task(77, 70, "marker"),
             clock: &|| self.clock(),
@@ -93,19 +93,19 @@ impl Cpu {
         let mut taken = vec![];
         loop {
             let (mut accepted, mut refused) = (0, false);
-            consumer.drain(
-                &self.ring,
-                &mut |event: &Event, beside: Option<Beside<'_, Vec<Words>>>| {
-                    assert_eq!(event.has_extras, beside.is_some());
-                    refused = accepted == in_row;
-                    if !refused {
-                        let text = beside.map(|beside| beside.text().collect());
-                        taken.push((*event, text.unwrap_or_default()));
-                        accepted += 1;
-                    }
-                    !refused
-                },
-            );
+            consumer.drain(&self.ring, &mut |event: &Event,
+                                             event_extras: Option<
+                EventExtras<'_, Vec<SlotWords>>,
+            >| {
+                assert_eq!(event.has_extras, event_extras.is_some());
+                refused = accepted == in_row;
+                if !refused {
+                    let text = event_extras.map(|event_extras| event_extras.text().collect());
+                    taken.push((*event, text.unwrap_or_default()));
+                    accepted += 1;
+                }
+                !refused
+            });
             assert_eq!(consumer.read(), taken.len() as u64);
             if !refused {
                 return taken;
@@ -141,16 +141,16 @@ fn bytes(length: usize) -> Vec<u8> {
 fn lengths() {
     let cpu = Cpu::new(64, 256);
     for length in 1..400 {
-        let kind = [Kind::Mark, Kind::RawMark][length % 2];
+        let kind = [SlotKind::Marker, SlotKind::RawMarker][length % 2];
         assert_eq!(cpu.mark(kind, &bytes(length)), Ok(length));
-        assert_eq!(cpu.enter(length as u64), Outcome::Written);
+        assert_eq!(cpu.enter(length as u64), WriteOutcome::Written);
     }
-    assert_eq!(cpu.ring.marks(), 399);
+    assert_eq!(cpu.ring.markers(), 399);
     let read = cpu.read();
     assert_eq!(read.len(), 798);
     for (pair, length) in read.chunks(2).zip(1..) {
         let (event, text) = &pair[0];
-        let what = [What::Mark, What::RawMark][length % 2];
+        let what = [EventKind::Marker, EventKind::RawMarker][length % 2];
         assert_eq!(
             (event.what, event.ip, event.task),
             (what, IP, task(77, 70, "marker"))
@@ -158,7 +158,7 @@ fn lengths() {
         assert_eq!(event.context.0, CONTEXT);
         assert_eq!(*text, bytes(length));
         let (event, text) = &pair[1];
-        assert_eq!((event.what, text.len()), (What::Function, 0));
+        assert_eq!((event.what, text.len()), (EventKind::Function, 0));
     }
     assert_eq!(cpu.take(), read);
     for in_row in 1..5 {
@@ -177,8 +177,8 @@ fn lengths() {
 fn too_long() {
     let cpu = Cpu::new(4, 32);
     let room = cpu.ring.text_room() * TEXT_BYTES;
-    assert_eq!(cpu.mark(Kind::Mark, &bytes(room)), Ok(room));
-    assert_eq!(cpu.mark(Kind::Mark, &bytes(room + 100)), Ok(room));
+    assert_eq!(cpu.mark(SlotKind::Marker, &bytes(room)), Ok(room));
+    assert_eq!(cpu.mark(SlotKind::Marker, &bytes(room + 100)), Ok(room));
     let texts: Vec<Vec<u8>> = cpu.read().into_iter().map(|(_, text)| text).collect();
     assert_eq!(texts, [bytes(room), bytes(room + 100)[..room].to_vec()]);
 }
@@ -196,20 +196,22 @@ fn interrupts() {
                 let other = cpu.clone();
                 let interrupt = move |_: usize| {
                     other.enter(1000);
-                    other.mark(Kind::RawMark, b"interrupt").unwrap();
+                    other.mark(SlotKind::RawMarker, b"interrupt").unwrap();
                 };
-                let body = || assert_eq!(cpu.mark(Kind::Mark, &bytes(length)), Ok(length));
+                let body = || assert_eq!(cpu.mark(SlotKind::Marker, &bytes(length)), Ok(length));
                 let came = interrupted([point], interrupt, body);
-                let marks: Vec<_> = (cpu.read().into_iter())
-                    .filter(|(event, _)| event.what != What::Function)
+                let markers: Vec<_> = (cpu.read().into_iter())
+                    .filter(|(event, _)| event.what != EventKind::Function)
                     .map(|(event, text)| (event.what, text))
                     .collect();
-                let own = (What::Mark, bytes(length));
-                let foreign = (What::RawMark, b"interrupt".to_vec());
+                let own = (EventKind::Marker, bytes(length));
+                let foreign = (EventKind::RawMarker, b"interrupt".to_vec());
                 match came {
-                    false => assert_eq!(marks, [own]),
+                    false => assert_eq!(markers, [own]),
                     true => {
-                        assert!(marks == [own.clone(), foreign.clone()] || marks == [foreign, own])
+                        assert!(
+                            markers == [own.clone(), foreign.clone()] || markers == [foreign, own]
+                        )
                     }
                 }
                 if !came {
@@ -220,25 +222,25 @@ fn interrupts() {
     }
 }
 
-fn text_of(what: What, bytes: &[u8]) -> String {
+fn text_of(what: EventKind, bytes: &[u8]) -> String {
     let mut page = Page(String::new(), [0; ROOM]);
-    write_mark(&mut page, what, bytes).unwrap();
+    write_marker(&mut page, what, bytes).unwrap();
     page.0
 }
 
 /// Marks are shown as by ftrace.
 #[test]
 fn shown() {
-    assert_eq!(text_of(What::Mark, b"hello"), "hello");
-    assert_eq!(text_of(What::Mark, b"hello\n"), "hello");
-    assert_eq!(text_of(What::Mark, b"a\nb\n\n"), "a\nb\n");
-    assert_eq!(text_of(What::Mark, b"a\0b"), "a");
+    assert_eq!(text_of(EventKind::Marker, b"hello"), "hello");
+    assert_eq!(text_of(EventKind::Marker, b"hello\n"), "hello");
+    assert_eq!(text_of(EventKind::Marker, b"a\nb\n\n"), "a\nb\n");
+    assert_eq!(text_of(EventKind::Marker, b"a\0b"), "a");
     assert_eq!(
-        text_of(What::RawMark, b"\x01\0\0\0xyz"),
+        text_of(EventKind::RawMarker, b"\x01\0\0\0xyz"),
         "# 1 buf: 78 79 7a 00"
     );
     assert_eq!(
-        text_of(What::RawMark, b"\xff\x01\x02\x83"),
+        text_of(EventKind::RawMarker, b"\xff\x01\x02\x83"),
         "# 830201ff buf:"
     );
 }
@@ -251,7 +253,7 @@ proptest! {
     fn overwritten(lengths in prop::collection::vec(1usize..150, 1..100)) {
         let cpu = Cpu::new(4, 16);
         for length in &lengths {
-            cpu.mark(Kind::Mark, &bytes(*length)).unwrap();
+            cpu.mark(SlotKind::Marker, &bytes(*length)).unwrap();
         }
         // Losses come with the same events, however they are taken.
         let taken = cpu.take();

@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 
 use crate::engine::decode::Event;
-use crate::engine::merge::{Merge, Source};
+use crate::engine::merge::{EventSource, Merge};
 
 struct List(u32, std::vec::IntoIter<Event>);
 
-impl Source for List {
+impl EventSource for List {
     type Event = Event;
 
     fn cpu(&self) -> u32 {

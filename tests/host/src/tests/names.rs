@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::cases;
-use crate::engine::names::Names;
+use crate::engine::names::NameCache;
 use crate::platform::{memory, AllocError};
 
 fn name_of(address: u64) -> Vec<u8> {
@@ -18,13 +18,13 @@ fn addresses(count: u64) -> impl Iterator<Item = u64> {
     functions.chain((1..100).map(|index| index << 56))
 }
 
-fn get(names: &Names, address: u64) -> Option<&[u8]> {
+fn get(names: &NameCache, address: u64) -> Option<&[u8]> {
     names.find(address).map(|found| names.text(found))
 }
 
 #[test]
 fn what_was_kept_is_found() {
-    let mut names = Names::new();
+    let mut names = NameCache::new();
     assert_eq!(get(&names, 1), None);
     for (kept, address) in addresses(5000).enumerate() {
         assert_eq!(get(&names, address), None, "{address:x}, {kept} kept");
@@ -43,7 +43,7 @@ fn what_was_kept_is_found() {
 
 #[test]
 fn no_address_0() {
-    let mut names = Names::new();
+    let mut names = NameCache::new();
     names.keep(1, b"one").expect("memory");
     names.keep(0, b"nothing").expect("memory");
     assert_eq!(get(&names, 0), None);
@@ -54,7 +54,7 @@ fn no_address_0() {
 #[test]
 fn so_many_and_no_more() {
     const MOST: u64 = (1 << 16) / 4 * 3;
-    let mut names = Names::new();
+    let mut names = NameCache::new();
     for address in 1..2 * MOST {
         names.keep(address, b"f").expect("memory");
     }
@@ -93,7 +93,7 @@ proptest! {
     /// else is there.
     #[test]
     fn like_a_map(steps in steps()) {
-        let mut names = Names::new();
+        let mut names = NameCache::new();
         let mut map = HashMap::new();
         for step in steps {
             match step {

@@ -9,7 +9,7 @@ use super::cpu::{check_events, Cpu};
 use super::interrupted;
 use crate::engine::consumer::Consumer;
 use crate::engine::decode::Event;
-use crate::engine::slot::Words;
+use crate::engine::slot::SlotWords;
 use crate::support::{copy_space, task};
 
 /// Number of sub-buffers, and of slots in each.
@@ -71,7 +71,7 @@ fn prepared((subbufs, subbuf_slots): Geometry, events: u32, new_task: bool) -> R
 
 /// Takes events out of a CPU's ring.
 struct Taker {
-    consumer: RefCell<Consumer<Vec<Words>>>,
+    consumer: RefCell<Consumer<Vec<SlotWords>>>,
     taken: RefCell<Vec<(u64, Event)>>,
     lost: Cell<u64>,
 }
@@ -121,7 +121,7 @@ fn states((subbufs, subbuf_slots): Geometry) -> std::ops::RangeInclusive<u32> {
 
 #[test]
 fn one_interrupt() {
-    let mut overruns = 0;
+    let mut commit_overruns = 0;
     for geometry in [(2, 8), (3, 8), (2, 16)] {
         for events in states(geometry) {
             for (outer, new_task) in WRITES.into_iter().flat_map(|w| [(w, false), (w, true)]) {
@@ -142,8 +142,8 @@ fn one_interrupt() {
                         );
                         cpu.check();
                         // What fits must not be refused.
-                        assert!(count == ROUND || cpu.overrun() == 0);
-                        overruns += cpu.overrun();
+                        assert!(count == ROUND || cpu.commit_overrun() == 0);
+                        commit_overruns += cpu.commit_overrun();
                         if !came {
                             break;
                         }
@@ -152,7 +152,7 @@ fn one_interrupt() {
             }
         }
     }
-    assert!(overruns > 0, "no burst met the writer below it");
+    assert!(commit_overruns > 0, "no burst met the writer below it");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::cases;
 use crate::engine::outsider::Outsider;
-use crate::engine::pid_set::{is_beginning, Failure, PidSet, Refusal, PID_LIMIT};
+use crate::engine::pid_set::{is_beginning, PidError, PidSet, PidSetError, PID_LIMIT};
 use crate::platform::preempt;
 
 fn set(pids: impl IntoIterator<Item = u32>) -> PidSet {
@@ -31,7 +31,7 @@ fn pids(set: &PidSet) -> Vec<u32> {
     .collect()
 }
 
-fn edited(from: &PidSet, text: &str, replace: bool) -> Result<Vec<u32>, Failure> {
+fn edited(from: &PidSet, text: &str, replace: bool) -> Result<Vec<u32>, PidSetError> {
     from.edited(text.as_bytes(), replace).map(|set| pids(&set))
 }
 
@@ -71,28 +71,28 @@ fn editing() {
 fn nonsense() {
     let from = set([1]);
     for (text, at, refusal) in [
-        ("x", 0, Refusal::NotANumber),
-        ("5 x", 2, Refusal::NotANumber),
-        ("-1", 0, Refusal::NotANumber),
-        ("1,2", 0, Refusal::NotANumber),
-        ("1-2", 0, Refusal::NotANumber),
-        ("1.5", 0, Refusal::NotANumber),
-        ("5\n!!5", 2, Refusal::NotANumber),
-        ("!-5", 0, Refusal::NotANumber),
-        ("08", 0, Refusal::NotANumber),
-        ("0x", 0, Refusal::NotANumber),
-        ("no pid", 0, Refusal::NotANumber),
-        ("5 !", 2, Refusal::Empty),
-        ("! 5", 0, Refusal::Empty),
-        ("4194304", 0, Refusal::TooLarge),
-        ("!4194304", 0, Refusal::TooLarge),
+        ("x", 0, PidError::NotANumber),
+        ("5 x", 2, PidError::NotANumber),
+        ("-1", 0, PidError::NotANumber),
+        ("1,2", 0, PidError::NotANumber),
+        ("1-2", 0, PidError::NotANumber),
+        ("1.5", 0, PidError::NotANumber),
+        ("5\n!!5", 2, PidError::NotANumber),
+        ("!-5", 0, PidError::NotANumber),
+        ("08", 0, PidError::NotANumber),
+        ("0x", 0, PidError::NotANumber),
+        ("no pid", 0, PidError::NotANumber),
+        ("5 !", 2, PidError::Empty),
+        ("! 5", 0, PidError::Empty),
+        ("4194304", 0, PidError::TooLarge),
+        ("!4194304", 0, PidError::TooLarge),
         // tracefs takes the low 32 bits.
-        ("4294967297", 0, Refusal::TooLarge),
-        ("5 99999999999999999999", 2, Refusal::TooLarge),
+        ("4294967297", 0, PidError::TooLarge),
+        ("5 99999999999999999999", 2, PidError::TooLarge),
     ] {
         for replace in [false, true] {
             let failure = edited(&from, text, replace);
-            assert_eq!(failure, Err(Failure::Word(at, refusal)), "{text:?}");
+            assert_eq!(failure, Err(PidSetError::Word(at, refusal)), "{text:?}");
         }
         assert!(refusal
             .text()

@@ -11,9 +11,9 @@ use proptest::prelude::*;
 use super::cases;
 use crate::engine::catalog::{BadLine, Catalog};
 use crate::engine::command::Action;
-use crate::engine::lists::{Failure, Known, List};
+use crate::engine::lists::{FunctionList, KnownFunctions, ListError};
 use crate::engine::options::TraceOption;
-use crate::engine::plan::{Frames, Memory, Plan, Surroundings};
+use crate::engine::plan::{FrameKind, HookPlan, NeededMemory, Surroundings};
 use crate::engine::settings::{Settings, Tracer};
 use crate::platform::{memory, AllocError};
 
@@ -98,7 +98,7 @@ impl Model {
     }
 
     /// Edits a list as `Settings::edit_list` does; returns false if it is refused.
-    fn edit(&mut self, list: List, words: &[&'static str], replace: bool) -> bool {
+    fn edit(&mut self, list: FunctionList, words: &[&'static str], replace: bool) -> bool {
         let there = all(self.has_module);
         let place = list as usize;
         let had = self.lists[place].is_some();
@@ -114,7 +114,7 @@ impl Model {
                 Some(rest) => (true, rest),
                 None => (false, *word),
             };
-            if let (Some((name, act)), List::Filter) = (rest.split_once(':'), list) {
+            if let (Some((name, act)), FunctionList::Filter) = (rest.split_once(':'), list) {
                 let mut parts = act.split(':');
                 let act = parts.next().expect("an act");
                 if let Some(action) = Action::ALL.into_iter().find(|action| action.name() == act) {
@@ -142,13 +142,13 @@ impl Model {
                 (true, remove) => waits = !remove,
             }
         }
-        let keeps = (list == List::Filter && waits) || (!replace && !has_names && had);
+        let keeps = (list == FunctionList::Filter && waits) || (!replace && !has_names && had);
         self.lists[place] = (!new.is_empty() || keeps).then_some(new);
         if place < 2 {
             self.waits[place] = waits;
         }
         self.commands = commands;
-        if list == List::Filter {
+        if list == FunctionList::Filter {
             let is_asked = self.lists[0].is_some();
             if is_asked && self.tracer.is_none() {
                 (self.tracer, self.implicit) = (Some(Tracer::Function), true);
@@ -298,16 +298,26 @@ fn count(count: Option<u64>) -> Result<Arc<u64>, AllocError> {
 }
 
 /// Does a step on a copy of the settings.
-fn do_step(settings: &OwnSettings, step: &Step, catalog: &Catalog) -> Result<OwnSettings, Failure> {
+fn do_step(
+    settings: &OwnSettings,
+    step: &Step,
+    catalog: &Catalog,
+) -> Result<OwnSettings, ListError> {
     let mut new = settings.duplicate()?;
     match step {
         Step::Edit(list, words, replace) => {
             let text = words.join(" ");
-            let known = Known {
+            let known = KnownFunctions {
                 catalog,
                 address_of: &|_| None,
             };
-            new.edit_list(List::ALL[*list], text.as_bytes(), *replace, known, &count)?;
+            new.edit_list(
+                FunctionList::ALL[*list],
+                text.as_bytes(),
+                *replace,
+                known,
+                &count,
+            )?;
         }
         Step::Tracer(tracer) => {
             new.tracer = Tracer::ALL[*tracer];
@@ -331,7 +341,7 @@ fn model_step(model: &mut Model, step: &Step) -> bool {
     match step {
         Step::Edit(list, words, replace) => {
             let mut new = model.clone();
-            if !new.edit(List::ALL[*list], words, *replace) {
+            if !new.edit(FunctionList::ALL[*list], words, *replace) {
                 return false;
             }
             *model = new;
@@ -361,8 +371,8 @@ fn model_step(model: &mut Model, step: &Step) -> bool {
 }
 
 /// Returns the plan, with a catalog only if the settings say that they need it.
-fn plan(settings: &OwnSettings, catalog: &Catalog) -> Result<Plan, AllocError> {
-    Plan::of(
+fn plan(settings: &OwnSettings, catalog: &Catalog) -> Result<HookPlan, AllocError> {
+    HookPlan::of(
         settings,
         &Surroundings {
             catalog: settings.need_catalog().then_some(catalog),
@@ -372,7 +382,7 @@ fn plan(settings: &OwnSettings, catalog: &Catalog) -> Result<Plan, AllocError> {
     )
 }
 
-fn check(model: &Model, settings: &OwnSettings, plan: &Plan) {
+fn check(model: &Model, settings: &OwnSettings, plan: &HookPlan) {
     let (entries, alone) = model.entries();
     let hooked = plan.entries.set().map_or(all(model.has_module), names);
     assert_eq!(hooked, entries, "entries");
@@ -386,10 +396,10 @@ fn check(model: &Model, settings: &OwnSettings, plan: &Plan) {
             model.thresh || !model.has(TraceOption::SleepTime),
             is_rooted,
         ) {
-            (true, _) => Frames::Long,
-            (false, true) => Frames::Marked,
-            (false, false) if !skip.is_empty() => Frames::Marked,
-            (false, false) => Frames::Plain,
+            (true, _) => FrameKind::Long,
+            (false, true) => FrameKind::Tagged,
+            (false, false) if !skip.is_empty() => FrameKind::Tagged,
+            (false, false) => FrameKind::Plain,
         };
         assert_eq!(calls.frames, frames);
     }
@@ -400,7 +410,7 @@ fn check(model: &Model, settings: &OwnSettings, plan: &Plan) {
     assert_eq!(counted, model.counted(), "counted");
     let stacks = !model.with_act(true).is_empty();
     let snapshots = model.commands.iter().any(|it| it.1 == Action::Snapshot);
-    let memory = Memory {
+    let memory = NeededMemory {
         buffers: model.tracer.is_some() || stacks || snapshots,
         snapshots,
         stacks: stacks || model.has(TraceOption::FuncStackTrace),
@@ -447,7 +457,7 @@ proptest! {
     fn as_the_model_does(steps in prop::collection::vec(step(), 1..20)) {
         let mut model = Model::default();
         let mut settings = OwnSettings::new();
-        let mut before = Plan::none();
+        let mut before = HookPlan::none();
         for step in &steps {
             let has_module = match step {
                 Step::ModuleComes => true,
@@ -469,10 +479,10 @@ proptest! {
                     prop_assert!(accepted, "{step:?} is to be refused");
                     settings = new;
                 }
-                Err(Failure::Word(at, _)) => {
+                Err(ListError::Word(at, _)) => {
                     prop_assert!(!accepted, "{step:?} is refused at {at}");
                 }
-                Err(Failure::NoMemory) => unreachable!("there is memory"),
+                Err(ListError::NoMemory) => unreachable!("there is memory"),
             }
             let new = plan(&settings, &catalog).expect("memory");
             check(&model, &settings, &new);
@@ -500,8 +510,8 @@ proptest! {
                     Ok(new)
                 });
                 match done {
-                    Err(Failure::NoMemory) => left += 1,
-                    Err(Failure::Word(..)) => break,
+                    Err(ListError::NoMemory) => left += 1,
+                    Err(ListError::Word(..)) => break,
                     Ok(new) => {
                         settings = new;
                         break;
@@ -532,7 +542,7 @@ fn modules_that_are_there_by_now() {
         .resolve_loaded(&catalog(true))
         .expect("memory");
     assert!(!settings.lists.wait_for(b"m"));
-    let filter = settings.lists.get(List::Filter).expect("a filter");
+    let filter = settings.lists.get(FunctionList::Filter).expect("a filter");
     assert_eq!(names(filter), Names::from(["g0", "g1", "g2"]));
 }
 
@@ -562,14 +572,15 @@ fn news_of_modules() {
             settings.options = settings.options.with(option, true);
         }
         let catalog = catalog(false);
-        let known = Known {
+        let known = KnownFunctions {
             catalog: &catalog,
             address_of: &|_| None,
         };
-        let edited = settings.edit_list(List::Notrace, words.as_bytes(), true, known, &count);
+        let edited =
+            settings.edit_list(FunctionList::Notrace, words.as_bytes(), true, known, &count);
         edited.expect("good words");
         assert_eq!(settings.needs_news(), wanted, "{} {words}", tracer.name());
-        let edited = settings.edit_list(List::Filter, b"f1", true, known, &count);
+        let edited = settings.edit_list(FunctionList::Filter, b"f1", true, known, &count);
         edited.expect("good words");
         assert!(!settings.needs_news());
     }
@@ -610,7 +621,7 @@ fn lines_of_the_catalog() {
 #[test]
 fn names_that_share_an_address() {
     let catalog = catalog(false);
-    let known = Known {
+    let known = KnownFunctions {
         catalog: &catalog,
         address_of: &|name| match name {
             b"alias" => Some(0x100),
@@ -619,19 +630,20 @@ fn names_that_share_an_address() {
         },
     };
     let mut settings = OwnSettings::new();
-    let mut edit = |text: &[u8]| settings.edit_list(List::Filter, text, true, known, &count);
+    let mut edit =
+        |text: &[u8]| settings.edit_list(FunctionList::Filter, text, true, known, &count);
     edit(b"alias").expect("another name of f0");
-    use crate::engine::filter::Refusal;
+    use crate::engine::filter::SelectorError;
     assert_eq!(
         edit(b"f1 inlined"),
-        Err(Failure::Word(3, Refusal::NotTraceable))
+        Err(ListError::Word(3, SelectorError::NotTraceable))
     );
     assert_eq!(
         edit(b"nothing"),
-        Err(Failure::Word(0, Refusal::NoSuchFunction))
+        Err(ListError::Word(0, SelectorError::NoSuchFunction))
     );
     assert_eq!(
         edit(b"f1:mod:x:y nothing*"),
-        Err(Failure::Word(11, Refusal::NoSuchFunction))
+        Err(ListError::Word(11, SelectorError::NoSuchFunction))
     );
 }

@@ -12,23 +12,23 @@ use proptest::prelude::*;
 use super::render::Page;
 use super::{cases, interrupted};
 use crate::engine::line::ROOM;
-use crate::engine::profile::{numbered, write_row, Places, Table, Totals};
+use crate::engine::profile::{numbered, write_row, FunctionNumbers, FunctionTotals, ProfileTable};
 use crate::platform::{memory, AllocError, Vec as EngineVec};
 
-type CpuTable = Table<Rc<Places>>;
+type CpuTable = ProfileTable<Rc<FunctionNumbers>>;
 
 const TEXT: usize = 0xffff_ffff_8100_0000;
 
-fn places(ips: impl IntoIterator<Item = usize>) -> Rc<Places> {
+fn places(ips: impl IntoIterator<Item = usize>) -> Rc<FunctionNumbers> {
     let mut numbers = EngineVec::new();
     for ip in ips {
         numbers.push(ip).unwrap();
     }
-    Rc::new(Places::new(numbers).unwrap())
+    Rc::new(FunctionNumbers::new(numbers).unwrap())
 }
 
 fn table(ips: impl IntoIterator<Item = usize>) -> CpuTable {
-    Table::new(places(ips), 1).unwrap()
+    ProfileTable::new(places(ips), 1).unwrap()
 }
 
 /// Counts a call of `ip` that takes `time`.
@@ -38,8 +38,8 @@ fn call(table: &CpuTable, ip: usize, time: u64) {
 }
 
 /// Returns the totals to be counted for calls that take `times`.
-fn totals_of(times: &[u64]) -> Totals {
-    Totals {
+fn totals_of(times: &[u64]) -> FunctionTotals {
+    FunctionTotals {
         hits: times.len() as u64,
         time: times.iter().fold(0, |sum, time| sum.wrapping_add(*time)),
         squares: (times.iter()).fold(0, |sum, time| {
@@ -110,7 +110,7 @@ proptest! {
             let times = wanted.get(&number).map_or(&[][..], |times| times);
             prop_assert_eq!(table.totals(number), totals_of(times));
         }
-        prop_assert_eq!(table.totals(40), Totals::default());
+        prop_assert_eq!(table.totals(40), FunctionTotals::default());
     }
 
     /// Averages and variances agree with the formula of `function_stat_show()` with numbers that
@@ -133,7 +133,7 @@ proptest! {
     /// No sums make it fail, not even those that no calls have.
     #[test]
     fn any_sums_have_a_variance(hits: u64, time: u64, squares: u128) {
-        Totals { hits, time, squares }.variance();
+        FunctionTotals { hits, time, squares }.variance();
     }
 }
 
@@ -183,7 +183,7 @@ fn calls_of_earlier_sessions_do_not_count() {
     let after = CpuTable::new(places, 2).unwrap();
     let known = before.enter(TEXT as u64).unwrap();
     after.leave(known, 100);
-    assert_eq!(after.totals(0), Totals::default());
+    assert_eq!(after.totals(0), FunctionTotals::default());
     // On another CPU of the same session they do.
     let other_cpu = table([TEXT, TEXT + 16]);
     other_cpu.leave(known, 100);
@@ -196,7 +196,7 @@ fn a_table_without_functions_knows_none() {
     let table = table([]);
     assert_eq!(table.enter(TEXT as u64), None);
     table.leave(0, 100);
-    assert_eq!(table.totals(0), Totals::default());
+    assert_eq!(table.totals(0), FunctionTotals::default());
 }
 
 #[test]
@@ -206,12 +206,12 @@ fn want_of_memory_is_an_error() {
         numbers.push(TEXT).unwrap();
         numbers
     };
-    let made = memory::with_allocations(0, || Places::new(EngineVec::new()).err());
+    let made = memory::with_allocations(0, || FunctionNumbers::new(EngineVec::new()).err());
     assert_eq!(made, Some(AllocError));
     let places = places([TEXT]);
     let made = memory::with_allocations(0, || CpuTable::new(places, 1).err());
     assert_eq!(made, Some(AllocError));
-    assert!(Places::new(numbers()).is_ok());
+    assert!(FunctionNumbers::new(numbers()).is_ok());
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn sums_are_added_up() {
     assert_eq!(one.plus(other), totals_of(&[1, 2, u64::MAX]));
 }
 
-fn row(name: &str, totals: &Totals, to_ns: impl Fn(u64) -> u64) -> String {
+fn row(name: &str, totals: &FunctionTotals, to_ns: impl Fn(u64) -> u64) -> String {
     let mut page = Page(String::new(), [0; ROOM]);
     write_row(&mut page, name.as_bytes(), totals, to_ns).unwrap();
     page.0

@@ -9,14 +9,14 @@ use proptest::prelude::*;
 
 use super::cases;
 use crate::engine::beside::ARGS;
-use crate::engine::clock::{Conversion, Sample, Scale};
+use crate::engine::clock::{ClockSample, Conversion, Scale};
 use crate::engine::consumer::{Consumer, Sink};
 use crate::engine::decode::{Decoder, Event};
 use crate::engine::kernel_page::{KernelPage, Layout};
-use crate::engine::reader::Beside;
-use crate::engine::ring::{OpenCall, Outcome, Ring};
-use crate::engine::slot::{Kind, Words};
-use crate::support::{self, call, copy_space, task, Heap, Who};
+use crate::engine::reader::EventExtras;
+use crate::engine::ring::{OpenCall, Ring, WriteOutcome};
+use crate::engine::slot::{SlotKind, SlotWords};
+use crate::support::{self, call, copy_space, task, FixedContext, Heap};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -68,7 +68,7 @@ impl Cpu {
             self.now.set(self.now.get() + 1);
             self.now.get()
         };
-        let who = Who {
+        let who = FixedContext {
             context,
             task: task(self.pid.get(), 1, "task"),
             clock: &clock,
@@ -76,21 +76,21 @@ impl Cpu {
         let write = || {
             // SAFETY: The thread is this CPU, and nothing interrupts it.
             let outcome = unsafe { self.ring.write(called, who) };
-            assert_eq!(outcome, Outcome::Written);
+            assert_eq!(outcome, WriteOutcome::Written);
         };
         match step {
             Step::Functions(count) => (0..*count).for_each(|_| write()),
             Step::Wide => write(),
             Step::Args(args) => {
-                let args = Words::args_slots(args);
+                let args = SlotWords::args_slots(args);
                 // SAFETY: As above.
-                unsafe { (self.ring).write_beside(called, who, args.slots(), None) };
+                unsafe { (self.ring).write_with_extras(called, who, args.slots(), None) };
             }
             Step::Mark(length) => {
-                let text = [Words::text_slot(b"text of a mark"); 5];
-                let kind = [Kind::Mark, Kind::RawMark][usize::from(length % 2)];
+                let text = [SlotWords::text_slot(b"text of a mark"); 5];
+                let kind = [SlotKind::Marker, SlotKind::RawMarker][usize::from(length % 2)];
                 // SAFETY: As above.
-                unsafe { (self.ring).write_mark(kind, called.ip, &text, (*length).into(), who) }
+                unsafe { (self.ring).write_marker(kind, called.ip, &text, (*length).into(), who) }
                     .expect("a mark");
             }
             Step::Leaf | Step::Call => {
@@ -123,8 +123,8 @@ struct Pages<'a, const QUICK: bool> {
     in_row: usize,
 }
 
-impl<const QUICK: bool> Sink<Vec<Words>> for Pages<'_, QUICK> {
-    fn functions(&mut self, decoder: &Decoder, slots: &[Words]) -> usize {
+impl<const QUICK: bool> Sink<Vec<SlotWords>> for Pages<'_, QUICK> {
+    fn functions(&mut self, decoder: &Decoder, slots: &[SlotWords]) -> usize {
         if !QUICK {
             return 0;
         }
@@ -133,17 +133,28 @@ impl<const QUICK: bool> Sink<Vec<Words>> for Pages<'_, QUICK> {
         count
     }
 
-    fn event(&mut self, event: &Event, beside: Option<Beside<'_, Vec<Words>>>) -> bool {
+    fn event(
+        &mut self,
+        event: &Event,
+        event_extras: Option<EventExtras<'_, Vec<SlotWords>>>,
+    ) -> bool {
         let is_first = self.page.is_empty();
         if event.lost != 0 && !is_first {
             return false;
         }
         let time = (self.to_time)(event.time);
-        let added = match beside {
+        let added = match event_extras {
             None => self.page.push_plain(event, time, event.duration),
-            Some(beside) => {
-                let (callers, text) = (&mut beside.stack(), &mut beside.text());
-                (self.page).push(event, beside.extras(), callers, text, time, event.duration)
+            Some(event_extras) => {
+                let (callers, text) = (&mut event_extras.stack(), &mut event_extras.text());
+                (self.page).push(
+                    event,
+                    event_extras.extras(),
+                    callers,
+                    text,
+                    time,
+                    event.duration,
+                )
             }
         };
         if is_first && added {
@@ -155,7 +166,7 @@ impl<const QUICK: bool> Sink<Vec<Words>> for Pages<'_, QUICK> {
 
 /// One of the ways, with its own place in the ring.
 struct Way<'a, const QUICK: bool> {
-    consumer: Consumer<Vec<Words>>,
+    consumer: Consumer<Vec<SlotWords>>,
     pages: Pages<'a, QUICK>,
 }
 
@@ -190,7 +201,7 @@ impl<'a, const QUICK: bool> Way<'a, QUICK> {
 }
 
 fn conversion(khz: u32, offset: u64) -> Conversion {
-    let sample = Sample {
+    let sample = ClockSample {
         before: 0,
         ns: offset,
         after: 0,

@@ -7,14 +7,14 @@ use proptest::prelude::*;
 use super::cases;
 use crate::engine::clock::TimeUnit;
 use crate::engine::context::{
-    Context, BH_OFF, HARDIRQ, IRQS_ON, NEED_RESCHED, NEED_RESCHED_LAZY, NMI, PREEMPT_RESCHED,
+    ContextWord, BH_OFF, HARDIRQ, IRQS_ON, NEED_RESCHED, NEED_RESCHED_LAZY, NMI, PREEMPT_RESCHED,
     SOFTIRQ,
 };
 use crate::engine::decode::Event;
-use crate::engine::line::{Output, ROOM};
+use crate::engine::line::{LineOutput, ROOM};
 use crate::engine::render::{
-    write_cpu_started, write_entry, write_header, write_lost, write_rootless, write_time, Shown,
-    Symbols, Totals,
+    write_cpu_started, write_entry, write_header, write_lost, write_rootless, write_time,
+    BufferTotals, EntryColumns, SymbolNames,
 };
 use crate::engine::slot::Task;
 use crate::support::task;
@@ -22,7 +22,7 @@ use crate::support::task;
 /// Names of some functions, and room for the others'.
 pub(super) struct Names(pub(super) String);
 
-impl Symbols for Names {
+impl SymbolNames for Names {
     fn name(&mut self, address: u64) -> &[u8] {
         match address {
             1 => b"vfs_read",
@@ -50,7 +50,7 @@ impl Write for Page {
     }
 }
 
-impl Output for Page {
+impl LineOutput for Page {
     fn write_bytes(&mut self, bytes: &[u8]) -> Result {
         self.0.write_str(std::str::from_utf8(bytes).expect("text"))
     }
@@ -74,7 +74,7 @@ fn event(task: Task, context: u32) -> Event {
     Event {
         ip: 1,
         parent_ip: 2,
-        context: Context(context ^ IRQS_ON),
+        context: ContextWord(context ^ IRQS_ON),
         task,
         ..Event::default()
     }
@@ -88,9 +88,9 @@ fn line(cpu: u32, event: &Event, time: (u64, TimeUnit), depth: Option<usize>) ->
         cpu,
         event,
         time,
-        Shown {
+        EntryColumns {
             depth,
-            ..Shown::default()
+            ..EntryColumns::default()
         },
     )
     .expect("a string");
@@ -155,7 +155,7 @@ fn longest() {
 /// Names of functions of every length, also those that there is no room for in the line.
 struct Lengths(Vec<u8>);
 
-impl Symbols for Lengths {
+impl SymbolNames for Lengths {
     fn name(&mut self, address: u64) -> &[u8] {
         self.0 = (0..address).map(|at| b'a' + (at % 26) as u8).collect();
         &self.0
@@ -221,7 +221,7 @@ proptest! {
         let unit = if is_ns { TimeUnit::Nanoseconds } else { TimeUnit::Counts };
         let mut page = Page(String::new(), [0; ROOM]);
         let depth = depth.map(|depth| depth as usize);
-        write_entry(&mut page, &mut lengths, cpu, &event, (stamp, unit), Shown { depth, indent, args: b"" }).expect("a string");
+        write_entry(&mut page, &mut lengths, cpu, &event, (stamp, unit), EntryColumns { depth, indent, args: b"" }).expect("a string");
         prop_assert_eq!(page.0, wanted);
     }
 }
@@ -306,7 +306,7 @@ fn states() {
     }
 }
 
-const TOTALS: Totals = Totals {
+const TOTALS: BufferTotals = BufferTotals {
     present: 5,
     written: 12,
     cpus: 4,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-use crate::engine::call_sites::{CallSites, Code, Role};
-use crate::engine::context::{Context, HARDIRQ, IRQS_ON, NMI, SOFTIRQ};
+use crate::engine::call_sites::{CallSites, CodeRole, FunctionCode};
+use crate::engine::context::{ContextWord, HARDIRQ, IRQS_ON, NMI, SOFTIRQ};
 use crate::engine::decode::Event;
 use crate::engine::replay::{Replay, MAX_TASKS};
 use crate::support::task;
@@ -12,13 +12,13 @@ const STACK: u32 = 1 << 14;
 /// A model of code: where the function of an address begins, and what it is; which are traced; and
 /// the callers of hidden ones. No jumps are known.
 struct Sites {
-    code: fn(u64) -> Code,
+    code: fn(u64) -> FunctionCode,
     is_traced: fn(u64) -> bool,
     calls: fn(u64, u64) -> bool,
 }
 
 impl CallSites for Sites {
-    fn code(&mut self, address: u64) -> Code {
+    fn code(&mut self, address: u64) -> FunctionCode {
         (self.code)(address)
     }
 
@@ -41,7 +41,7 @@ impl CallSites for Sites {
 
 /// A model in which nothing is known of any code.
 const NO_CODE: Sites = Sites {
-    code: |_| Code::default(),
+    code: |_| FunctionCode::default(),
     is_traced: |_| true,
     calls: |_, _| false,
 };
@@ -58,7 +58,7 @@ fn play(steps: &[Step]) {
         // No call site comes twice: that is a sign of its own.
         let event = Event {
             parent_ip: index as u64,
-            context: Context(level | Context::place(sp, 0)),
+            context: ContextWord(level | ContextWord::place(sp, 0)),
             task: task(pid, pid, "task"),
             ..Event::default()
         };
@@ -199,7 +199,7 @@ fn play_calls(steps: &[(u32, u64, u64, usize)]) {
     for (index, &(number, parent_ip, sp, wanted)) in steps.iter().enumerate() {
         let event = Event {
             parent_ip,
-            context: Context(Context::place(sp, number)),
+            context: ContextWord(ContextWord::place(sp, number)),
             task: task(1, 1, "task"),
             ..Event::default()
         };
@@ -244,11 +244,11 @@ const HOOK: u64 = 0x1000;
 
 /// Functions of 256 bytes, of which the first is where hooked returns go.
 const HOOKED: Sites = Sites {
-    code: |address| Code {
+    code: |address| FunctionCode {
         start: address & !0xff,
         role: match address & !0xff {
-            HOOK => Role::ReturnHook,
-            _ => Role::Plain,
+            HOOK => CodeRole::ReturnHook,
+            _ => CodeRole::Plain,
         },
     },
     is_traced: |start| start == 0x2000,
@@ -277,7 +277,7 @@ fn jumps_where_returns_are_hooked() {
             time: index as u64,
             ip,
             parent_ip,
-            context: Context(Context::place(sp, 0) | IRQS_ON),
+            context: ContextWord(ContextWord::place(sp, 0) | IRQS_ON),
             task: task(1, 1, "task"),
             ..Event::default()
         };
@@ -293,9 +293,9 @@ const TRACED: u64 = 0x2000;
 const HIDDEN: u64 = 0x3000;
 const CALLEES: u64 = 0x4000;
 const WITH_HIDDEN: Sites = Sites {
-    code: |address| Code {
+    code: |address| FunctionCode {
         start: address & !0xff,
-        role: Role::Plain,
+        role: CodeRole::Plain,
     },
     is_traced: |start| start != HIDDEN,
     calls: |from, to| from == TRACED && to == HIDDEN,
@@ -308,7 +308,7 @@ fn play_hidden(steps: &[(u64, u64, u32, u64, usize)]) {
         let event = Event {
             ip,
             parent_ip,
-            context: Context(Context::place(sp, 0) | level),
+            context: ContextWord(ContextWord::place(sp, 0) | level),
             task: task(1, 1, "task"),
             ..Event::default()
         };
@@ -369,7 +369,7 @@ fn a_root_that_is_missing() {
             time,
             ip: 0x3000,
             parent_ip,
-            context: Context(Context::place(sp, 0) | IRQS_ON),
+            context: ContextWord(ContextWord::place(sp, 0) | IRQS_ON),
             task: task(pid, pid, "task"),
             ..Event::default()
         };
@@ -421,7 +421,7 @@ fn tasks_that_are_gone() {
     let mut enter = |pid: u32, sp: u64| {
         let event = Event {
             parent_ip: sp,
-            context: Context(Context::place(sp, 0) | IRQS_ON),
+            context: ContextWord(ContextWord::place(sp, 0) | IRQS_ON),
             task: task(pid, pid, "task"),
             ..Event::default()
         };
@@ -449,7 +449,7 @@ fn missing_events() {
     let enter = |replay: &mut Replay, cpu: u32, pid: u32, sp: u64| {
         let event = Event {
             parent_ip: sp,
-            context: Context(Context::place(sp, 0) | IRQS_ON),
+            context: ContextWord(ContextWord::place(sp, 0) | IRQS_ON),
             task: task(pid, pid, "task"),
             ..Event::default()
         };

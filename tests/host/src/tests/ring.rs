@@ -13,10 +13,10 @@ use proptest::prelude::*;
 use super::cpu::{check_events, Cpu, Reader};
 use super::{cases, interrupted};
 use crate::engine::reader::{Cursor, Extent};
-use crate::engine::ring::{Outcome, Ring, Slot, LAPS, MAX_SUBBUF_SLOTS, MIN_SUBBUF_SLOTS};
+use crate::engine::ring::{Ring, Slot, WriteOutcome, LAPS, MAX_SUBBUF_SLOTS, MIN_SUBBUF_SLOTS};
 use crate::engine::slot::{Task, SLOT_BYTES};
 use crate::platform::preempt;
-use crate::support::{call, copy_space, ring, task, Heap, Who};
+use crate::support::{call, copy_space, ring, task, FixedContext, Heap};
 
 #[test]
 fn geometries() {
@@ -107,7 +107,7 @@ fn last_slots_are_used() {
 #[test]
 fn laps_wrap() {
     let ring = ring(2, 8);
-    let who = Who {
+    let who = FixedContext {
         context: 0,
         task: task(1, 1, "init"),
         clock: || 0,
@@ -117,7 +117,7 @@ fn laps_wrap() {
     let write = |index: u64| {
         // SAFETY: This thread alone writes, without interrupts.
         let outcome = unsafe { ring.write(call(index, false).0, who) };
-        assert_eq!(outcome, Outcome::Written);
+        assert_eq!(outcome, WriteOutcome::Written);
     };
     let start = LAPS * in_lap - 2 * in_lap;
     (0..start).for_each(write);

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::engine::shadow::{flags_of, mark, secret, switched, Shadow, IN_IRQ, SHOWN, SKIP};
+use crate::engine::shadow::{flags_of, secret, switched, tag, Shadow, IN_IRQ, SHOWN, SKIP};
 use crate::platform::Word;
 
 const BASE: u64 = 0xffff_8881_0000_1000;
@@ -12,9 +12,9 @@ fn words(values: &[u64]) -> Vec<Word> {
     values.iter().map(|value| Word::new(*value)).collect()
 }
 
-/// Returns the mark of word `index`.
+/// Returns the tag of word `index`.
 fn mark_at(index: usize, secret: u64, flags: u64) -> u64 {
-    mark(BASE + 8 * index as u64, secret, flags)
+    tag(BASE + 8 * index as u64, secret, flags)
 }
 
 #[test]
@@ -80,8 +80,8 @@ fn time_asleep() {
 fn the_innermost_call_of_both_tasks_learns_of_a_switch() {
     let secret = secret(SESSION, 5);
     let of_task = |flags| {
-        let mark = |index| mark_at(index, secret, flags);
-        words(&[mark(0), 0, 0, 0, 0, mark(5), 0, 0, 0, 0])
+        let tag = |index| mark_at(index, secret, flags);
+        words(&[tag(0), 0, 0, 0, 0, tag(5), 0, 0, 0, 0])
     };
     let (one, other) = (of_task(0), of_task(SHOWN));
     let shadow = |words| Shadow::new(words, BASE, secret);
@@ -109,17 +109,17 @@ proptest! {
     ) {
         let secret = secret(session, 3);
         let mut values = Vec::new();
-        let mut marked = Vec::new();
+        let mut tagged = Vec::new();
         for (others, flags, data) in parts {
             values.extend_from_slice(&data[..others]);
-            marked.push((values.len(), flags));
+            tagged.push((values.len(), flags));
             values.extend([mark_at(values.len(), secret, flags), data[0], data[1]]);
         }
-        // Words that are marks by chance are so few that none is met here.
+        // Words that are tags by chance are so few that none is met here.
         let words = words(&values);
         let shadow = Shadow::new(&words, BASE, secret);
         let found: Vec<_> = shadow.frames().map(|frame| (frame.word(1), frame.flags())).collect();
-        let wanted: Vec<_> = (marked.iter()).map(|&(at, flags)| (values[at + 1], flags)).collect();
+        let wanted: Vec<_> = (tagged.iter()).map(|&(at, flags)| (values[at + 1], flags)).collect();
         prop_assert_eq!(found, wanted.clone());
         let innermost = shadow.innermost().map(|frame| (frame.word(1), frame.flags()));
         prop_assert_eq!(innermost, wanted.last().copied());
@@ -129,8 +129,8 @@ proptest! {
     fn marks_say_their_flags(address: u64, session: u64, flags in 0..8u64) {
         let address = address & !7;
         let secret = secret(session, 5);
-        prop_assert_eq!(flags_of(mark(address, secret, flags), address, secret), Some(flags));
-        prop_assert_eq!(flags_of(mark(address, secret, flags) ^ 8, address, secret), None);
+        prop_assert_eq!(flags_of(tag(address, secret, flags), address, secret), Some(flags));
+        prop_assert_eq!(flags_of(tag(address, secret, flags) ^ 8, address, secret), None);
     }
 }
 

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use crate::engine::decode::{Decoder, Group};
-use crate::engine::slot::{ip_mask, is_text_address, Kind, Task, Words, ENTRY, PARITY};
+use crate::engine::decode::{DecodedGroup, Decoder};
+use crate::engine::slot::{ip_mask, is_text_address, SlotKind, SlotWords, Task, ENTRY, PARITY};
 use crate::support::task;
 
 const PARITIES: [u64; 2] = [0, PARITY];
@@ -13,13 +13,13 @@ proptest! {
     fn entries(ip: u32, parent: u32, context: u32, time: u64, odd: usize) {
         let parity = PARITIES[odd % 2];
         let text = |low: u32| 0xffff_ffff_8000_0000 | u64::from(low);
-        let words = Words::entry(text(ip), text(parent), context, time).with_parity(parity);
-        prop_assert_eq!(words.kind(), Some(Kind::Function));
+        let words = SlotWords::entry(text(ip), text(parent), context, time).with_parity(parity);
+        prop_assert_eq!(words.kind(), Some(SlotKind::Function));
         prop_assert_eq!((words.ip(), words.parent_ip()), (text(ip), text(parent)));
         prop_assert_eq!((words.high0(), words.high1()), (time as u32, context));
         prop_assert!(words.is_complete(parity) && !words.is_complete(parity ^ PARITY));
         // As the fast path makes them.
-        prop_assert_eq!(words.0, Words::first_of_entry(text(ip), ip_mask(parity), time));
+        prop_assert_eq!(words.0, SlotWords::first_of_entry(text(ip), ip_mask(parity), time));
         prop_assert_eq!(words.1, u64::from(text(parent) as u32) | (u64::from(context) << 32));
     }
 
@@ -27,23 +27,23 @@ proptest! {
     fn other_kinds(time: u64, address: u64, odd: usize) {
         let parity = PARITIES[odd % 2];
         for (words, kind) in [
-            (Words::PAD, Kind::Pad),
-            (Words::time_slot(time), Kind::Time),
-            (Words::wide_slot(address), Kind::Wide),
+            (SlotWords::PAD, SlotKind::Pad),
+            (SlotWords::time_slot(time), SlotKind::Time),
+            (SlotWords::wide_slot(address), SlotKind::Wide),
         ] {
             let words = words.with_parity(parity);
             prop_assert_eq!(words.kind(), Some(kind));
             prop_assert!(words.is_complete(parity) && !words.is_complete(parity ^ PARITY));
         }
-        prop_assert_eq!(Words::wide_slot(address).with_parity(parity).wide(), address);
+        prop_assert_eq!(SlotWords::wide_slot(address).with_parity(parity).wide(), address);
     }
 
     #[test]
     fn tasks(pid in 0..1u64 << 24, tgid in 0..1u64 << 24, comm: [u64; 2], odd: usize) {
         let task = Task { ids: pid | (tgid << 32), comm };
         let mut decoder = Decoder::default();
-        for words in Words::task_slots(&task) {
-            prop_assert!(decoder.decode(words.with_parity(PARITIES[odd % 2]), &mut Group::default()).is_none());
+        for words in SlotWords::task_slots(&task) {
+            prop_assert!(decoder.decode(words.with_parity(PARITIES[odd % 2]), &mut DecodedGroup::default()).is_none());
         }
         prop_assert_eq!(decoder.task, task);
     }
@@ -51,16 +51,16 @@ proptest! {
     /// Decoding survives any contents of the memory.
     #[test]
     fn any_words(first: u64, second: u64) {
-        let words = Words(first, second);
-        prop_assert_eq!(words.kind() == Some(Kind::Function), second & ENTRY != 0);
+        let words = SlotWords(first, second);
+        prop_assert_eq!(words.kind() == Some(SlotKind::Function), second & ENTRY != 0);
         prop_assert!(is_text_address(words.ip()) && is_text_address(words.parent_ip()));
-        Decoder::default().decode(words, &mut Group::default());
+        Decoder::default().decode(words, &mut DecodedGroup::default());
     }
 }
 
 #[test]
 fn layout() {
-    let entry = Words::entry(
+    let entry = SlotWords::entry(
         0xffff_ffff_8123_4567,
         0xffff_ffff_ffff_fff1,
         0x89ab_cdef,
@@ -68,22 +68,22 @@ fn layout() {
     );
     assert_eq!(
         entry.with_parity(0),
-        Words(0x0000_0005_0123_4567, 0x89ab_cdef_ffff_fff1)
+        SlotWords(0x0000_0005_0123_4567, 0x89ab_cdef_ffff_fff1)
     );
     assert_eq!(entry.with_parity(PARITY).0, 0x0000_0005_8123_4567);
     assert_eq!(
-        Words::time_slot(0x7_0000_0005),
-        Words(0x0000_0005_0000_0000, 0x0000_0007_0200_0000)
+        SlotWords::time_slot(0x7_0000_0005),
+        SlotWords(0x0000_0005_0000_0000, 0x0000_0007_0200_0000)
     );
     assert_eq!(
-        Words::wide_slot(0x7fff_1234_5678),
-        Words(0x1234_5678_0000_0000, 0x0000_7fff_0500_0000)
+        SlotWords::wide_slot(0x7fff_1234_5678),
+        SlotWords(0x1234_5678_0000_0000, 0x0000_7fff_0500_0000)
     );
     assert_eq!(
-        Words::task_slots(&task(0x11, 0x22, "abcdefghijklmno")),
+        SlotWords::task_slots(&task(0x11, 0x22, "abcdefghijklmno")),
         [
-            Words(0x6867_6665_0000_0011, 0x6463_6261_0300_0022),
-            Words(0x6c6b_6a69_0000_0000, 0x006f_6e6d_0400_0000),
+            SlotWords(0x6867_6665_0000_0011, 0x6463_6261_0300_0022),
+            SlotWords(0x6c6b_6a69_0000_0000, 0x006f_6e6d_0400_0000),
         ]
     );
 }
@@ -91,7 +91,7 @@ fn layout() {
 #[test]
 fn unknown_kinds() {
     for bits in [0, 63, 0x4f, 127] {
-        assert_eq!(Words(0, bits << 24).kind(), None);
+        assert_eq!(SlotWords(0, bits << 24).kind(), None);
     }
 }
 

@@ -4,13 +4,13 @@
 
 use super::render::{Names, Page};
 use crate::engine::clock::TimeUnit;
-use crate::engine::context::{Context, HARDIRQ, IRQS_ON};
+use crate::engine::context::{ContextWord, HARDIRQ, IRQS_ON};
 use crate::engine::decode::Event;
 use crate::engine::graph_header;
 use crate::engine::line::ROOM;
 use crate::engine::options::{Options, TraceOption};
-use crate::engine::render::{Shown, Totals};
-use crate::engine::style::{Machine, Moment, Style};
+use crate::engine::render::{BufferTotals, EntryColumns};
+use crate::engine::style::{LatencyHeader, Moment, Style};
 use crate::support::task;
 
 fn style(changes: &[(TraceOption, bool)]) -> Style {
@@ -31,7 +31,7 @@ fn columns() {
     use TraceOption::{ContextInfo, FuncDepth, IrqInfo, LatencyFormat, RecordTgid, Verbose};
     let event = Event {
         task: task(77, 77, "a_name_of_tasks"),
-        context: Context(IRQS_ON | HARDIRQ | 1),
+        context: ContextWord(IRQS_ON | HARDIRQ | 1),
         ..Event::default()
     };
     let moment = Moment {
@@ -99,7 +99,7 @@ fn marks() {
         (2_000_000, b'#'),
         (2_000_000_000, b'$'),
     ] {
-        assert_eq!(Style::mark(7_000, 7_000 + ns), mark, "{ns}");
+        assert_eq!(Style::delay(7_000, 7_000 + ns), mark, "{ns}");
     }
 }
 
@@ -111,12 +111,12 @@ fn bodies() {
         parent_ip: 2,
         ..Event::default()
     };
-    let shown = Shown {
+    let shown = EntryColumns {
         depth: None,
         indent: 0,
         args: b"",
     };
-    let inner = Shown {
+    let inner = EntryColumns {
         depth: Some(3),
         indent: 2,
         args: b"(fd=0x1)",
@@ -152,12 +152,12 @@ fn bodies() {
     assert_eq!((page.0.as_str(), written), (wanted, Ok(())));
 }
 
-const MACHINE: Machine<'_> = Machine {
+const MACHINE: LatencyHeader<'_> = LatencyHeader {
     release: "7.3.4",
     preemption: "preempt",
 };
 
-const TOTALS: Totals = Totals {
+const TOTALS: BufferTotals = BufferTotals {
     present: 7,
     written: 9,
     cpus: 2,
@@ -177,7 +177,7 @@ fn headers() {
     let nothing = "# tracer: function\n#\n";
     assert_eq!(header(&[(ContextInfo, false)], TOTALS, false), nothing);
     assert_eq!(header(&[(Verbose, true)], TOTALS, false), nothing);
-    let empty = Totals {
+    let empty = BufferTotals {
         present: 0,
         ..TOTALS
     };
@@ -199,7 +199,7 @@ fn headers() {
 
     let event = Event {
         task: task(77, 77, "a_name_of_tasks"),
-        context: Context(IRQS_ON),
+        context: ContextWord(IRQS_ON),
         ..Event::default()
     };
     let moment = Moment {
@@ -230,7 +230,7 @@ fn headers() {
 #[test]
 fn headers_of_calls() {
     use TraceOption::{ContextInfo, GraphAbstime, GraphCpu, GraphProc, LatencyFormat};
-    let header = |changes: &[(TraceOption, bool)], totals: Totals| {
+    let header = |changes: &[(TraceOption, bool)], totals: BufferTotals| {
         let with =
             |options: Options, (option, on): &(TraceOption, bool)| options.with(*option, *on);
         let options = changes.iter().fold(Options::new(), with);
@@ -241,7 +241,7 @@ fn headers_of_calls() {
     };
     let nothing = "# tracer: function_graph\n#\n";
     assert_eq!(header(&[(ContextInfo, false)], TOTALS), nothing);
-    let empty = Totals {
+    let empty = BufferTotals {
         present: 0,
         ..TOTALS
     };

@@ -3,14 +3,14 @@
 use proptest::prelude::*;
 
 use super::cases;
-use crate::engine::clock::{ClockKind, Conversion, Sample, Scale, TimeUnit};
+use crate::engine::clock::{ClockKind, ClockSample, Conversion, Scale, TimeUnit};
 use crate::engine::raw::TimeFormat;
 use crate::engine::timeline::Timeline;
 
 /// Cycles of `khz`, of which there were `before` at `ns`.
 fn conversion(khz: u32, before: u64, ns: u64) -> Conversion {
     let scale = Scale::from_khz(khz).expect("a frequency");
-    let sample = Sample {
+    let sample = ClockSample {
         before,
         ns,
         after: before,

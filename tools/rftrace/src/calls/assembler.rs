@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use rftrace_engine::engine::context::Level;
-use rftrace_engine::engine::decode::{Event, What};
+use rftrace_engine::engine::decode::{Event, EventKind};
 
 use super::losses::Losses;
 use super::tasks::Tasks;
@@ -149,14 +149,14 @@ impl<V: Visitor> Assembler<V> {
         }
         self.counts.last = self.counts.last.max(end_of(event));
         match event.what {
-            What::Entry | What::Call => self.begin(cpu, event, seen.since()),
-            What::Return => self.end(cpu, event),
-            What::Function => {
+            EventKind::Entry | EventKind::Call => self.begin(cpu, event, seen.since()),
+            EventKind::Return => self.end(cpu, event),
+            EventKind::Function => {
                 let function = self.function(event.ip);
                 let caller = (event.parent_ip != 0).then(|| self.function(event.parent_ip));
                 self.visitor.hit(&event.task, function, caller);
             }
-            What::Mark | What::RawMark => {}
+            EventKind::Marker | EventKind::RawMarker => {}
         }
     }
 
@@ -345,7 +345,7 @@ impl<V: Visitor> CallStack<'_, V> {
             None => Level::Task,
         };
         let frame = self.enter(cpu, event, function, level);
-        let is_whole = event.what == What::Call && function.is_some();
+        let is_whole = event.what == EventKind::Call && function.is_some();
         let until = match is_whole {
             true => event.time.saturating_add(event.duration),
             false => u64::MAX,

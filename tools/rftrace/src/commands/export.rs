@@ -141,8 +141,8 @@ impl<E: Events> Events for CountedEvents<E> {
         self.events.next()
     }
 
-    fn beside(&self) -> &OwnedExtras {
-        self.events.beside()
+    fn owned_extras(&self) -> &OwnedExtras {
+        self.events.owned_extras()
     }
 
     fn lost_since(&self) -> Option<u64> {

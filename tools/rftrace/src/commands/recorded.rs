@@ -45,10 +45,10 @@ impl Events for Chosen {
         }
     }
 
-    fn beside(&self) -> &OwnedExtras {
+    fn owned_extras(&self) -> &OwnedExtras {
         match self {
-            Self::All(events) => events.beside(),
-            Self::Some(events) => events.beside(),
+            Self::All(events) => events.owned_extras(),
+            Self::Some(events) => events.owned_extras(),
         }
     }
 

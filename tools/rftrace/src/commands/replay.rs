@@ -62,7 +62,7 @@ pub(super) fn run(arguments: &ReplayArgs, out: &mut dyn Write) -> Result<()> {
         let present = recording.events_count();
         lines.write_header(&mut text, Some((present, present.saturating_add(lost))))?;
         while let Some(item) = events.next().with_context(|| broken(&arguments.file))? {
-            lines.write(&mut text, &item, events.beside())?;
+            lines.write(&mut text, &item, events.owned_extras())?;
             if text.as_bytes().len() >= TEXT_BYTES {
                 out.write_all(text.as_bytes())?;
                 text.clear();
@@ -116,21 +116,24 @@ fn print_json(
     symbolizer: &Rc<RefCell<Symbolizer>>,
     out: &mut dyn Write,
 ) -> Result<()> {
-    use rftrace_engine::engine::decode::What;
+    use rftrace_engine::engine::decode::EventKind;
     let mut symbolizer = symbolizer.borrow_mut();
     while let Some(item) = events.next()? {
         let event = &item.event;
-        let beside = event.has_extras.then(|| events.beside());
-        let extras = beside.map(|beside| beside.extras);
+        let owned_extras = event.has_extras.then(|| events.owned_extras());
+        let extras = owned_extras.map(|owned_extras| owned_extras.extras);
         let mut name = [0; 16];
         let comm = String::from_utf8_lossy(event.task.name(&mut name));
         let function = symbolizer.function(event.ip);
         let caller = (event.parent_ip != 0).then(|| symbolizer.function(event.parent_ip));
-        let stack = beside.map_or(&[][..], |beside| &beside.stack);
+        let stack = owned_extras.map_or(&[][..], |owned_extras| &owned_extras.stack);
         let stack: Vec<_> = stack.iter().map(|ip| symbolizer.function(*ip)).collect();
-        let text = beside.filter(|_| extras.is_some_and(|extras| extras.text.is_some()));
-        let text = text.map(|beside| String::from_utf8_lossy(&beside.text));
-        let is_call = !matches!(event.what, What::Function | What::Mark | What::RawMark);
+        let text = owned_extras.filter(|_| extras.is_some_and(|extras| extras.text.is_some()));
+        let text = text.map(|owned_extras| String::from_utf8_lossy(&owned_extras.text));
+        let is_call = !matches!(
+            event.what,
+            EventKind::Function | EventKind::Marker | EventKind::RawMarker
+        );
         let json = EventJson {
             cpu: item.cpu,
             time_ns: event.time,
@@ -138,17 +141,18 @@ fn print_json(
             tgid: event.task.tgid(),
             comm: &comm,
             event: match event.what {
-                What::Function => "function",
-                What::Entry => "entry",
-                What::Call => "call",
-                What::Return => "return",
-                What::Mark => "mark",
-                What::RawMark => "raw-mark",
+                EventKind::Function => "function",
+                EventKind::Entry => "entry",
+                EventKind::Call => "call",
+                EventKind::Return => "return",
+                EventKind::Marker => "mark",
+                EventKind::RawMarker => "raw-mark",
             },
             function: symbolizer.name(function),
             caller: caller.map(|caller| symbolizer.name(caller)),
             depth: is_call.then_some(event.depth),
-            duration_ns: matches!(event.what, What::Call | What::Return).then_some(event.duration),
+            duration_ns: matches!(event.what, EventKind::Call | EventKind::Return)
+                .then_some(event.duration),
             retval: extras.and_then(|extras| extras.retval),
             args: extras.and_then(|extras| extras.args),
             stack: stack

@@ -86,8 +86,8 @@ impl Live<'_> {
     fn give_out(&mut self) -> Result<()> {
         while let Some(item) = self.events.next()? {
             self.hits.count(item.event.ip);
-            let beside = self.events.beside();
-            self.lines.write(&mut self.text, &item, beside)?;
+            let owned_extras = self.events.owned_extras();
+            self.lines.write(&mut self.text, &item, owned_extras)?;
             if self.text.as_bytes().len() >= TEXT_BYTES {
                 self.put()?;
             }

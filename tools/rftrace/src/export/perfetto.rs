@@ -10,7 +10,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use rftrace_engine::engine::beside::ARGS;
-use rftrace_engine::engine::decode::{Event, What};
+use rftrace_engine::engine::decode::{Event, EventKind};
 use rftrace_engine::engine::slot::Task;
 use rustc_hash::FxHashMap;
 
@@ -70,20 +70,20 @@ pub fn write(out: impl Write, about: &About<'_>, events: &mut impl Events) -> Re
     let mut steps = Vec::new();
     let none = OwnedExtras::default();
     while let Some(item) = events.next()? {
-        let beside = match item.event.has_extras {
-            true => events.beside(),
+        let owned_extras = match item.event.has_extras {
+            true => events.owned_extras(),
             false => &none,
         };
         trace.lost(&item)?;
         match item.event.what {
-            What::Function | What::Mark | What::RawMark => {
+            EventKind::Function | EventKind::Marker | EventKind::RawMarker => {
                 let track = trace.track(tracks.of(&item), &item)?;
-                trace.instant(track, &item.event, beside)?;
+                trace.instant(track, &item.event, owned_extras)?;
             }
-            What::Entry | What::Call | What::Return => {
-                tracks.follow(&item, beside.extras.since, &mut steps);
+            EventKind::Entry | EventKind::Call | EventKind::Return => {
+                tracks.follow(&item, owned_extras.extras.since, &mut steps);
                 for step in &steps {
-                    trace.step(*step, &item, beside)?;
+                    trace.step(*step, &item, owned_extras)?;
                 }
             }
         }
@@ -275,7 +275,7 @@ impl<W: Write> TraceWriter<'_, W> {
             self.lost_until(item.cpu, event.lost, time)?;
         }
         let ends = match event.what {
-            What::Call => time.saturating_add(event.duration),
+            EventKind::Call => time.saturating_add(event.duration),
             _ => time,
         };
         let cpu = self.cpu(item.cpu)?;
@@ -300,7 +300,7 @@ impl<W: Write> TraceWriter<'_, W> {
         event(TrackEventType::End, time, Name::None, &[])
     }
 
-    fn step(&mut self, step: TrackStep, item: &Item, beside: &OwnedExtras) -> io::Result<()> {
+    fn step(&mut self, step: TrackStep, item: &Item, owned_extras: &OwnedExtras) -> io::Result<()> {
         let event = &item.event;
         let (track, time) = match step {
             TrackStep::Begin(track, time)
@@ -308,8 +308,8 @@ impl<W: Write> TraceWriter<'_, W> {
             | TrackStep::Cut(track, time) => (self.track(track, item)?, self.time(time)),
         };
         match step {
-            TrackStep::Begin(..) => self.begin_call(track, time, event, beside),
-            TrackStep::End(..) => self.end_call(track, time, event, beside),
+            TrackStep::Begin(..) => self.begin_call(track, time, event, owned_extras),
+            TrackStep::End(..) => self.end_call(track, time, event, owned_extras),
             TrackStep::Cut(..) => {
                 let symbolizer = self.about.symbolizer.borrow();
                 let annotations = [("return", Value::Text("not recorded"))];
@@ -330,15 +330,15 @@ impl<W: Write> TraceWriter<'_, W> {
         track: u64,
         time: u64,
         event: &Event,
-        beside: &OwnedExtras,
+        owned_extras: &OwnedExtras,
     ) -> io::Result<()> {
         let (function, caller) = self.functions(event);
-        let args = self.arguments(function, beside);
+        let args = self.arguments(function, owned_extras);
         let mut annotations = Vec::new();
-        if event.what == What::Return {
+        if event.what == EventKind::Return {
             annotations.push(("entry", Value::Text("not recorded")));
         }
-        if event.depth == 0 || event.what == What::Call {
+        if event.depth == 0 || event.what == EventKind::Call {
             annotations.extend(caller.map(|caller| ("caller", Value::Function(caller))));
         }
         annotations.extend(args.split(", ").filter_map(annotation));
@@ -362,11 +362,16 @@ impl<W: Write> TraceWriter<'_, W> {
         track: u64,
         time: u64,
         event: &Event,
-        beside: &OwnedExtras,
+        owned_extras: &OwnedExtras,
     ) -> io::Result<()> {
         let mut annotations = Vec::new();
-        annotations.extend(beside.extras.retval.map(|value| ("ret", returned(value))));
-        let overrun = beside.extras.overrun.filter(|count| *count != 0);
+        annotations.extend(
+            owned_extras
+                .extras
+                .retval
+                .map(|value| ("ret", returned(value))),
+        );
+        let overrun = owned_extras.extras.overrun.filter(|count| *count != 0);
         annotations.extend(overrun.map(|count| ("overrun", Value::Number(count.into()))));
         if self.about.leaves_sleep_out() {
             annotations.push(("awake_ns", Value::Number(event.duration as i64)));
@@ -383,10 +388,10 @@ impl<W: Write> TraceWriter<'_, W> {
     }
 
     /// Writes a function's entry by itself, or the text of a program.
-    fn instant(&mut self, track: u64, event: &Event, beside: &OwnedExtras) -> io::Result<()> {
+    fn instant(&mut self, track: u64, event: &Event, owned_extras: &OwnedExtras) -> io::Result<()> {
         let time = self.time(event.time);
-        if event.what != What::Function {
-            let text = mark(event.what, &beside.text);
+        if event.what != EventKind::Function {
+            let text = mark(event.what, &owned_extras.text);
             let symbolizer = self.about.symbolizer.borrow();
             let name = Name::Text(&text);
             return self.packets.event(
@@ -399,9 +404,9 @@ impl<W: Write> TraceWriter<'_, W> {
             );
         }
         let (function, caller) = self.functions(event);
-        let args = self.arguments(function, beside);
+        let args = self.arguments(function, owned_extras);
         let mut stack = String::new();
-        for address in &beside.stack {
+        for address in &owned_extras.stack {
             let mut symbolizer = self.about.symbolizer.borrow_mut();
             let function = symbolizer.function(*address);
             stack.push_str(symbolizer.name(function));
@@ -437,10 +442,10 @@ impl<W: Write> TraceWriter<'_, W> {
     }
 
     /// Returns the arguments of a call as text, in memory that is to be given back.
-    fn arguments(&mut self, function: FunctionId, beside: &OwnedExtras) -> String {
+    fn arguments(&mut self, function: FunctionId, owned_extras: &OwnedExtras) -> String {
         let mut text = std::mem::take(&mut self.arguments);
         text.clear();
-        if let Some(args) = &beside.extras.args {
+        if let Some(args) = &owned_extras.extras.args {
             let args: &[u64; ARGS] = args;
             self.about.arguments(function, args, &mut text);
         }
@@ -475,8 +480,8 @@ fn annotation(argument: &str) -> Option<(&str, Value<'_>)> {
 }
 
 /// Returns the text of a mark, as a trace shows it.
-fn mark(what: What, bytes: &[u8]) -> String {
-    if what == What::RawMark {
+fn mark(what: EventKind, bytes: &[u8]) -> String {
+    if what == EventKind::RawMarker {
         let (id, data) = bytes.split_first_chunk().unwrap_or((&[0; 4], &[]));
         let mut text = format!("# {:x} buf:", u32::from_le_bytes(*id));
         for byte in data {

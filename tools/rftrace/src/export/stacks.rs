@@ -248,8 +248,8 @@ mod tests {
     use crate::recording::{RecordingEnd, RecordingSettings};
     use crate::stream::{Error, Item, OwnedExtras};
     use flate2::read::GzDecoder;
-    use rftrace_engine::engine::context::{Context, HARDIRQ};
-    use rftrace_engine::engine::decode::{Event, What};
+    use rftrace_engine::engine::context::{ContextWord, HARDIRQ};
+    use rftrace_engine::engine::decode::{Event, EventKind};
     use std::io::Read;
 
     /// Events without extras.
@@ -260,19 +260,19 @@ mod tests {
             Ok(self.0.next())
         }
 
-        fn beside(&self) -> &OwnedExtras {
+        fn owned_extras(&self) -> &OwnedExtras {
             &self.1
         }
     }
 
-    fn item(what: What, depth: u8, ip: u64, time: u64, duration: u64, level: u32) -> Item {
+    fn item(what: EventKind, depth: u8, ip: u64, time: u64, duration: u64, level: u32) -> Item {
         let event = Event {
             what,
             depth,
             ip,
             time,
             duration,
-            context: Context(level),
+            context: ContextWord(level),
             task: Task {
                 ids: 7 | (5 << 32),
                 comm: [u64::from_le_bytes(*b"a;b\nc\0\0\0"), 0],
@@ -290,11 +290,11 @@ mod tests {
 
     fn stacks(symbolizer: &Rc<RefCell<Symbolizer>>, tops: Tops) -> Stacks {
         let items = vec![
-            item(What::Entry, 0, 0xf100, 100, 0, 0),
-            item(What::Call, 1, 0xf200, 110, 20, 0),
-            item(What::Call, 1, 0xf300, 140, 5, HARDIRQ),
-            item(What::Return, 0, 0xf100, 200, 100, 0),
-            item(What::Call, 0, 0xf200, 300, 7, 0),
+            item(EventKind::Entry, 0, 0xf100, 100, 0, 0),
+            item(EventKind::Call, 1, 0xf200, 110, 20, 0),
+            item(EventKind::Call, 1, 0xf300, 140, 5, HARDIRQ),
+            item(EventKind::Return, 0, 0xf100, 200, 100, 0),
+            item(EventKind::Call, 0, 0xf200, 300, 7, 0),
         ];
         Stacks::of(
             &mut Given(items.into_iter(), OwnedExtras::default()),

@@ -23,7 +23,7 @@ use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use anyhow::{bail, Result};
-use rftrace_engine::engine::decode::{Event, What};
+use rftrace_engine::engine::decode::{Event, EventKind};
 use rftrace_engine::engine::event_format::{write_event_header, write_format, write_page_header};
 use rftrace_engine::engine::graph::time_of;
 use rftrace_engine::engine::kernel_page::{
@@ -94,22 +94,22 @@ impl CpuPages {
         })
     }
 
-    fn push(&mut self, event: &Event, beside: &OwnedExtras, layout: Layout) -> Result<()> {
+    fn push(&mut self, event: &Event, owned_extras: &OwnedExtras, layout: Layout) -> Result<()> {
         if event.lost != 0 {
             // The count of losses stands at the start of a page, so a loss ends the page before.
             self.finish()?;
             self.lost = event.lost;
         }
-        if add(&mut self.page, event, beside) {
+        if add(&mut self.page, event, owned_extras) {
             return Ok(());
         }
         self.finish()?;
-        if add(&mut self.page, event, beside) {
+        if add(&mut self.page, event, owned_extras) {
             return Ok(());
         }
         // The longest mark takes a whole page.
         let room = std::mem::replace(&mut self.page, KernelPage::new(vec![0; PAGE_BYTES], layout));
-        let is_added = add(&mut self.page, event, beside);
+        let is_added = add(&mut self.page, event, owned_extras);
         self.finish()?;
         self.page = room;
         match is_added {
@@ -143,14 +143,14 @@ impl CpuPages {
 }
 
 /// Adds an event to a page; returns false if there is no room.
-fn add(page: &mut KernelPage<Vec<u8>>, event: &Event, beside: &OwnedExtras) -> bool {
+fn add(page: &mut KernelPage<Vec<u8>>, event: &Event, owned_extras: &OwnedExtras) -> bool {
     if !event.has_extras {
         return page.push_plain(event, event.time, event.duration);
     }
-    let extras = &beside.extras;
+    let extras = &owned_extras.extras;
     let (callers, text) = (
-        &mut beside.stack.iter().copied(),
-        &mut beside.text.iter().copied(),
+        &mut owned_extras.stack.iter().copied(),
+        &mut owned_extras.text.iter().copied(),
     );
     let time = time_of(event, extras);
     page.push(event, extras, callers, text, time, event.duration)
@@ -168,16 +168,16 @@ struct Pages<'a> {
 }
 
 impl Pages<'_> {
-    fn push(&mut self, item: &Item, beside: &OwnedExtras) -> Result<()> {
+    fn push(&mut self, item: &Item, owned_extras: &OwnedExtras) -> Result<()> {
         let event = &item.event;
-        if !self.is_settled && matches!(event.what, What::Call | What::Return) {
-            self.settle(beside.extras.retval.is_some())?;
+        if !self.is_settled && matches!(event.what, EventKind::Call | EventKind::Return) {
+            self.settle(owned_extras.extras.retval.is_some())?;
         }
         let cpu = match self.cpus.entry(item.cpu) {
             Entry::Occupied(cpu) => cpu.into_mut(),
             Entry::Vacant(cpu) => cpu.insert(CpuPages::new(self.folder, self.layout)?),
         };
-        cpu.push(event, beside, self.layout)?;
+        cpu.push(event, owned_extras, self.layout)?;
         if cpu.task.replace(event.task) != Some(event.task) {
             self.comms.insert(event.task.pid(), event.task.comm);
         }
@@ -287,11 +287,11 @@ pub fn write(
     };
     let none = OwnedExtras::default();
     while let Some(item) = events.next()? {
-        let beside = match item.event.has_extras {
-            true => events.beside(),
+        let owned_extras = match item.event.has_extras {
+            true => events.owned_extras(),
             false => &none,
         };
-        pages.push(&item, beside)?;
+        pages.push(&item, owned_extras)?;
     }
     let mut dat = Dat {
         file: BufWriter::with_capacity(1 << 18, file),
@@ -453,7 +453,7 @@ fn options(about: &About<'_>, places: &[(u16, u64)], buffer: &[u8], cpus: u32) -
 mod tests {
     use std::io::Read;
 
-    use rftrace_engine::engine::mark::MAX_MARK;
+    use rftrace_engine::engine::mark::MAX_MARKER;
 
     use super::*;
 
@@ -464,16 +464,16 @@ mod tests {
         for (length, lost) in marks {
             let event = Event {
                 time: 1_000,
-                what: What::Mark,
+                what: EventKind::Marker,
                 lost: *lost,
                 has_extras: true,
                 ..Event::default()
             };
-            let beside = OwnedExtras {
+            let owned_extras = OwnedExtras {
                 text: vec![b'x'; *length],
                 ..OwnedExtras::default()
             };
-            cpu.push(&event, &beside, Layout::default()).unwrap();
+            cpu.push(&event, &owned_extras, Layout::default()).unwrap();
         }
         cpu.finish().unwrap();
         let mut file = cpu.pages.into_inner().unwrap();
@@ -490,7 +490,7 @@ mod tests {
     #[test]
     fn a_page_says_how_many_were_lost_however_full_it_is() {
         let mut fullest = 0;
-        for length in 3900..=MAX_MARK {
+        for length in 3900..=MAX_MARKER {
             let bytes = pages(&[(4, 7), (length, 0)]);
             let used = (word(&bytes, 8) & COMMIT) as usize;
             assert_eq!(word(&bytes, 8) >> 30, 3, "{length}");
@@ -511,7 +511,7 @@ mod tests {
     #[test]
     fn the_longest_mark_fits() {
         assert_eq!(
-            pages(&[(4, 0), (MAX_MARK, 0), (4, 0)]).len(),
+            pages(&[(4, 0), (MAX_MARKER, 0), (4, 0)]).len(),
             3 * PAGE_BYTES
         );
     }

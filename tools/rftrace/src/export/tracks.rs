@@ -11,7 +11,7 @@
 //! recorded next, is ended there.
 
 use rftrace_engine::engine::context::Level;
-use rftrace_engine::engine::decode::{Event, What};
+use rftrace_engine::engine::decode::{Event, EventKind};
 use rustc_hash::FxHashMap;
 
 use super::About;
@@ -106,10 +106,10 @@ impl Tracks {
         let open = self.tasks.entry(key).or_default();
         let depth = usize::from(event.depth);
         let began = match event.what {
-            What::Return => time.saturating_sub(event.duration),
+            EventKind::Return => time.saturating_sub(event.duration),
             _ => since.unwrap_or(time).min(time),
         };
-        let is_return = event.what == What::Return;
+        let is_return = event.what == EventKind::Return;
         // Another call of the function may have begun meanwhile, where its entry was lost.
         let latest = began.saturating_sub(if self.has_sleep { TOLERANCE } else { u64::MAX });
         let is_it = |call: &OpenSlice| call.ip == event.ip && call.is_shown && call.begin >= latest;
@@ -149,8 +149,10 @@ impl Tracks {
         };
         steps.push(TrackStep::Begin(track, began));
         match event.what {
-            What::Call => steps.push(TrackStep::End(track, time.saturating_add(event.duration))),
-            What::Return => steps.push(TrackStep::End(track, time)),
+            EventKind::Call => {
+                steps.push(TrackStep::End(track, time.saturating_add(event.duration)))
+            }
+            EventKind::Return => steps.push(TrackStep::End(track, time)),
             _ => {
                 open.push(OpenSlice {
                     ip: event.ip,
@@ -199,10 +201,18 @@ mod tests {
 
     use super::*;
     use crate::recording::RecordingSettings;
-    use rftrace_engine::engine::context::{Context, HARDIRQ, SOFTIRQ};
+    use rftrace_engine::engine::context::{ContextWord, HARDIRQ, SOFTIRQ};
     use rftrace_engine::engine::slot::Task;
 
-    fn item(cpu: u32, pid: u64, what: What, depth: u8, ip: u64, time: u64, duration: u64) -> Item {
+    fn item(
+        cpu: u32,
+        pid: u64,
+        what: EventKind,
+        depth: u8,
+        ip: u64,
+        time: u64,
+        duration: u64,
+    ) -> Item {
         let task = Task {
             ids: pid | (pid << 32),
             comm: [0x61, 0],
@@ -222,7 +232,7 @@ mod tests {
     }
 
     fn at_level(mut item: Item, level: u32) -> Item {
-        item.event.context = Context(level);
+        item.event.context = ContextWord(level);
         item
     }
 
@@ -249,34 +259,34 @@ mod tests {
         let mut tracks = tracks(&RecordingSettings::default());
         let mut step = |item| follow(&mut tracks, item);
         assert_eq!(
-            step(item(2, 7, What::Entry, 0, 1, 10, 0)),
+            step(item(2, 7, EventKind::Entry, 0, 1, 10, 0)),
             [TrackStep::Begin(TASK, 10)]
         );
-        let irq = at_level(item(2, 7, What::Entry, 1, 2, 20, 0), HARDIRQ);
+        let irq = at_level(item(2, 7, EventKind::Entry, 1, 2, 20, 0), HARDIRQ);
         assert_eq!(step(irq), [TrackStep::Begin(IRQ, 20)]);
         // A softirq on its way out, and the calls in it.
-        let soft = at_level(item(2, 7, What::Entry, 2, 3, 30, 0), SOFTIRQ);
+        let soft = at_level(item(2, 7, EventKind::Entry, 2, 3, 30, 0), SOFTIRQ);
         assert_eq!(step(soft), [TrackStep::Begin(IRQ, 30)]);
-        let call = at_level(item(2, 7, What::Call, 3, 4, 31, 5), SOFTIRQ);
+        let call = at_level(item(2, 7, EventKind::Call, 3, 4, 31, 5), SOFTIRQ);
         assert_eq!(
             step(call),
             [TrackStep::Begin(IRQ, 31), TrackStep::End(IRQ, 36)]
         );
         assert_eq!(
-            step(item(2, 7, What::Return, 2, 3, 40, 10)),
+            step(item(2, 7, EventKind::Return, 2, 3, 40, 10)),
             [TrackStep::End(IRQ, 40)]
         );
         assert_eq!(
-            step(item(2, 7, What::Return, 1, 2, 50, 30)),
+            step(item(2, 7, EventKind::Return, 1, 2, 50, 30)),
             [TrackStep::End(IRQ, 50)]
         );
-        let call = item(2, 7, What::Call, 1, 5, 60, 3);
+        let call = item(2, 7, EventKind::Call, 1, 5, 60, 3);
         assert_eq!(
             step(call),
             [TrackStep::Begin(TASK, 60), TrackStep::End(TASK, 63)]
         );
         assert_eq!(
-            step(item(2, 7, What::Return, 0, 1, 70, 60)),
+            step(item(2, 7, EventKind::Return, 0, 1, 70, 60)),
             [TrackStep::End(TASK, 70)]
         );
     }
@@ -288,7 +298,7 @@ mod tests {
             ..RecordingSettings::default()
         };
         let mut tracks = tracks(&settings);
-        let call = at_level(item(2, 7, What::Call, 0, 4, 31, 5), SOFTIRQ);
+        let call = at_level(item(2, 7, EventKind::Call, 0, 4, 31, 5), SOFTIRQ);
         assert_eq!(
             follow(&mut tracks, call),
             [TrackStep::Begin(TASK, 31), TrackStep::End(TASK, 36)]
@@ -299,12 +309,12 @@ mod tests {
     fn a_call_without_its_entry_begins_where_its_duration_says() {
         let mut tracks = tracks(&RecordingSettings::default());
         let mut step = |item| follow(&mut tracks, item);
-        let inner = item(0, 7, What::Return, 2, 5, 100, 40);
+        let inner = item(0, 7, EventKind::Return, 2, 5, 100, 40);
         assert_eq!(
             step(inner),
             [TrackStep::Begin(TASK, 60), TrackStep::End(TASK, 100)]
         );
-        let outer = item(0, 7, What::Return, 1, 4, 110, 90);
+        let outer = item(0, 7, EventKind::Return, 1, 4, 110, 90);
         assert_eq!(
             step(outer),
             [TrackStep::Begin(TASK, 20), TrackStep::End(TASK, 110)]
@@ -315,11 +325,11 @@ mod tests {
     fn calls_whose_returns_are_missing_end_before_what_shows_it() {
         let mut tracks = tracks(&RecordingSettings::default());
         let mut step = |item| follow(&mut tracks, item);
-        step(item(0, 7, What::Entry, 0, 1, 10, 0));
-        step(item(0, 7, What::Entry, 1, 2, 20, 0));
+        step(item(0, 7, EventKind::Entry, 0, 1, 10, 0));
+        step(item(0, 7, EventKind::Entry, 1, 2, 20, 0));
         // Another call at their depth, whose entry is missing, too.
         assert_eq!(
-            step(item(0, 7, What::Return, 0, 9, 100, 50)),
+            step(item(0, 7, EventKind::Return, 0, 9, 100, 50)),
             [
                 TrackStep::Cut(TASK, 50),
                 TrackStep::Cut(TASK, 50),
@@ -327,11 +337,11 @@ mod tests {
                 TrackStep::End(TASK, 100)
             ]
         );
-        step(item(0, 7, What::Entry, 0, 1, 110, 0));
-        step(item(0, 7, What::Entry, 1, 2, 120, 0));
+        step(item(0, 7, EventKind::Entry, 0, 1, 110, 0));
+        step(item(0, 7, EventKind::Entry, 1, 2, 120, 0));
         // The outer one returns.
         assert_eq!(
-            step(item(0, 7, What::Return, 0, 1, 150, 40)),
+            step(item(0, 7, EventKind::Return, 0, 1, 150, 40)),
             [TrackStep::Cut(TASK, 150), TrackStep::End(TASK, 150)]
         );
     }
@@ -339,8 +349,8 @@ mod tests {
     #[test]
     fn a_return_is_not_of_a_call_that_began_earlier() {
         let given = [
-            item(0, 7, What::Entry, 0, 1, 10_000, 0),
-            item(0, 7, What::Return, 0, 1, 90_000, 20_000),
+            item(0, 7, EventKind::Entry, 0, 1, 10_000, 0),
+            item(0, 7, EventKind::Return, 0, 1, 90_000, 20_000),
         ];
         let cut = [
             TrackStep::Cut(TASK, 70_000),
@@ -368,9 +378,9 @@ mod tests {
     fn an_interrupt_is_over_when_its_cpu_does_something_else() {
         let mut tracks = tracks(&RecordingSettings::default());
         let mut step = |item| follow(&mut tracks, item);
-        step(item(2, 7, What::Entry, 0, 1, 10, 0));
-        step(at_level(item(2, 7, What::Entry, 1, 2, 20, 0), HARDIRQ));
-        let other = item(2, 8, What::Entry, 0, 3, 30, 0);
+        step(item(2, 7, EventKind::Entry, 0, 1, 10, 0));
+        step(at_level(item(2, 7, EventKind::Entry, 1, 2, 20, 0), HARDIRQ));
+        let other = item(2, 8, EventKind::Entry, 0, 3, 30, 0);
         assert_eq!(
             step(other),
             [
@@ -379,14 +389,14 @@ mod tests {
             ]
         );
         // Nor when its task runs elsewhere. The task is still in its own call.
-        step(at_level(item(2, 7, What::Entry, 1, 2, 40, 0), HARDIRQ));
-        let elsewhere = item(1, 7, What::Entry, 1, 4, 50, 0);
+        step(at_level(item(2, 7, EventKind::Entry, 1, 2, 40, 0), HARDIRQ));
+        let elsewhere = item(1, 7, EventKind::Entry, 1, 4, 50, 0);
         assert_eq!(
             step(elsewhere),
             [TrackStep::Cut(IRQ, 50), TrackStep::Begin(TASK, 50)]
         );
         assert_eq!(
-            step(item(1, 7, What::Return, 0, 1, 60, 50)),
+            step(item(1, 7, EventKind::Return, 0, 1, 60, 50)),
             [TrackStep::Cut(TASK, 60), TrackStep::End(TASK, 60)]
         );
     }

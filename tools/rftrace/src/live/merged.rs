@@ -48,7 +48,7 @@ pub struct LiveEvents {
     newest: u64,
     /// Time up to which events are given out.
     until: u64,
-    beside: OwnedExtras,
+    owned_extras: OwnedExtras,
     lost_since: Option<u64>,
     events: u64,
     lost: u64,
@@ -77,7 +77,7 @@ impl LiveEvents {
             cpus: cpus.collect::<Result<_, Error>>()?,
             newest: 0,
             until: 0,
-            beside: OwnedExtras::default(),
+            owned_extras: OwnedExtras::default(),
             lost_since: None,
             events: 0,
             lost: 0,
@@ -159,7 +159,7 @@ impl Events for LiveEvents {
         };
         cpu.last = end_of(&event);
         if event.has_extras {
-            self.beside.clone_from(cpu.events.beside());
+            self.owned_extras.clone_from(cpu.events.owned_extras());
         }
         Ok(Some(Item {
             cpu: cpu.events.cpu(),
@@ -167,8 +167,8 @@ impl Events for LiveEvents {
         }))
     }
 
-    fn beside(&self) -> &OwnedExtras {
-        &self.beside
+    fn owned_extras(&self) -> &OwnedExtras {
+        &self.owned_extras
     }
 
     fn lost_since(&self) -> Option<u64> {

@@ -5,9 +5,9 @@
 use std::collections::HashMap;
 
 use rftrace_engine::engine::beside::stack_at;
-use rftrace_engine::engine::decode::{Decoder, Event, Extras, Group, What};
+use rftrace_engine::engine::decode::{DecodedGroup, Decoder, Event, EventKind, Extras};
 use rftrace_engine::engine::mark::text_at;
-use rftrace_engine::engine::slot::{Kind, Words};
+use rftrace_engine::engine::slot::{SlotKind, SlotWords};
 
 use super::record::RecordHeader;
 use super::{Error, OwnedExtras};
@@ -31,18 +31,18 @@ pub struct CpuEvents<B> {
     at: usize,
     record: Option<RecordHeader>,
     /// Slots of the record.
-    slots: Vec<Words>,
+    slots: Vec<SlotWords>,
     /// Number of slots that are decoded.
     decoded: usize,
     decoder: Decoder,
-    group: Group,
+    group: DecodedGroup,
     event: Event,
     /// Losses that are passed on with the next event.
     lost: u64,
     /// Stacks of the sub-buffer, by their places in it.
     stacks: HashMap<usize, Vec<u64>>,
     stacks_of: u64,
-    beside: OwnedExtras,
+    owned_extras: OwnedExtras,
 }
 
 impl<B: Blocks> CpuEvents<B> {
@@ -57,12 +57,12 @@ impl<B: Blocks> CpuEvents<B> {
             slots: Vec::new(),
             decoded: 0,
             decoder: Decoder::default(),
-            group: Group::default(),
+            group: DecodedGroup::default(),
             event: Event::default(),
             lost: 0,
             stacks: HashMap::new(),
             stacks_of: 0,
-            beside: OwnedExtras::default(),
+            owned_extras: OwnedExtras::default(),
         }
     }
 
@@ -82,8 +82,8 @@ impl<B: Blocks> CpuEvents<B> {
     }
 
     /// Returns the data beside the last event; there is none unless it has extras.
-    pub fn beside(&self) -> &OwnedExtras {
-        &self.beside
+    pub fn owned_extras(&self) -> &OwnedExtras {
+        &self.owned_extras
     }
 
     /// Returns the next event, its times in ns; `None` if there are no more records (now).
@@ -126,8 +126,8 @@ impl<B: Blocks> CpuEvents<B> {
 
     /// Keeps a stack, if a slot that is no event begins one.
     #[cold]
-    fn keep(&mut self, words: Words) {
-        if words.kind() == Some(Kind::Stack) {
+    fn keep(&mut self, words: SlotWords) {
+        if words.kind() == Some(SlotKind::Stack) {
             let stack = stack_at(&self.slots, self.decoded);
             self.stacks.insert(words.stack_place(), stack.collect());
         }
@@ -141,7 +141,7 @@ impl<B: Blocks> CpuEvents<B> {
         let Some(record) = &self.record else {
             return;
         };
-        if event.what == What::Return {
+        if event.what == EventKind::Return {
             // The duration of a call that began before time 0 is not known.
             event.duration = event.duration.min(event.time);
         }
@@ -159,16 +159,16 @@ impl<B: Blocks> CpuEvents<B> {
 
     #[inline(never)]
     fn set_beside(&mut self, extras: Extras) {
-        let beside = &mut self.beside;
-        beside.extras = extras;
-        beside.stack.clear();
+        let owned_extras = &mut self.owned_extras;
+        owned_extras.extras = extras;
+        owned_extras.stack.clear();
         if let Some(stack) = extras.stack.and_then(|place| self.stacks.get(&place)) {
-            beside.stack.extend(stack);
+            owned_extras.stack.extend(stack);
         }
-        beside.text.clear();
+        owned_extras.text.clear();
         if let Some(length) = extras.text {
             let text = text_at(&self.slots, self.decoded - 1, length as usize);
-            beside.text.extend(text);
+            owned_extras.text.extend(text);
         }
     }
 
@@ -204,7 +204,7 @@ impl<B: Blocks> CpuEvents<B> {
         self.decoded = 0;
         self.at += record.bytes();
         self.lost = self.lost.saturating_add(record.lost);
-        self.group = Group::default();
+        self.group = DecodedGroup::default();
         // Epoch and task are zero where the first slots announce them.
         self.decoder = record.decoder;
         if self.stacks_of != record.seq {

@@ -5,7 +5,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use rftrace_engine::engine::merge::{Merge, Source};
+use rftrace_engine::engine::merge::{EventSource, Merge};
 
 use super::cpu::{Blocks, CpuEvents};
 use super::{end_of, Error, Events, Item, OwnedExtras, SeenEvent};
@@ -59,7 +59,7 @@ struct Fallible<B> {
     last: u64,
 }
 
-impl<B: Blocks> Source for Fallible<B> {
+impl<B: Blocks> EventSource for Fallible<B> {
     type Event = u64;
 
     fn cpu(&self) -> u32 {
@@ -92,7 +92,7 @@ pub struct MergedEvents<B: Blocks> {
     merge: Merge<Fallible<B>>,
     unusual: Rc<Unusual>,
     lost_since: Option<u64>,
-    beside: OwnedExtras,
+    owned_extras: OwnedExtras,
 }
 
 impl<B: Blocks> MergedEvents<B> {
@@ -106,7 +106,7 @@ impl<B: Blocks> MergedEvents<B> {
             merge: Merge::new(),
             unusual: Rc::default(),
             lost_since: None,
-            beside: OwnedExtras::default(),
+            owned_extras: OwnedExtras::default(),
         };
         for events in cpus {
             let source = Fallible {
@@ -132,12 +132,12 @@ impl<B: Blocks> MergedEvents<B> {
         Ok(next.map(|events| {
             let event = events.event();
             if event.has_extras {
-                self.beside.clone_from(events.beside());
+                self.owned_extras.clone_from(events.owned_extras());
             }
             SeenEvent {
                 cpu: events.cpu(),
                 event,
-                beside: &self.beside,
+                owned_extras: &self.owned_extras,
                 lost_since: self.lost_since,
             }
         }))
@@ -159,8 +159,8 @@ impl<B: Blocks> Events for MergedEvents<B> {
         Ok(())
     }
 
-    fn beside(&self) -> &OwnedExtras {
-        &self.beside
+    fn owned_extras(&self) -> &OwnedExtras {
+        &self.owned_extras
     }
 
     fn lost_since(&self) -> Option<u64> {

@@ -3,7 +3,7 @@
 //! Property tests: compares the selection of made-up machines' events with what the machines did.
 
 use proptest::prelude::*;
-use rftrace_engine::engine::decode::What;
+use rftrace_engine::engine::decode::EventKind;
 
 use super::*;
 use crate::calls::properties::{config, machine, steps, symbolizer};
@@ -115,9 +115,9 @@ proptest! {
             last = event.time;
             let end = (event.time, event.ip, event.depth, Some(event.duration));
             match event.what {
-                What::Entry => told.push((event.time, event.ip, event.depth, None)),
-                What::Return => told.push(end),
-                What::Call => {
+                EventKind::Entry => told.push((event.time, event.ip, event.depth, None)),
+                EventKind::Return => told.push(end),
+                EventKind::Call => {
                     told.push((event.time, event.ip, event.depth, None));
                     told.push((event.time + event.duration, event.ip, event.depth, Some(event.duration)));
                 }
@@ -144,7 +144,7 @@ proptest! {
             prop_assert!(!selection.not_functions.matches(&name));
             prop_assert!(selection.depth.is_none_or(|most| u16::from(event.depth) < most));
             let least = selection.threshold.unwrap_or(0);
-            prop_assert!(event.what == What::Entry || event.duration >= least);
+            prop_assert!(event.what == EventKind::Entry || event.duration >= least);
         }
     }
 

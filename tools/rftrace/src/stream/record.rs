@@ -2,9 +2,9 @@
 
 //! Streams, the header of a record (rust_ftrace/engine/raw.rs), as it is read.
 
-use rftrace_engine::engine::decode::{Decoder, Group};
+use rftrace_engine::engine::decode::{DecodedGroup, Decoder};
 use rftrace_engine::engine::raw::{TimeFormat, FLAG_NS, HEADER_BYTES, MAGIC, VERSION};
-use rftrace_engine::engine::slot::{Task, Words, SLOT_BYTES};
+use rftrace_engine::engine::slot::{SlotWords, Task, SLOT_BYTES};
 
 /// Maximum number of slots of a record: as many as the largest sub-buffer has.
 const MAX_SLOTS: u32 = (512 << 10) / SLOT_BYTES as u32;
@@ -101,7 +101,7 @@ impl RecordHeader {
     }
 
     /// Returns the slots of the record that `bytes` begin with, as far as they are there.
-    pub fn slots_of<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = Words> + 'a {
+    pub fn slots_of<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = SlotWords> + 'a {
         let slots = bytes.get(self.header_bytes..).unwrap_or_default();
         slots.chunks_exact(SLOT_BYTES).take(self.slots).map(words)
     }
@@ -109,7 +109,7 @@ impl RecordHeader {
     /// Returns the time of the last event of the record that `bytes` begin with, in ns; `None` if
     /// it has no event.
     pub fn last_time(&self, bytes: &[u8]) -> Option<u64> {
-        let (mut decoder, mut group) = (self.decoder, Group::default());
+        let (mut decoder, mut group) = (self.decoder, DecodedGroup::default());
         let events = self
             .slots_of(bytes)
             .filter_map(|words| decoder.decode(words, &mut group));
@@ -118,11 +118,11 @@ impl RecordHeader {
 }
 
 /// Returns the words of a slot of [`SLOT_BYTES`] bytes.
-fn words(bytes: &[u8]) -> Words {
+fn words(bytes: &[u8]) -> SlotWords {
     let (low, high) = bytes.split_at(8);
     let word = |half: &[u8]| {
         half.first_chunk()
             .map_or(0, |half| u64::from_le_bytes(*half))
     };
-    Words(word(low), word(high))
+    SlotWords(word(low), word(high))
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
-use rftrace_engine::engine::decode::{Event, What};
+use rftrace_engine::engine::decode::{Event, EventKind};
 use rftrace_engine::engine::glob;
 
 use super::{end_of, Error, Events, Item, OwnedExtras};
@@ -109,7 +109,8 @@ pub fn task_key(cpu: u32, event: &Event) -> u64 {
     }
 }
 
-/// Entries of calls whose duration reaches a threshold: bit N is that of the Nth [`What::Entry`].
+/// Entries of calls whose duration reaches a threshold: bit N is that of the Nth
+/// [`EventKind::Entry`].
 #[derive(Clone, Debug, Default)]
 pub struct LongCalls(Vec<u64>);
 
@@ -127,21 +128,24 @@ impl LongCalls {
             let event = &item.event;
             last = end_of(event).max(last);
             let depth = usize::from(event.depth);
-            if matches!(event.what, What::Function | What::Mark | What::RawMark) {
+            if matches!(
+                event.what,
+                EventKind::Function | EventKind::Marker | EventKind::RawMarker
+            ) {
                 continue;
             }
             let open = tasks.entry(task_key(item.cpu, event)).or_default();
             // Depths that are missing have no number.
             open.resize(depth.max(open.len()), (u64::MAX, 0));
             match event.what {
-                What::Entry => {
+                EventKind::Entry => {
                     open.truncate(depth);
-                    let since = event.has_extras.then(|| events.beside().extras.since);
+                    let since = event.has_extras.then(|| events.owned_extras().extras.since);
                     open.push((count, since.flatten().unwrap_or(event.time)));
                     count += 1;
                     long.0.resize(count.div_ceil(64) as usize, 0);
                 }
-                What::Return => {
+                EventKind::Return => {
                     if let Some((number, _)) = open.get(depth) {
                         if event.duration >= threshold {
                             long.set(*number);
@@ -273,12 +277,12 @@ impl<E: Events> Selected<E> {
             || pids.contains(&event.task.pid())
             || pids.contains(&event.task.tgid());
         let number = self.entries;
-        self.entries += u64::from(event.what == What::Entry);
-        if !is_of_task || matches!(event.what, What::Mark | What::RawMark) {
+        self.entries += u64::from(event.what == EventKind::Entry);
+        if !is_of_task || matches!(event.what, EventKind::Marker | EventKind::RawMarker) {
             return is_of_task;
         }
         let verdict = self.verdict(event.ip);
-        if event.what == What::Function {
+        if event.what == EventKind::Function {
             return verdict.is_shown;
         }
         let selection = &self.selection;
@@ -290,7 +294,7 @@ impl<E: Events> Selected<E> {
         };
         let open = self.tasks.entry(task_key(cpu, event)).or_default();
         let depth = usize::from(event.depth);
-        open.truncate(depth + usize::from(event.what == What::Return));
+        open.truncate(depth + usize::from(event.what == EventKind::Return));
         let is_within = |depth: u16| selection.depth.is_none_or(|most| depth < most);
         while open.len() < depth {
             // A call whose entry was not recorded is there all the same; its return will tell its
@@ -304,7 +308,7 @@ impl<E: Events> Selected<E> {
                 ..around
             });
         }
-        if let (What::Return, Some(call)) = (event.what, open.get(depth).copied()) {
+        if let (EventKind::Return, Some(call)) = (event.what, open.get(depth).copied()) {
             open.truncate(depth);
             event.depth = call.depth.min(u16::from(u8::MAX)) as u8;
             if call.is_known {
@@ -322,7 +326,7 @@ impl<E: Events> Selected<E> {
         let is_long = selection
             .threshold
             .is_none_or(|threshold| match event.what {
-                What::Entry => self.long.has(number),
+                EventKind::Entry => self.long.has(number),
                 _ => event.duration >= threshold,
             });
         let call = SelectedCall {
@@ -331,7 +335,7 @@ impl<E: Events> Selected<E> {
             in_root,
             depth: below,
         };
-        if event.what != What::Return {
+        if event.what != EventKind::Return {
             open.push(call);
         }
         event.depth = below.min(u16::from(u8::MAX)) as u8;
@@ -357,8 +361,8 @@ impl<E: Events> Events for Selected<E> {
         Ok(None)
     }
 
-    fn beside(&self) -> &OwnedExtras {
-        self.events.beside()
+    fn owned_extras(&self) -> &OwnedExtras {
+        self.events.owned_extras()
     }
 
     fn lost_since(&self) -> Option<u64> {

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use rftrace_engine::engine::line::{Output, ROOM};
+use rftrace_engine::engine::line::{LineOutput, ROOM};
 
 /// Bytes in the making, with room behind them.
 ///
@@ -42,7 +42,7 @@ impl fmt::Write for TextBuffer {
     }
 }
 
-impl Output for TextBuffer {
+impl LineOutput for TextBuffer {
     fn write_bytes(&mut self, bytes: &[u8]) -> fmt::Result {
         self.reserve(bytes.len());
         self.room[self.length..][..bytes.len()].copy_from_slice(bytes);

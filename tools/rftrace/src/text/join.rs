@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
-use rftrace_engine::engine::decode::What;
+use rftrace_engine::engine::decode::EventKind;
 
 use crate::stream::{Error, Events, Item, OwnedExtras};
 
@@ -16,7 +16,7 @@ const MOST: usize = 4096;
 
 struct WaitingEntry {
     item: Item,
-    beside: Option<Box<OwnedExtras>>,
+    owned_extras: Option<Box<OwnedExtras>>,
     /// True if the next event of its CPU is known, or does not matter.
     is_known: bool,
 }
@@ -29,7 +29,7 @@ pub struct Joined<E> {
     left: u64,
     /// Number of the entry that was the last event of each CPU.
     entries: FxHashMap<u32, u64>,
-    beside: OwnedExtras,
+    owned_extras: OwnedExtras,
     /// True if more may come behind an end.
     is_live: bool,
     /// True if all is given out, whatever comes behind it.
@@ -53,7 +53,7 @@ impl<E: Events> Joined<E> {
             queue: VecDeque::new(),
             left: 0,
             entries: FxHashMap::default(),
-            beside: OwnedExtras::default(),
+            owned_extras: OwnedExtras::default(),
             is_live: true,
             flushes: false,
         }
@@ -77,22 +77,22 @@ impl<E: Events> Joined<E> {
 
     fn push(&mut self, item: Item) {
         let event = &item.event;
-        let beside = event
+        let owned_extras = event
             .has_extras
-            .then(|| Box::new(self.events.beside().clone()));
+            .then(|| Box::new(self.events.owned_extras().clone()));
         let entry = self.entries.remove(&item.cpu);
         if let Some(entry) = entry.and_then(|number| self.waiting(number)) {
             entry.is_known = true;
             let call = &mut entry.item.event;
-            if event.what == What::Return
+            if event.what == EventKind::Return
                 && (event.ip, event.depth, event.task) == (call.ip, call.depth, call.task)
                 && event.lost == 0
             {
-                call.what = What::Call;
+                call.what = EventKind::Call;
                 call.joined = true;
                 call.duration = event.duration;
-                if let Some(end) = beside {
-                    let all = entry.beside.get_or_insert_default();
+                if let Some(end) = owned_extras {
+                    let all = entry.owned_extras.get_or_insert_default();
                     all.extras.retval = end.extras.retval;
                     all.extras.overrun = end.extras.overrun;
                     call.has_extras = true;
@@ -100,14 +100,14 @@ impl<E: Events> Joined<E> {
                 return;
             }
         }
-        let is_entry = event.what == What::Entry;
+        let is_entry = event.what == EventKind::Entry;
         if is_entry {
             let number = self.left + self.queue.len() as u64;
             self.entries.insert(item.cpu, number);
         }
         self.queue.push_back(WaitingEntry {
             item,
-            beside,
+            owned_extras,
             is_known: !is_entry,
         });
     }
@@ -131,14 +131,14 @@ impl<E: Events> Events for Joined<E> {
         self.left += 1;
         let first = self.queue.pop_front();
         Ok(first.map(|first| {
-            if let Some(beside) = first.beside {
-                self.beside = *beside;
+            if let Some(owned_extras) = first.owned_extras {
+                self.owned_extras = *owned_extras;
             }
             first.item
         }))
     }
 
-    fn beside(&self) -> &OwnedExtras {
-        &self.beside
+    fn owned_extras(&self) -> &OwnedExtras {
+        &self.owned_extras
     }
 }

@@ -9,14 +9,14 @@ use std::rc::Rc;
 use rftrace_engine::engine::beside::ARGS;
 use rftrace_engine::engine::btf::Btf;
 use rftrace_engine::engine::clock::TimeUnit;
-use rftrace_engine::engine::decode::{Extras, What};
-use rftrace_engine::engine::graph::{self, Graph};
+use rftrace_engine::engine::decode::{EventKind, Extras};
+use rftrace_engine::engine::graph::{self, GraphLines};
 use rftrace_engine::engine::graph_header;
 use rftrace_engine::engine::mark;
 use rftrace_engine::engine::options::{Options, TraceOption};
-use rftrace_engine::engine::render::{self, Symbols, Totals};
+use rftrace_engine::engine::render::{self, BufferTotals, SymbolNames};
 use rftrace_engine::engine::render_beside;
-use rftrace_engine::engine::style::Machine;
+use rftrace_engine::engine::style::LatencyHeader;
 
 use super::buffer::TextBuffer;
 use crate::recording::{ClockPair, RecordingSettings};
@@ -39,7 +39,7 @@ pub enum TimeColumn {
 pub struct Lines {
     symbolizer: Rc<RefCell<Symbolizer>>,
     btf: Option<Btf<Vec<u8>>>,
-    graph: Graph,
+    graph: GraphLines,
     options: Options,
     clock: ClockPair,
     time: TimeColumn,
@@ -68,7 +68,7 @@ impl Lines {
             symbolizer,
             // Arguments whose types are not understood are shown as registers.
             btf: btf.and_then(|btf| Btf::new(btf).ok().flatten()),
-            graph: Graph::new(options, last.saturating_add(1), from..until),
+            graph: GraphLines::new(options, last.saturating_add(1), from..until),
             options,
             clock: settings.start,
             time,
@@ -87,7 +87,7 @@ impl Lines {
     /// [`fmt::Error`] if there is no memory.
     pub fn write_header(&self, text: &mut TextBuffer, events: Option<(u64, u64)>) -> fmt::Result {
         let (present, written) = events.unwrap_or_default();
-        let totals = Totals {
+        let totals = BufferTotals {
             present,
             written,
             cpus: self.cpus,
@@ -95,7 +95,7 @@ impl Lines {
         if !self.is_graph {
             return render::write_header(text, &self.tracer, &totals, false);
         }
-        let machine = Machine {
+        let machine = LatencyHeader {
             release: "",
             preemption: "",
         };
@@ -107,7 +107,7 @@ impl Lines {
 
     fn write_arguments(&mut self, ip: u64, args: &[u64; ARGS]) -> fmt::Result {
         let mut symbolizer = self.symbolizer.borrow_mut();
-        let name = Symbols::name(&mut *symbolizer, ip);
+        let name = SymbolNames::name(&mut *symbolizer, ip);
         if let Some(btf) = &self.btf {
             if btf.write_args(&mut self.arguments, name, args)? {
                 return Ok(());
@@ -126,12 +126,12 @@ impl Lines {
         &mut self,
         text: &mut TextBuffer,
         item: &Item,
-        beside: &OwnedExtras,
+        owned_extras: &OwnedExtras,
     ) -> fmt::Result {
         let Item { cpu, event } = item;
         let none = Extras::default();
         let extras = match event.has_extras {
-            true => &beside.extras,
+            true => &owned_extras.extras,
             false => &none,
         };
         if event.lost != 0 {
@@ -149,9 +149,9 @@ impl Lines {
         let symbols = &mut *symbolizer;
         let time = (event.time, TimeUnit::Nanoseconds);
         if extras.text.is_some() && !self.is_graph {
-            return mark::write_line(text, symbols, *cpu, event, time, &beside.text);
+            return mark::write_line(text, symbols, *cpu, event, time, &owned_extras.text);
         }
-        let shown = graph::Shown {
+        let shown = graph::CallLine {
             cpu: *cpu,
             event,
             extras,
@@ -160,18 +160,18 @@ impl Lines {
             arguments: self.arguments.as_bytes(),
         };
         if extras.text.is_some() {
-            return self.graph.write_mark(text, &shown, &beside.text);
+            return self.graph.write_marker(text, &shown, &owned_extras.text);
         }
-        if event.what != What::Function {
+        if event.what != EventKind::Function {
             return self.graph.write_event(text, symbols, &shown);
         }
-        let shown = render::Shown {
+        let shown = render::EntryColumns {
             args: self.arguments.as_bytes(),
-            ..render::Shown::default()
+            ..render::EntryColumns::default()
         };
         render::write_entry(text, symbols, *cpu, event, time, shown)?;
         if extras.stack.is_some() {
-            let mut callers = beside.stack.iter().copied();
+            let mut callers = owned_extras.stack.iter().copied();
             render_beside::write_stack(text, symbols, *cpu, event, time, &mut callers)?;
         }
         Ok(())

@@ -6,12 +6,12 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::engine::consumer::Consumer;
-use crate::engine::decode::{Event, What};
-use crate::engine::reader::{Beside, Cursor};
+use crate::engine::decode::{Event, EventKind};
+use crate::engine::reader::{Cursor, EventExtras};
 use crate::engine::ring::{OpenCall, Ring};
-use crate::engine::slot::{Task, Words};
+use crate::engine::slot::{SlotWords, Task};
 use crate::platform::preempt;
-use crate::support::{self, call, copy_space, task, Heap, Who};
+use crate::support::{self, call, copy_space, task, FixedContext, Heap};
 use crate::tests::interrupted;
 
 /// An event as a CPU has recorded it: its time, whether it is an entry, the call, its depth and
@@ -62,20 +62,20 @@ impl Cpu {
         last.get()
     }
 
-    fn enter(&self, wide: bool, extra: &[Words]) -> Called {
+    fn enter(&self, wide: bool, extras: &[SlotWords]) -> Called {
         let serial = self.serial.replace(self.serial.get() + 1);
         let (call, context) = call(serial, wide);
         let depth = self.depth.get();
         let time = Cell::new(0);
         let clock = || self.tick(&time);
-        let who = Who {
+        let who = FixedContext {
             context,
             task: self.task.get(),
             clock: &clock,
         };
         let mut open = OpenCall::default();
         // SAFETY: The thread is this CPU, and what interrupts it does so by function calls.
-        let written = unsafe { (self.ring).enter_call(call, || depth, extra, who, &mut open) };
+        let written = unsafe { (self.ring).enter_call(call, || depth, extras, who, &mut open) };
         let open = written.then_some(open);
         match open {
             Some(open) => {
@@ -94,21 +94,21 @@ impl Cpu {
         Called { ip: call.ip, open }
     }
 
-    fn leave(&self, called: &Called, extra: &[Words]) {
+    fn leave(&self, called: &Called, extras: &[SlotWords]) {
         let depth = self.depth.get() - 1;
         if let Some(open) = called.open {
             let time = Cell::new(0);
             let clock = || self.tick(&time);
-            let who = Who {
+            let who = FixedContext {
                 context: 0,
                 task: self.task.get(),
                 clock: &clock,
             };
             let took = |now: u64| now - open.start;
             // SAFETY: As in `enter`.
-            let is_leaf = extra.is_empty() && unsafe { self.ring.leave_leaf(open, who, took) };
+            let is_leaf = extras.is_empty() && unsafe { self.ring.leave_leaf(open, who, took) };
             // SAFETY: As in `enter`.
-            let call = || unsafe { self.ring.leave_call(called.ip, depth, extra, who, took) };
+            let call = || unsafe { self.ring.leave_call(called.ip, depth, extras, who, took) };
             let written = is_leaf || call();
             if written {
                 self.log.borrow_mut().push(Step {
@@ -141,7 +141,7 @@ impl Cpu {
     }
 
     fn lost(&self) -> u64 {
-        self.ring.overrun() + self.ring.dropped()
+        self.ring.commit_overrun() + self.ring.dropped()
     }
 
     fn complete(&self) {
@@ -161,16 +161,16 @@ impl Cpu {
         let mut before = usize::MAX;
         while before != events.len() {
             before = events.len();
-            consumer.drain(
-                &self.ring,
-                &mut |event: &Event, _: Option<Beside<'_, Vec<Words>>>| {
-                    let accepted = events.len() == before;
-                    if accepted {
-                        events.push(Event { lost: 0, ..*event });
-                    }
-                    accepted
-                },
-            );
+            consumer.drain(&self.ring, &mut |event: &Event,
+                                             _: Option<
+                EventExtras<'_, Vec<SlotWords>>,
+            >| {
+                let accepted = events.len() == before;
+                if accepted {
+                    events.push(Event { lost: 0, ..*event });
+                }
+                accepted
+            });
         }
         events
     }
@@ -192,9 +192,9 @@ impl Cpu {
         for event in events {
             let step = |entry, duration| (entry, event.ip, u32::from(event.depth), duration);
             match event.what {
-                What::Entry => read.push(step(true, 0)),
-                What::Return => read.push(step(false, event.duration)),
-                What::Call => {
+                EventKind::Entry => read.push(step(true, 0)),
+                EventKind::Return => read.push(step(false, event.duration)),
+                EventKind::Call => {
                     read.push(step(true, 0));
                     read.push(step(false, event.duration));
                 }
@@ -237,8 +237,8 @@ fn run(cpu: &Cpu, shape: Shape) {
             cpu.calls(1);
         }),
         Shape::Announced => {
-            let called = cpu.enter(true, &[Words::wide_slot(7)]);
-            cpu.leave(&called, &[Words::retval_slot(3)]);
+            let called = cpu.enter(true, &[SlotWords::wide_slot(7)]);
+            cpu.leave(&called, &[SlotWords::retval_slot(3)]);
         }
     }
 }
@@ -260,7 +260,7 @@ fn a_leaf_is_one_event() {
     assert!(cpu
         .events()
         .iter()
-        .all(|event| event.what == What::Call && !event.joined));
+        .all(|event| event.what == EventKind::Call && !event.joined));
 }
 
 #[test]
@@ -269,7 +269,15 @@ fn a_call_with_calls_is_two_events() {
     cpu.call(|| cpu.calls(2));
     cpu.check();
     let what: Vec<_> = cpu.events().iter().map(|event| event.what).collect();
-    assert_eq!(what, [What::Entry, What::Call, What::Call, What::Return]);
+    assert_eq!(
+        what,
+        [
+            EventKind::Entry,
+            EventKind::Call,
+            EventKind::Call,
+            EventKind::Return
+        ]
+    );
     assert_eq!(cpu.ring.extent().end_event, 4);
 }
 
@@ -285,24 +293,27 @@ fn a_pending_entry_is_not_seen_until_it_is_completed() {
     // The reader makes one of the two.
     let events = cpu.events();
     assert_eq!(events.len(), 1);
-    assert!(events[0].what == What::Call && events[0].joined);
+    assert!(events[0].what == EventKind::Call && events[0].joined);
     assert_eq!(cpu.ring.extent().end_event, 2);
 }
 
 #[test]
 fn what_was_announced_belongs_to_its_call() {
     let cpu = Cpu::new(2, 32);
-    let called = cpu.enter(true, &[Words::since_slot(1 << 40)]);
+    let called = cpu.enter(true, &[SlotWords::since_slot(1 << 40)]);
     cpu.calls(1);
     cpu.now.set(5 << 32);
-    cpu.leave(&called, &[Words::retval_slot(!0), Words::overrun_slot(9)]);
+    cpu.leave(
+        &called,
+        &[SlotWords::retval_slot(!0), SlotWords::overrun_slot(9)],
+    );
     cpu.complete();
     let mut cursor = Cursor::new(&cpu.ring, copy_space(&cpu.ring), 0);
     let entry = cursor.next(&cpu.ring).expect("the entry");
     assert_eq!(entry.parent_ip, call(0, true).0.parent_ip);
     assert_eq!(cursor.extras().since, Some(1 << 40));
     let leaf = cursor.next(&cpu.ring).expect("the leaf");
-    assert!(leaf.what == What::Call && !leaf.has_extras);
+    assert!(leaf.what == EventKind::Call && !leaf.has_extras);
     let end = cursor.next(&cpu.ring).expect("the return");
     assert!(end.has_extras && end.duration > 4 << 32);
     assert_eq!(cursor.extras().retval, Some(!0));
@@ -448,7 +459,10 @@ fn rings_do_not_take_each_others_calls() {
     other.depth.set(1);
     other.leave(&there, &[]);
     let what: Vec<_> = other.events().iter().map(|event| event.what).collect();
-    assert_eq!(what, [What::Entry, What::Return, What::Return]);
+    assert_eq!(
+        what,
+        [EventKind::Entry, EventKind::Return, EventKind::Return]
+    );
     assert_eq!(away.open.map(|open| open.token == 0), Some(false));
     assert_ne!(away.open, there.open);
 }
