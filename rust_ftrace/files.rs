@@ -2,7 +2,9 @@
 
 //! The files in debugfs: what is in a directory says the [table](table::TABLE).
 
+mod attribute;
 mod budget;
+mod call_sites;
 mod context;
 mod control;
 mod cpumask;
@@ -18,21 +20,19 @@ mod lists;
 mod marker;
 mod no_events;
 mod options;
-mod pid;
+mod pids;
 mod pipe;
 mod profile;
 mod raw;
 mod readme;
-mod sites;
+mod saved_tasks;
 mod sizes;
-mod small;
 mod snapshot;
 mod spec;
 mod status;
 mod table;
-mod tasks;
 mod trace;
 mod trace_pipe_raw;
-mod words;
+mod word_file;
 
 pub(crate) use self::directory::InstanceDirectory;

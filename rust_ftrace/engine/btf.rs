@@ -7,7 +7,7 @@
 
 use core::fmt::{Result as FmtResult, Write};
 
-use super::beside::ARGS;
+use super::extras::ARGS;
 use super::sort::sort_by_key;
 use crate::platform::{AllocError, Vec};
 

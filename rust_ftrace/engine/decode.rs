@@ -2,8 +2,8 @@
 
 //! From slots to events: what an event is to readers, and how it is decoded.
 
-use super::beside::ARGS;
 use super::context::ContextWord;
+use super::extras::ARGS;
 use super::slot::{SlotKind, SlotWords, Task, TIME_BITS};
 
 /// An event as the reader sees it.

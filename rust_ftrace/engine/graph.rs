@@ -9,7 +9,7 @@ use core::ops::Range;
 use super::decode::{Event, EventKind, Extras};
 use super::duration;
 use super::line::{all, append, write_long, Line, LineOutput};
-use super::mark::write_marker;
+use super::marker::write_marker;
 use super::options::{Options, TraceOption};
 use super::render::{state, SymbolNames};
 use super::slot::Task;

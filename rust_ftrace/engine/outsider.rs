@@ -17,7 +17,7 @@
 //! Either the list was asked after it was changed, or the word forgets after it was said that somebody asks: then
 //! nobody asks any more, and nothing is remembered. (tests/litmus/outsider.litmus)
 
-use super::pid_set::PID_LIMIT;
+use super::pids::PID_LIMIT;
 use crate::platform::{fence_full, Word};
 
 /// The memory of one CPU. Only the lower half of the word is used.

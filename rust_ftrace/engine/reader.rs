@@ -3,9 +3,9 @@
 //! Reading a ring without disturbing its writer: copy a sub-buffer, check that it was not
 //! overtaken, decode.
 
-use super::beside::stack_at;
 use super::decode::{DecodedGroup, Decoder, Event, EventKind, Extras};
-use super::mark::text_at;
+use super::extras::stack_at;
+use super::marker::text_at;
 use super::ring::{parity_of, Head, Ring, Slot, Storage, LAPS};
 use super::slot::{SlotWords, PARITY};
 use crate::platform::{fence_acquire, spin_hint};

@@ -4,7 +4,7 @@
 
 use core::ops::Range;
 
-use super::commanded::CommandList;
+use super::command_list::CommandList;
 use super::lists::{FunctionList, FunctionLists, KnownFunctions, ListError};
 use super::options::{Options, TraceOption};
 use crate::platform::AllocError;

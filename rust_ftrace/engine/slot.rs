@@ -93,7 +93,7 @@ pub enum SlotKind {
     /// word 1.
     Overrun = 9,
     /// The stack of the event that follows, and of later ones that say so. For this and those up to
-    /// [`SlotKind::ArgsHigh`] see [`beside`](super::beside).
+    /// [`SlotKind::ArgsHigh`] see [`extras`](super::extras).
     Stack = 10,
     /// Has the same stack as an earlier event.
     SameStack = 11,
@@ -107,7 +107,7 @@ pub enum SlotKind {
     Args45 = 18,
     /// The upper bits of all.
     ArgsHigh = 19,
-    /// Bytes of the marker that follows. For these and the markers see [`mark`](super::mark).
+    /// Bytes of the marker that follows. For these and the markers see [`marker`](super::marker).
     Text = 20,
     /// A call began.
     CallEntry = 0x40,

@@ -6,8 +6,8 @@ use core::fmt::Write;
 
 use kernel::prelude::*;
 
+use super::attribute::{no_memory, Attribute};
 use super::context::FileContext;
-use super::small::{no_memory, Attribute};
 use crate::sys::cpu::{self, Mask};
 use crate::sys::text::Text;
 

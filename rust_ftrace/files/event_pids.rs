@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-use crate::engine::pid_set::{PidSet, PidSetError};
+use crate::engine::pids::{PidSet, PidSetError};
 
 /// The process IDs in `set_event_pid` and `set_event_notrace_pid`, which nothing looks at.
 ///

@@ -4,8 +4,8 @@
 
 use kernel::prelude::*;
 
+use super::attribute::{no_memory, Attribute};
 use super::context::FileContext;
-use super::small::{no_memory, Attribute};
 use crate::engine::event_format::{write_event_header, write_format, write_page_header};
 use crate::engine::kernel_page::{Layout, RecordType};
 use crate::engine::options::TraceOption;

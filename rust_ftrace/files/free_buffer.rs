@@ -5,10 +5,10 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use super::attribute::Once;
 use super::context::FileContext;
 use super::no_events::Nothing;
-use super::small::Once;
-use crate::instance::freeing::Holder;
+use crate::instance::free_buffer::Holder;
 use crate::sys::debugfs::{File, OpenMode};
 
 /// `free_buffer`.

@@ -6,9 +6,9 @@ use core::fmt::Write;
 
 use kernel::prelude::*;
 
+use super::attribute::{no_memory, Attribute};
 use super::context::FileContext;
 use super::lists::FunctionListFile;
-use super::small::{no_memory, Attribute};
 use crate::engine::lists::FunctionList;
 use crate::engine::parse::parse_number;
 use crate::sys::text::Text;

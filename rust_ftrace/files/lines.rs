@@ -7,16 +7,16 @@ use core::fmt::Write;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::sites::KernelSites;
-use super::small::no_memory;
-use crate::engine::beside::ARGS;
+use super::attribute::no_memory;
+use super::call_sites::KernelSites;
 use crate::engine::decode::{Event, EventKind, Extras};
+use crate::engine::extras::ARGS;
 use crate::engine::graph::{self, GraphLines};
-use crate::engine::mark;
-use crate::engine::names::NameCache;
+use crate::engine::marker;
+use crate::engine::name_cache::NameCache;
 use crate::engine::options::TraceOption;
 use crate::engine::render::{self, SymbolNames};
-use crate::engine::render_beside;
+use crate::engine::render_extras;
 use crate::engine::replay::Replay;
 use crate::engine::settings::Tracer;
 use crate::engine::style::{Moment, Style};
@@ -200,7 +200,7 @@ impl LineMaker {
         };
         match known {
             true => Ok(()),
-            false => render_beside::write_registers(text, args).map_err(no_memory),
+            false => render_extras::write_registers(text, args).map_err(no_memory),
         }
     }
 
@@ -224,14 +224,14 @@ impl LineMaker {
                     self.style.write_symbol(text, &mut self.symbols, event.ip)?;
                     text.write_str(": ")?;
                 }
-                mark::write_marker(text, event.what, self.args.as_bytes())?;
+                marker::write_marker(text, event.what, self.args.as_bytes())?;
                 text.write_str("\n")
             };
             return write().map_err(no_memory);
         }
         if !self.shown.calls {
             let symbols = &mut self.symbols;
-            return mark::write_line(text, symbols, cpu, event, time, said.as_bytes())
+            return marker::write_line(text, symbols, cpu, event, time, said.as_bytes())
                 .map_err(no_memory);
         }
         let shown = graph::CallLine {
@@ -348,7 +348,7 @@ impl LineMaker {
         let symbols = &mut self.symbols;
         render::write_entry(text, symbols, cpu, event, time, shown).map_err(no_memory)?;
         if let Some(callers) = callers {
-            render_beside::write_stack(text, symbols, cpu, event, time, callers)
+            render_extras::write_stack(text, symbols, cpu, event, time, callers)
                 .map_err(no_memory)?;
         }
         Ok(())

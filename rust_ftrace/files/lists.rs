@@ -9,15 +9,15 @@ use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
+use super::attribute::{no_memory, Attribute};
 use super::context::FileContext;
-use super::small::{no_memory, Attribute};
-use super::words::Writing;
+use super::word_file::Writing;
 use crate::engine::catalog::{Catalog, Function};
 use crate::engine::command::Action;
 use crate::engine::function_set::FunctionSet;
 use crate::engine::lists::FunctionList;
 use crate::engine::pending::PendingWords;
-use crate::instance::enabled::Enabled;
+use crate::instance::enabled_functions::Enabled;
 use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::sys::text::Text;
 

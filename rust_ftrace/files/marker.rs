@@ -4,9 +4,9 @@
 
 use kernel::prelude::*;
 
+use super::attribute::Attribute;
 use super::context::FileContext;
-use super::small::Attribute;
-use crate::engine::mark::MAX_MARKER;
+use crate::engine::marker::MAX_MARKER;
 use crate::engine::options::TraceOption;
 use crate::engine::slot::SlotKind;
 

@@ -4,11 +4,11 @@
 
 use kernel::prelude::*;
 
+use super::attribute::Attribute;
 use super::context::FileContext;
-use super::pid::Pids;
-use super::small::Attribute;
+use super::pids::Pids;
 use crate::engine::filter::words;
-use crate::engine::pid_set::PidSetError;
+use crate::engine::pids::PidSetError;
 use crate::engine::set_event::is_all_off;
 
 /// A file that lists what there is none of: `available_events`, `printk_formats` and the like.

@@ -7,8 +7,8 @@ use core::fmt::Write;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use super::attribute::{no_memory, Attribute};
 use super::context::FileContext;
-use super::small::{no_memory, Attribute};
 use crate::engine::clock::ClockKind;
 use crate::engine::parse::parse_number;
 use crate::engine::profile::{self, FunctionTotals};

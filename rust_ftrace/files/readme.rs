@@ -7,8 +7,8 @@ use core::marker::PhantomData;
 
 use kernel::prelude::*;
 
+use super::attribute::{no_memory, Attribute};
 use super::context::FileContext;
-use super::small::{no_memory, Attribute};
 use super::spec::Spec;
 use crate::sys::text::Text;
 

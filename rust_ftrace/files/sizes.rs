@@ -6,8 +6,8 @@ use core::fmt::Write;
 
 use kernel::prelude::*;
 
+use super::attribute::{no_memory, Attribute};
 use super::context::FileContext;
-use super::small::{no_memory, Attribute};
 use crate::engine::parse::parse_number;
 use crate::instance::buffers::Buffers;
 use crate::sys::text::Text;

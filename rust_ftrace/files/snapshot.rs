@@ -7,8 +7,8 @@ use core::fmt::Write;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use super::attribute::no_memory;
 use super::context::FileContext;
-use super::small::no_memory;
 use super::trace::TraceLines;
 use crate::engine::parse::parse_number;
 use crate::instance::buffers::BufferKind;

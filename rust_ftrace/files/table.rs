@@ -2,6 +2,7 @@
 
 //! The table of files: every file, its mode, its help line and what handles it.
 
+use super::attribute::AttributeFile;
 use super::budget::BudgetFile;
 use super::control::{
     AvailableTracers, CurrentTracer, Errors, TimestampMode, TraceClock, TracingOn,
@@ -16,17 +17,16 @@ use super::lists::{
 use super::marker::{MarkerFile, RawMarkerFile};
 use super::no_events::{EventPid, Nothing, SetEvent};
 use super::options::{OptionFile, TraceOptions};
-use super::pid::{NotTraced, PidFile, Traced};
+use super::pids::{NotTraced, PidFile, Traced};
 use super::pipe::PipeFile;
 use super::profile::{ProfileEnabled, ProfileFile};
 use super::raw::RawFile;
 use super::readme::{Readme, Table};
+use super::saved_tasks::{SavedCmdlines, SavedCmdlinesSize, SavedTgids};
 use super::sizes::{BufferPercent, BufferSize, SubbufSize, TotalSize};
-use super::small::AttributeFile;
 use super::snapshot::SnapshotFile;
 use super::spec::{spec, Spec, READ, WRITE, WRITE_ONLY};
 use super::status::{CpuStats, Status};
-use super::tasks::{SavedCmdlines, SavedCmdlinesSize, SavedTgids};
 use super::trace::TraceFile;
 use super::trace_pipe_raw::KernelPagesFile;
 use crate::engine::kernel_page::RecordType;

@@ -6,9 +6,9 @@ use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use super::attribute::no_memory;
 use super::context::FileContext;
 use super::lines::LineMaker;
-use super::small::no_memory;
 use crate::engine::decode::Event;
 use crate::engine::graph_header;
 use crate::engine::merge::{self, Merge};

@@ -11,8 +11,8 @@ use crate::engine::consumer::Consumer;
 use crate::engine::slot::{SlotWords, SLOT_BYTES};
 use crate::sys::cpu;
 use crate::sys::memory::{Room, SlotMemory};
-use crate::tracer::memory::{Observers, RingMemory};
 use crate::tracer::recorder::CpuRing;
+use crate::tracer::ring_memory::{Observers, RingMemory};
 
 /// Room for a copy of a sub-buffer.
 pub(crate) struct SubbufCopy(KVVec<SlotWords>);

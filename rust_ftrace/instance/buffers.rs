@@ -9,7 +9,7 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
 
 use super::buffer::Buffer;
-use super::counted::{CountedBuffer, OldBuffer, Stats};
+use super::counted_buffer::{CountedBuffer, OldBuffer, Stats};
 use super::wakers::Wakers;
 use crate::engine::kernel_page::PAGE_BYTES;
 use crate::engine::ring::{MAX_SLOTS, MAX_SUBBUF_SLOTS};
@@ -17,8 +17,8 @@ use crate::engine::slot::SLOT_BYTES;
 use crate::sys::memory::Room;
 use crate::sys::{cpu, rcu};
 use crate::tracer::budget::Budget;
-use crate::tracer::memory::Observers;
 use crate::tracer::recorder::{CpuRing, Recorder};
+use crate::tracer::ring_memory::Observers;
 use crate::tracer::waker::Waker;
 
 /// Size of each CPU's buffer unless said otherwise, in KiB; the same as tracefs's.

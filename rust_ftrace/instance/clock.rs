@@ -7,7 +7,7 @@ use kernel::prelude::*;
 use super::{Control, Instance};
 use crate::engine::clock::ClockKind;
 use crate::sys::rcu;
-use crate::tracer::gate::HookFlag;
+use crate::tracer::hook_flags::HookFlag;
 
 impl Instance {
     /// Takes another clock, which clears buffers and snapshots, as in tracefs: stamps of two clocks cannot be

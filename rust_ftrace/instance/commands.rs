@@ -8,7 +8,7 @@ use kernel::sync::Arc;
 
 use super::{Dump, Instance, InstanceActions};
 use crate::tracer::commands::DeferredActions;
-use crate::tracer::gate::HookFlag;
+use crate::tracer::hook_flags::HookFlag;
 
 impl DeferredActions for InstanceActions {
     fn stopped(&self) {

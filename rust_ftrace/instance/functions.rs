@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 
-use super::skipped::{count_skipped, SkippedMatches};
+use super::skipped_matches::{count_skipped, SkippedMatches};
 use super::Instance;
 use crate::engine::catalog::Catalog;
 use crate::engine::command::{Action, Command};

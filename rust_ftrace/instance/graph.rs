@@ -8,8 +8,8 @@ use super::{Instance, OwnSettings};
 use crate::engine::lists::FunctionList;
 use crate::engine::options::{Options, TraceOption};
 use crate::engine::settings::Tracer;
-use crate::tracer::gate::HookFlag;
 use crate::tracer::graph_settings::Want;
+use crate::tracer::hook_flags::HookFlag;
 
 /// The bits of [`Want`] that options stand for.
 fn wants(options: Options) -> u64 {

@@ -6,7 +6,7 @@ use kernel::cpu::CpuId;
 use kernel::prelude::*;
 
 use super::{Control, Instance};
-use crate::engine::pid_set::{PidSet, PidSetError};
+use crate::engine::pids::{PidSet, PidSetError};
 use crate::sys::cpu::Mask;
 use crate::sys::rcu;
 use crate::tracer::outsiders::PidList;

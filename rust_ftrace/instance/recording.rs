@@ -9,7 +9,7 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 
 use super::buffers::{BufferKind, BufferSource, Buffers};
 use super::comms::Comms;
-use super::counted::Stats;
+use super::counted_buffer::Stats;
 use super::snapshot::TakenSnapshot;
 use super::wakers::Wakers;
 use crate::engine::account::Elsewhere;
@@ -24,7 +24,7 @@ use crate::sys::lockdep;
 use crate::sys::rcu;
 use crate::sys::work::Work;
 use crate::tracer::budget::Budget;
-use crate::tracer::gate::HookFlag;
+use crate::tracer::hook_flags::HookFlag;
 use crate::tracer::recorder::Recorder;
 
 /// `buffer_percent` unless said otherwise; the same as tracefs's.

@@ -8,7 +8,7 @@ use kernel::sync::Arc;
 
 use super::buffer::Buffer;
 use super::buffers::{rounded, Buffers, OldBuffers};
-use super::counted::OldBuffer;
+use super::counted_buffer::OldBuffer;
 use crate::sys::cpu;
 use crate::sys::memory::Room;
 use crate::tracer::recorder::Recorder;

@@ -6,7 +6,7 @@ use kernel::cpu::CpuId;
 use kernel::prelude::*;
 
 use super::buffers::Buffers;
-use super::counted::CountedBuffer;
+use super::counted_buffer::CountedBuffer;
 use crate::sys::memory::Room;
 use crate::sys::{cpu, rcu};
 use crate::tracer::recorder::Recorder;

@@ -6,8 +6,8 @@ use kernel::prelude::*;
 use kernel::sync::{new_mutex, Mutex};
 
 pub(super) use crate::engine::account::Growth;
-use crate::sys::overruns::Overruns;
 use crate::sys::rcu;
+use crate::sys::too_deep::Overruns;
 
 /// A part of an instance that has fgraph watch calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use super::recording::Recording;
 use crate::sys::rcu;
 use crate::sys::wait::{Poll, SeenWakeups};
 use crate::sys::work::HasWork;
-use crate::tracer::gate::HookFlag;
+use crate::tracer::hook_flags::HookFlag;
 use crate::tracer::waker::Waker;
 
 /// The events that a reader waits for.

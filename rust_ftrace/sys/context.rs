@@ -10,7 +10,7 @@ use kernel::bindings;
 use kernel::prelude::*;
 
 use crate::engine::context as bits;
-use crate::engine::pid_set::PID_LIMIT;
+use crate::engine::pids::PID_LIMIT;
 use crate::engine::slot::Task;
 use crate::platform::Word;
 

@@ -13,7 +13,7 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::types::Opaque;
 
 use super::{dead_ftrace, faults, rcu};
-use crate::engine::beside::ARGS;
+use crate::engine::extras::ARGS;
 use crate::engine::ring::Call;
 
 /// Called at the entry of traced functions.

@@ -9,7 +9,7 @@ use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::gate::{HookFlag, HookFlags};
+use super::hook_flags::{HookFlag, HookFlags};
 use super::waker::Waker;
 use crate::engine::budget::{BudgetLimits, CpuWindow, Excess, Measured};
 use crate::platform::{AtomicPtr, AtomicU64, Ordering};

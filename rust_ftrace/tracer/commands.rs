@@ -18,7 +18,7 @@ use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-use super::gate::HookFlag;
+use super::hook_flags::HookFlag;
 use super::probes::{Probe, ProbesPointer};
 use super::recorder::Recorder;
 use crate::engine::command::Action;

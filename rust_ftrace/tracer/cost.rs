@@ -7,8 +7,8 @@ use core::ops::Range;
 use kernel::prelude::*;
 
 use super::cpu_context::{CpuContext, IN_TASK};
-use super::memory::RingMemory;
 use super::recorder::CpuRing;
+use super::ring_memory::RingMemory;
 use crate::engine::ring::Call;
 use crate::sys::clock::local_ns;
 use crate::sys::context::{cycles, PreemptGuard};

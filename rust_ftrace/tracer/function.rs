@@ -2,13 +2,13 @@
 
 //! The `function` tracer's hook: from a function's entry into this CPU's ring, without a call.
 
-use crate::engine::beside::ArgsSlots;
+use crate::engine::extras::ArgsSlots;
 use crate::engine::ring::Call;
 use crate::engine::slot::SlotWords;
 use crate::sys::context::{cycles, PreemptGuard, PreemptOff};
 use crate::sys::ftrace::{EntryHandler, FunctionEntry, Registers};
 use crate::tracer::cpu_context::{AtEntry, CpuContext};
-use crate::tracer::gate::HookFlag;
+use crate::tracer::hook_flags::HookFlag;
 use crate::tracer::recorder::Recorder;
 
 impl Recorder {

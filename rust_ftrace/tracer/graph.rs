@@ -10,8 +10,8 @@ use crate::sys::fprobe::{CallEntry, CallHandler, CallReturn};
 use crate::sys::ftrace::{FunctionEntry, Registers};
 use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
 use crate::tracer::cpu_context::{CpuContext, State, IN_FPROBE};
-use crate::tracer::gate::HookFlag;
 use crate::tracer::graph_settings::Want;
+use crate::tracer::hook_flags::HookFlag;
 use crate::tracer::recorder::Recorder;
 
 /// The roles that the functions of a probe can have.

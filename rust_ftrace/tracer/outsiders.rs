@@ -5,11 +5,11 @@
 use kernel::alloc::AllocError;
 
 use crate::engine::outsider::Outsider;
-use crate::engine::pid_set::PidSet;
+use crate::engine::pids::PidSet;
 use crate::platform::{fence_full, AtomicU64};
 use crate::sys::cpu;
 use crate::sys::percpu::PerCpu;
-use crate::tracer::gate::HookFlag;
+use crate::tracer::hook_flags::HookFlag;
 
 /// The lists of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 
 use kernel::alloc::AllocError;
 
-use crate::engine::pid_set::{PidSet, PID_LIMIT};
+use crate::engine::pids::{PidSet, PID_LIMIT};
 use crate::platform::Ordering;
 use crate::sys::context::{running_pid, PreemptOff};
 use crate::sys::forks::ForkHandler;

@@ -8,7 +8,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use crate::engine::command::Action;
-use crate::engine::commanded::Commanded;
+use crate::engine::command_list::Commanded;
 use crate::platform::{AtomicI64, AtomicPtr, Ordering};
 use crate::sys::context::PreemptOff;
 use crate::sys::rcu;

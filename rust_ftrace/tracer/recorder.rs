@@ -13,13 +13,13 @@ use crate::platform::{AtomicBool, AtomicPtr, Ordering, Word};
 use crate::sys::context::PreemptOff;
 use crate::sys::cpu;
 use crate::sys::percpu::PerCpu;
-use crate::tracer::beside::{EntryExtra, EntryExtras};
 use crate::tracer::clock::SlowClock;
-use crate::tracer::gate::{HookFlag, HookFlags};
+use crate::tracer::entry_extras::{EntryExtra, EntryExtras};
 use crate::tracer::graph_settings::GraphSettings;
-use crate::tracer::memory::RingMemory;
+use crate::tracer::hook_flags::{HookFlag, HookFlags};
 use crate::tracer::outsiders::{PidList, TaskLists};
 use crate::tracer::probes::Ready;
+use crate::tracer::ring_memory::RingMemory;
 
 /// A CPU's ring.
 pub(crate) type CpuRing = Ring<RingMemory>;

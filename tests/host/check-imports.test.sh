@@ -33,7 +33,7 @@ case_of() {
 
 case_of "the sources as they are" ""
 case_of "a floor above" "tracer is not to import instance: crate::instance::Instance" \
-	rust_ftrace/tracer/gate.rs 'use crate::instance::Instance;'
+	rust_ftrace/tracer/hook_flags.rs 'use crate::instance::Instance;'
 case_of "a floor above, among others" "engine is not to import sys: crate::sys::cpu" \
 	rust_ftrace/engine/merge.rs 'use crate::{platform, sys::cpu};'
 case_of "a floor above, without an import" "engine is not to import sys: crate::sys::cpu::possible" \

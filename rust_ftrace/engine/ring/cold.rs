@@ -5,8 +5,8 @@
 use super::group::{ExtraSlots, SlotGroup, StateSlots, GROUP_ROOM};
 use super::{Call, EventContext, Head, Ring, Slot, Storage, WriteOutcome, DROPS};
 use crate::engine::account::Counts;
-use crate::engine::beside::{StackSlots, ARGS_SLOTS};
-use crate::engine::mark::TEXT_BYTES;
+use crate::engine::extras::{StackSlots, ARGS_SLOTS};
+use crate::engine::marker::TEXT_BYTES;
 use crate::engine::slot::{ip_mask, is_text_address, SlotKind, SlotWords, PARITY, TIME_BITS};
 use crate::platform::fence_release;
 

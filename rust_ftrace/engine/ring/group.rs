@@ -3,7 +3,7 @@
 //! The slots of one event that belong together.
 
 use super::{Head, Ring, Storage};
-use crate::engine::beside::StackSlots;
+use crate::engine::extras::StackSlots;
 use crate::engine::slot::{SlotWords, Task};
 
 /// Slots that a sub-buffer must have for a group beside those that say something of its event: the header, time,

@@ -10,8 +10,8 @@ use std::sync::LazyLock;
 
 use rftrace_cli::kernel::{self, traceable, DebugInformation, Kernel, KernelSymbols};
 
-use crate::engine::beside::ARGS;
 use crate::engine::btf::Btf;
+use crate::engine::extras::ARGS;
 use crate::input::Input;
 
 /// Address of the kernel of [`image`].

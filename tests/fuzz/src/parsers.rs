@@ -9,7 +9,7 @@ use crate::engine::filter::{is_space, words as split, Selector};
 use crate::engine::function_set::FunctionSet;
 use crate::engine::glob;
 use crate::engine::parse::{parse_any_base, parse_bool, parse_number, parse_word, ParseError};
-use crate::engine::pid_set::{is_beginning, PidSet, PidSetError, PID_LIMIT};
+use crate::engine::pids::{is_beginning, PidSet, PidSetError, PID_LIMIT};
 
 /// Parses words of `filter` and `notrace`, and checks their meanings.
 pub fn words(text: &[u8]) {

@@ -10,7 +10,7 @@ use crate::engine::budget::BudgetLimits;
 use crate::engine::command::{Action, Command};
 use crate::engine::decode::EventKind;
 use crate::engine::filter::{words, Selector, SelectorError};
-use crate::engine::mark::{text_at, write_marker, MAX_MARKER, TEXT_BYTES};
+use crate::engine::marker::{text_at, write_marker, MAX_MARKER, TEXT_BYTES};
 use crate::engine::nearest::Nearest;
 use crate::engine::options::TraceOption;
 use crate::engine::parse::{parse_any_base, parse_number, parse_word};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Fuzzes [`rust_ftrace_fuzz::marks`].
+//! Fuzzes [`rust_ftrace_fuzz::marker`].
 
 #![no_main]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Fuzzes [`rust_ftrace_fuzz::words`].
+//! Fuzzes [`rust_ftrace_fuzz::word_file`].
 
 #![no_main]
 

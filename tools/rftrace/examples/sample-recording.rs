@@ -14,7 +14,7 @@ use rftrace_cli::recording::{ClockPair, CpuTotals, RecordingEnd, RecordingSettin
 use rftrace_engine::engine::consumer::TakenSlots;
 use rftrace_engine::engine::context::{HARDIRQ, IRQS_ON, SOFTIRQ};
 use rftrace_engine::engine::decode::Decoder;
-use rftrace_engine::engine::mark::TEXT_BYTES;
+use rftrace_engine::engine::marker::TEXT_BYTES;
 use rftrace_engine::engine::raw::{fill_header, TimeFormat, HEADER_BYTES};
 use rftrace_engine::engine::slot::{SlotKind, SlotWords, Task};
 

@@ -16,8 +16,8 @@ pub mod tracks;
 use std::cell::RefCell;
 use std::fmt::Write;
 
-use rftrace_engine::engine::beside::ARGS;
 use rftrace_engine::engine::btf::Btf;
+use rftrace_engine::engine::extras::ARGS;
 
 use crate::recording::{RecordingEnd, RecordingSettings};
 use crate::symbolizer::{FunctionId, Symbolizer};

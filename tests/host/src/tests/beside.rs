@@ -8,9 +8,9 @@ use std::rc::Rc;
 use proptest::prelude::*;
 
 use super::{cases, interrupted};
-use crate::engine::beside::{stack_at, StackRoom, StackSlots, ARGS, STACK_ENTRIES, STACK_SLOTS};
 use crate::engine::consumer::Consumer;
 use crate::engine::decode::{DecodedGroup, Decoder};
+use crate::engine::extras::{stack_at, StackRoom, StackSlots, ARGS, STACK_ENTRIES, STACK_SLOTS};
 use crate::engine::reader::Cursor;
 use crate::engine::ring::{Ring, WriteOutcome};
 use crate::engine::slot::{SlotKind, SlotWords, PARITY};

@@ -12,7 +12,7 @@ use super::{cases, interrupted};
 use crate::engine::consumer::Consumer;
 use crate::engine::decode::{Event, EventKind};
 use crate::engine::line::ROOM;
-use crate::engine::mark::{write_marker, TEXT_BYTES};
+use crate::engine::marker::{write_marker, TEXT_BYTES};
 use crate::engine::reader::{Cursor, EventExtras};
 use crate::engine::ring::{Ring, WriteOutcome};
 use crate::engine::slot::{SlotKind, SlotWords};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::cases;
-use crate::engine::names::NameCache;
+use crate::engine::name_cache::NameCache;
 use crate::platform::{memory, AllocError};
 
 fn name_of(address: u64) -> Vec<u8> {

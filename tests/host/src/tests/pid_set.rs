@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::cases;
 use crate::engine::outsider::Outsider;
-use crate::engine::pid_set::{is_beginning, PidError, PidSet, PidSetError, PID_LIMIT};
+use crate::engine::pids::{is_beginning, PidError, PidSet, PidSetError, PID_LIMIT};
 use crate::platform::preempt;
 
 fn set(pids: impl IntoIterator<Item = u32>) -> PidSet {

@@ -8,10 +8,10 @@ use std::cell::Cell;
 use proptest::prelude::*;
 
 use super::cases;
-use crate::engine::beside::ARGS;
 use crate::engine::clock::{ClockSample, Conversion, Scale};
 use crate::engine::consumer::{Consumer, Sink};
 use crate::engine::decode::{Decoder, Event};
+use crate::engine::extras::ARGS;
 use crate::engine::kernel_page::{KernelPage, Layout};
 use crate::engine::reader::EventExtras;
 use crate::engine::ring::{OpenCall, Ring, WriteOutcome};

@@ -98,7 +98,7 @@ struct EventJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     retval: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    args: Option<[u64; rftrace_engine::engine::beside::ARGS]>,
+    args: Option<[u64; rftrace_engine::engine::extras::ARGS]>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stack: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -9,8 +9,8 @@ use std::collections::hash_map::Entry;
 use std::io::{self, Write};
 
 use anyhow::Result;
-use rftrace_engine::engine::beside::ARGS;
 use rftrace_engine::engine::decode::{Event, EventKind};
+use rftrace_engine::engine::extras::ARGS;
 use rftrace_engine::engine::slot::Task;
 use rustc_hash::FxHashMap;
 

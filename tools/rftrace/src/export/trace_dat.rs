@@ -453,7 +453,7 @@ fn options(about: &About<'_>, places: &[(u16, u64)], buffer: &[u8], cpus: u32) -
 mod tests {
     use std::io::Read;
 
-    use rftrace_engine::engine::mark::MAX_MARKER;
+    use rftrace_engine::engine::marker::MAX_MARKER;
 
     use super::*;
 

@@ -4,9 +4,9 @@
 
 use std::collections::HashMap;
 
-use rftrace_engine::engine::beside::stack_at;
 use rftrace_engine::engine::decode::{DecodedGroup, Decoder, Event, EventKind, Extras};
-use rftrace_engine::engine::mark::text_at;
+use rftrace_engine::engine::extras::stack_at;
+use rftrace_engine::engine::marker::text_at;
 use rftrace_engine::engine::slot::{SlotKind, SlotWords};
 
 use super::record::RecordHeader;

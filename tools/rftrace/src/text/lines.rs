@@ -6,16 +6,16 @@ use std::cell::RefCell;
 use std::fmt::{self, Write};
 use std::rc::Rc;
 
-use rftrace_engine::engine::beside::ARGS;
 use rftrace_engine::engine::btf::Btf;
 use rftrace_engine::engine::clock::TimeUnit;
 use rftrace_engine::engine::decode::{EventKind, Extras};
+use rftrace_engine::engine::extras::ARGS;
 use rftrace_engine::engine::graph::{self, GraphLines};
 use rftrace_engine::engine::graph_header;
-use rftrace_engine::engine::mark;
+use rftrace_engine::engine::marker;
 use rftrace_engine::engine::options::{Options, TraceOption};
 use rftrace_engine::engine::render::{self, BufferTotals, SymbolNames};
-use rftrace_engine::engine::render_beside;
+use rftrace_engine::engine::render_extras;
 use rftrace_engine::engine::style::LatencyHeader;
 
 use super::buffer::TextBuffer;
@@ -113,7 +113,7 @@ impl Lines {
                 return Ok(());
             }
         }
-        render_beside::write_registers(&mut self.arguments, args)
+        render_extras::write_registers(&mut self.arguments, args)
     }
 
     /// Appends the lines of an event: its own, one before it if events were lost there, and those
@@ -149,7 +149,7 @@ impl Lines {
         let symbols = &mut *symbolizer;
         let time = (event.time, TimeUnit::Nanoseconds);
         if extras.text.is_some() && !self.is_graph {
-            return mark::write_line(text, symbols, *cpu, event, time, &owned_extras.text);
+            return marker::write_line(text, symbols, *cpu, event, time, &owned_extras.text);
         }
         let shown = graph::CallLine {
             cpu: *cpu,
@@ -172,7 +172,7 @@ impl Lines {
         render::write_entry(text, symbols, *cpu, event, time, shown)?;
         if extras.stack.is_some() {
             let mut callers = owned_extras.stack.iter().copied();
-            render_beside::write_stack(text, symbols, *cpu, event, time, &mut callers)?;
+            render_extras::write_stack(text, symbols, *cpu, event, time, &mut callers)?;
         }
         Ok(())
     }

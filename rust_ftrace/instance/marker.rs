@@ -5,11 +5,11 @@
 use kernel::prelude::*;
 
 use super::recording::Recording;
-use crate::engine::mark::TEXT_BYTES;
+use crate::engine::marker::TEXT_BYTES;
 use crate::engine::slot::{SlotKind, SlotWords};
 use crate::sys::context::PreemptGuard;
 use crate::sys::wait::nap;
-use crate::tracer::mark::{Marker, MarkerError};
+use crate::tracer::marker::{Marker, MarkerError};
 
 impl Recording {
     /// Writes bytes into the trace; how many of them were written.

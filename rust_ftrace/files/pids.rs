@@ -8,10 +8,10 @@ use core::marker::PhantomData;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
+use super::attribute::no_memory;
 use super::context::FileContext;
-use super::small::no_memory;
-use super::words::Writing;
-use crate::engine::pid_set;
+use super::word_file::Writing;
+use crate::engine::pids;
 use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::sys::text::Text;
 use crate::tracer::outsiders::PidList;
@@ -90,7 +90,7 @@ impl<P: Pids> File for PidFile<P> {
 
     fn write(&self, context: &FileContext, data: &[u8]) -> Result {
         let edit = |text: &[u8], replace| P::edit(context, text, replace);
-        self.writing.lock().write(data, pid_set::is_beginning, edit)
+        self.writing.lock().write(data, pids::is_beginning, edit)
     }
 
     fn release(&self, context: &FileContext) {

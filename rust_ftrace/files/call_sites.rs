@@ -9,7 +9,7 @@ use crate::engine::call_sites::{
     call_target, has_call, has_jump, CallSites, CodeRole, FunctionCode, CALL_BYTES, JUMP_BYTES,
 };
 use crate::engine::lists::FunctionList;
-use crate::engine::names::NameCache;
+use crate::engine::name_cache::NameCache;
 use crate::instance::Instance;
 use crate::sys::code;
 use crate::sys::symbols::SymbolText;

@@ -6,7 +6,7 @@ use crate::engine::ring::WriteOutcome;
 use crate::engine::slot::{SlotKind, SlotWords};
 use crate::sys::context::{cycles, PreemptOff};
 use crate::tracer::cpu_context::{CpuContext, IN_TASK};
-use crate::tracer::gate::HookFlag;
+use crate::tracer::hook_flags::HookFlag;
 use crate::tracer::recorder::Recorder;
 
 /// Why a marker is not written.

@@ -5,9 +5,9 @@
 
 use core::fmt::{Result, Write};
 
-use super::beside::ARGS;
 use super::clock::TimeUnit;
 use super::decode::Event;
+use super::extras::ARGS;
 use super::line::{append, Line, LineOutput};
 use super::render::{begin, SymbolNames};
 

@@ -11,7 +11,7 @@ use super::buffers::OldBuffers;
 use super::reserve::Reserve;
 use super::{Control, Instance};
 use crate::engine::options::TraceOption;
-use crate::tracer::gate::HookFlag;
+use crate::tracer::hook_flags::HookFlag;
 
 /// Somebody holds what is recorded, while this lives.
 pub(crate) struct Holder {

@@ -5,7 +5,7 @@
 //!
 //! Unwinding ends in functions that are traced themselves. While a stack is unwound, entries of the same
 //! context are left out, and counted. Each context of a CPU has room for a stack of its own; the hints where stacks are in
-//! the ring are shared, and may be wrong (see [`engine::beside`](crate::engine::beside)).
+//! the ring are shared, and may be wrong (see [`engine::beside`](crate::engine::extras)).
 
 use core::ops::Range;
 
@@ -14,7 +14,7 @@ use kernel::prelude::*;
 
 use super::probes::{Lookup, ProbesPointer};
 use super::recursion::{Recursion, Within};
-use crate::engine::beside::{StackRoom, StackSlots};
+use crate::engine::extras::{StackRoom, StackSlots};
 use crate::engine::ring::Call;
 use crate::platform::{AtomicPtr, Ordering, Table, Word};
 use crate::sys::context::PreemptOff;
