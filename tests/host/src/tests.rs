@@ -5,16 +5,16 @@
 //!
 //! | tests | files of the engine |
 //! |---|---|
-//! | [`account`], [`nesting`], [`mark`] | `ring/cold`, `ring/group`, `consumer`, `decode` |
+//! | [`account`], [`nesting`], [`marker`] | `ring/cold`, `ring/group`, `consumer`, `decode` |
 //! | [`call_trees`], [`replay`] | `replay`, `frames`, `call_sites`, `context` |
 //! | [`graph`], [`style`] | `graph`, `graph_header`, `duration`, `style` |
 //! | [`kernel_page`] | `kernel_page`, `event_format` |
-//! | [`pid_set`] | `pid_set`, `outsider` |
-//! | [`plan`] | `plan`, `settings`, `lists`, `catalog`, `commanded`, `options` |
+//! | [`pids`] | `pids`, `outsider` |
+//! | [`plan`] | `plan`, `settings`, `lists`, `catalog`, `command_list`, `options` |
 //! | [`raw_pages`] | `kernel_page`, `consumer` |
 //! | [`render`], [`style`] | `render`, `line` |
 //! | [`ring`] | `ring`, `reader` |
-//! | guests (`tracers/stacks`, `tracers/func-args`) | `render_beside` |
+//! | guests (`tracers/stacks`, `tracers/func-args`) | `render_extras` |
 //!
 //! [`cpu`] is what they write rings with. `make check` looks that no file is left out.
 
@@ -26,7 +26,6 @@ use proptest::test_runner::Config;
 use crate::platform::preempt;
 
 mod account;
-mod beside;
 mod btf;
 mod budget;
 mod call_sites;
@@ -35,20 +34,21 @@ mod clock;
 mod command;
 mod context;
 mod cpu;
+mod extras;
 mod fgraph;
 mod filter;
 mod function_set;
 mod glob;
 mod graph;
 mod kernel_page;
-mod mark;
+mod marker;
 mod merge;
-mod names;
+mod name_cache;
 mod nearest;
 mod nesting;
 mod parse;
 mod pending;
-mod pid_set;
+mod pids;
 mod plan;
 mod profile;
 mod raw;
