@@ -83,7 +83,7 @@ cd "$top"
 names "what the docs name is there" "" ""
 names "a page that is gone is found" 'README.md names docs/gone.md' 's|docs/limits.md|docs/gone.md|g'
 names "a page that is not named is found" 'README.md does not name docs/limits.md' 's|docs/limits.md|docs/files.md|g'
-names "a source that is gone is found" 'names engine/gone.rs' 's/`pid_set.rs`/`gone.rs`/'
+names "a source that is gone is found" 'names engine/gone.rs' 's/`pids.rs`/`gone.rs`/'
 
 # A README that is read to its end.
 lines=$(wc -l <README.md)
