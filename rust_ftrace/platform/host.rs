@@ -273,6 +273,18 @@ impl<T> Vec<T> {
         Ok(())
     }
 
+    /// Makes the length `length`, with copies of `value` at the end. `ENOMEM` without memory.
+    pub fn resize(&mut self, length: usize, value: T) -> Result<(), AllocError>
+    where
+        T: Copy,
+    {
+        if self.0.capacity() < length {
+            memory::allocate()?;
+        }
+        self.0.resize(length, value);
+        Ok(())
+    }
+
     /// Values that there is room for.
     pub fn capacity(&self) -> usize {
         self.0.capacity()

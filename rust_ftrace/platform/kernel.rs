@@ -243,6 +243,14 @@ impl<T> Vec<T> {
         self.0.extend_from_slice(values, GFP_KERNEL)
     }
 
+    /// Makes the length `length`, with copies of `value` at the end. `ENOMEM` without memory.
+    pub fn resize(&mut self, length: usize, value: T) -> Result<(), AllocError>
+    where
+        T: Copy,
+    {
+        self.0.resize(length, value, GFP_KERNEL)
+    }
+
     /// Values that there is room for.
     pub fn capacity(&self) -> usize {
         self.0.capacity()
