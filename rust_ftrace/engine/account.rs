@@ -2,8 +2,8 @@
 
 //! The account of every event of a CPU, over all rings that it had.
 //!
-//! A ring counts from when it was made. A CPU's counts begin when its buffer was cleared last, and go on
-//! when the ring is replaced by one of another size.
+//! A ring counts from when it was made. A CPU's counts begin when its buffer was cleared last, and
+//! go on when the ring is replaced by one of another size.
 
 /// The counts of a ring, or of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,8 +18,8 @@ pub struct Counts {
     pub dropped: u64,
     /// Of events written or not: markers of programs.
     pub markers: u64,
-    /// Of events written or not: returns of calls. (A call in which nothing else was recorded is one event, its
-    /// entry.)
+    /// Of events written or not: returns of calls. (A call in which nothing else was recorded is
+    /// one event, its entry.)
     pub returns: u64,
 }
 
@@ -94,8 +94,8 @@ impl Account {
         self.base = Counts::default();
     }
 
-    /// Adds what the old ring has counted after it was said to be at `end`: writers that were in it then
-    /// have finished.
+    /// Adds what the old ring has counted after it was said to be at `end`: writers that were in it
+    /// then have finished.
     pub fn add_late(&mut self, end: Counts, finished: Counts) {
         self.earlier = self.earlier.plus(finished.minus(end));
     }

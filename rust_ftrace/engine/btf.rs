@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The kernel's own description of its types (Documentation/bpf/btf.rst), as far as it takes to show the arguments of
-//! a call: names and types of a function's parameters.
+//! The kernel's own description of its types (Documentation/bpf/btf.rst), as far as it takes to
+//! show the arguments of a call: names and types of a function's parameters.
 //!
 //! Nothing in it is believed: what does not lie where it should is not there.
 
@@ -191,8 +191,9 @@ impl<B: AsRef<[u8]>> Btf<B> {
         None
     }
 
-    /// Writes the arguments of a call of the function `name`, in brackets, as `print_function_args()` of
-    /// kernel/trace/trace_output.c does. Returns false, and writes nothing, if the function is not known.
+    /// Writes the arguments of a call of the function `name`, in brackets, as
+    /// `print_function_args()` of kernel/trace/trace_output.c does. Returns false, and writes
+    /// nothing, if the function is not known.
     pub fn write_args(
         &self,
         out: &mut dyn Write,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Limits of calls a second, and of a share of a CPU, that a tracing may take: as people write them, and as measured.
+//! Limits of calls a second, and of a share of a CPU, that a tracing may take: as people write
+//! them, and as measured.
 //!
 //! Calls are counted when a sub-buffer is opened, so that it costs an event nothing. Each CPU has a
 //! [`CpuWindow`] of its own, from one opening to the first one that is [`WINDOW_NS`] later, and so
@@ -13,7 +14,8 @@ use super::filter::words;
 use super::parse::{parse_number, ParseError};
 use crate::platform::Word;
 
-/// Least length of a window, in ns: what is over sooner than that is judged by its mean over so long.
+/// Least length of a window, in ns: what is over sooner than that is judged by its mean over so
+/// long.
 pub const WINDOW_NS: u64 = 100_000_000;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -36,8 +38,8 @@ impl BudgetLimits {
         self.calls != 0 || self.cpu != 0
     }
 
-    /// The limits after `text` was written: `calls N`, `cpu N`, or both, which leave what they do not name; `0`, or
-    /// nothing but white space, allows all.
+    /// The limits after `text` was written: `calls N`, `cpu N`, or both, which leave what they do
+    /// not name; `0`, or nothing but white space, allows all.
     ///
     /// # Errors
     ///
@@ -168,8 +170,8 @@ impl CpuWindow {
         }
     }
 
-    /// Counts `calls`, which were made since the last time, at `now`; there are never more than `room` of them. Returns
-    /// whether a window has ended, so that it is time to judge.
+    /// Counts `calls`, which were made since the last time, at `now`; there are never more than
+    /// `room` of them. Returns whether a window has ended, so that it is time to judge.
     pub fn count(&self, session: u64, calls: u64, room: u64, now: u64) -> bool {
         if self.session.load_relaxed() != session {
             self.calls.store_relaxed(0);
@@ -227,7 +229,8 @@ fn per_second(calls: u64, ns: u64) -> u64 {
     }
 }
 
-/// Instructions that `make bench` counts for what a call costs, beyond the call itself, in hundredths.
+/// Instructions that `make bench` counts for what a call costs, beyond the call itself, in
+/// hundredths.
 mod instructions {
     /// Writing an event, as [`RecordedParts::cost_ps`] is given the time of.
     pub(super) const WRITING: u64 = 8800;
@@ -253,8 +256,8 @@ pub struct RecordedParts {
 }
 
 impl RecordedParts {
-    /// Cost of recording a call, in picoseconds, where writing an event takes `writing_ps`: an estimate, by the
-    /// instructions that the one and the other take.
+    /// Cost of recording a call, in picoseconds, where writing an event takes `writing_ps`: an
+    /// estimate, by the instructions that the one and the other take.
     pub const fn cost_ps(self, writing_ps: u64) -> u64 {
         use instructions::{ARGS, FUNCTION, GRAPH, STACK, WRITING};
         let mut cost = match self.graph {

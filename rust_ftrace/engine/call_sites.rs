@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The two ends of a call as the code tells them: the function that it is made from, and the one that it is made to.
+//! The two ends of a call as the code tells them: the function that it is made from, and the one
+//! that it is made to.
 //!
-//! All of that is read long after the call, and code changes (jump labels, static calls, live patches,
-//! modules that come and go). So it is a hint: whoever takes it must not depend on it.
+//! All of that is read long after the call, and code changes (jump labels, static calls, live
+//! patches, modules that come and go). So it is a hint: whoever takes it must not depend on it.
 
 /// Tells of the code around calls.
 pub trait CallSites {
@@ -16,8 +17,9 @@ pub trait CallSites {
     /// Returns whether the function at ftrace location `from` jumps to the one at `to`.
     fn jumps(&mut self, from: u64, to: u64) -> bool;
 
-    /// Returns whether the function at ftrace location `from` calls or jumps to the one that begins at `to`, which is
-    /// hidden though all are traced that can be. Where a filter hides others, that tells too little: false.
+    /// Returns whether the function at ftrace location `from` calls or jumps to the one that begins
+    /// at `to`, which is hidden though all are traced that can be. Where a filter hides others,
+    /// that tells too little: false.
     fn calls(&mut self, from: u64, to: u64) -> bool;
 
     /// Returns whether entries of the function that begins at `start` are recorded.
@@ -50,8 +52,8 @@ pub enum CodeRole {
     Scheduler,
     /// It gives the CPU to another task, and is on the stack of that task already.
     TaskSwitch,
-    /// Where functions return to whose return somebody waits for (function_graph, fprobe, kretprobes): what
-    /// was called from there was jumped to by such a function.
+    /// Where functions return to whose return somebody waits for (function_graph, fprobe,
+    /// kretprobes): what was called from there was jumped to by such a function.
     ReturnHook,
 }
 
@@ -69,7 +71,8 @@ impl CodeRole {
 }
 
 impl CodeRole {
-    /// The roles by the names of functions, from arch/x86/entry, arch/x86/kernel, kernel/softirq.c and kernel/sched/core.c.
+    /// The roles by the names of functions, from arch/x86/entry, arch/x86/kernel, kernel/softirq.c
+    /// and kernel/sched/core.c.
     pub fn of(name: &[u8]) -> Self {
         match name {
             b"do_syscall_64"
@@ -127,8 +130,8 @@ pub fn call_target(bytes: [u8; CALL_BYTES], parent_ip: u64) -> Option<u64> {
     Some(parent_ip.wrapping_add_signed(i32::from_le_bytes(offset).into()))
 }
 
-/// Returns whether `code`, which lies at `address`, has a direct call of the function at `ip`; all bytes are taken
-/// for the begin of an instruction, as by [`has_jump`].
+/// Returns whether `code`, which lies at `address`, has a direct call of the function at `ip`; all
+/// bytes are taken for the begin of an instruction, as by [`has_jump`].
 pub fn has_call(code: &[u8], address: u64, ip: u64) -> bool {
     let windows = code.windows(CALL_BYTES).zip(0u64..);
     windows
@@ -142,7 +145,8 @@ pub fn has_call(code: &[u8], address: u64, ip: u64) -> bool {
 /// Bytes of the longest direct jump.
 pub const JUMP_BYTES: usize = 6;
 
-/// Returns whether `code`, which lies at `address`, has a direct jump to the function with ftrace location `ip`.
+/// Returns whether `code`, which lies at `address`, has a direct jump to the function with ftrace
+/// location `ip`.
 ///
 /// Where instructions begin is not known, so all bytes are taken for one: that four of them are the
 /// right offset by chance is as good as impossible.

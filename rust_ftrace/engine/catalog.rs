@@ -32,7 +32,8 @@ pub struct Function<'a> {
 ///
 /// # Invariants
 ///
-/// `entries` is sorted by address once [`finish`](Self::finish) was called; the name of each lies in `names`.
+/// `entries` is sorted by address once [`finish`](Self::finish) was called; the name of each lies
+/// in `names`.
 pub struct Catalog {
     entries: Vec<CatalogEntry>,
     names: Vec<u8>,

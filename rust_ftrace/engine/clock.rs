@@ -184,7 +184,8 @@ impl Conversion {
         ))
     }
 
-    /// Returns whether both give the time of `cycles`, and all times near it, to within `tolerance` ns.
+    /// Returns whether both give the time of `cycles`, and all times near it, to within `tolerance`
+    /// ns.
     pub fn agrees_with(&self, other: &Self, cycles: u64, tolerance: u64) -> bool {
         let difference = self.to_ns(cycles).wrapping_sub(other.to_ns(cycles)) as i64;
         self.scale == other.scale && difference.unsigned_abs() <= tolerance

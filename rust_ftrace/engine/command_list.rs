@@ -2,9 +2,10 @@
 
 //! The functions at whose calls something is done: the words `func:action[:count]` of `filter`.
 //!
-//! As in tracefs they are no part of the list itself: it is done whatever the list, `notrace` and the tracer say, and
-//! `>` does not take it out, only `!func:action` does. But what `stacktrace` records is an entry with a stack, and if
-//! only that was wanted of a function, no entries any more once all stacks that were wanted are there.
+//! As in tracefs they are no part of the list itself: it is done whatever the list, `notrace` and
+//! the tracer say, and `>` does not take it out, only `!func:action` does. But what `stacktrace`
+//! records is an entry with a stack, and if only that was wanted of a function, no entries any more
+//! once all stacks that were wanted are there.
 
 use core::ops::Range;
 
@@ -15,8 +16,8 @@ use super::lists::{KnownFunctions, ListError};
 use super::sort::sort_by_key;
 use crate::platform::{AllocError, Vec};
 
-/// A function, the act at its calls, and a handle of the number of times that it is done yet, which hooks count down:
-/// all copies of the settings share it, so that no count is lost by an edit.
+/// A function, the act at its calls, and a handle of the number of times that it is done yet, which
+/// hooks count down: all copies of the settings share it, so that no count is lost by an edit.
 #[derive(Clone)]
 pub struct Commanded<C> {
     /// Its ftrace location.
@@ -74,7 +75,8 @@ impl<C: Clone> CommandList<C> {
         FunctionSet::from_sorted(self.of(stacks).map(|it| it.ip))
     }
 
-    /// Carries out the commands among words. `count` makes the handle of a number of times, `None` for always.
+    /// Carries out the commands among words. `count` makes the handle of a number of times, `None`
+    /// for always.
     ///
     /// # Errors
     ///

@@ -2,10 +2,10 @@
 
 //! Taking events out of a ring: each is given out once.
 //!
-//! There is one consumer for a ring, whoever reads, under a lock of its own. It looks at the next event
-//! without taking it ([`Consumer::peek`]), so that a reader can first see what several CPUs have;
-//! [`Consumer::take`] then takes just that one, or nothing if another reader was faster. Or it takes all
-//! slots that are ready, as they are ([`Consumer::take_chunk`]).
+//! There is one consumer for a ring, whoever reads, under a lock of its own. It looks at the next
+//! event without taking it ([`Consumer::peek`]), so that a reader can first see what several CPUs
+//! have; [`Consumer::take`] then takes just that one, or nothing if another reader was faster. Or
+//! it takes all slots that are ready, as they are ([`Consumer::take_chunk`]).
 
 use core::ops::Range;
 
@@ -17,8 +17,8 @@ use super::slot::SlotWords;
 /// Slots that were taken, as they were in the ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakenSlots {
-    /// Where they are in what [`Consumer::take_chunk`] was given. The last one is an event, or fills the
-    /// sub-buffer up.
+    /// Where they are in what [`Consumer::take_chunk`] was given. The last one is an event, or
+    /// fills the sub-buffer up.
     pub slots: Range<usize>,
     /// The sub-buffer they are from.
     pub seq: u64,
@@ -36,8 +36,9 @@ pub struct TakenSlots {
 ///
 /// A closure is one that gets each by itself.
 pub trait Sink<B> {
-    /// Accepts the first of `slots`, as many as it can and as are entries of functions, and returns how many; it is asked of
-    /// the next one by [`Sink::event`]. None of the first such slots has anything beside it, `decoder` has their state.
+    /// Accepts the first of `slots`, as many as it can and as are entries of functions, and returns
+    /// how many; it is asked of the next one by [`Sink::event`]. None of the first such slots has
+    /// anything beside it, `decoder` has their state.
     fn functions(&mut self, _decoder: &Decoder, _slots: &[SlotWords]) -> usize {
         0
     }
@@ -236,9 +237,11 @@ impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Consumer<B> {
         }
     }
 
-    /// Gives `sink` one event after the other; takes those that it accepts, and ends with the first that it does not.
+    /// Gives `sink` one event after the other; takes those that it accepts, and ends with the first
+    /// that it does not.
     ///
-    /// As [`Consumer::peek`] and [`Consumer::take`] do, in fewer instructions: little is kept from one event to the next.
+    /// As [`Consumer::peek`] and [`Consumer::take`] do, in fewer instructions: little is kept from
+    /// one event to the next.
     pub fn drain<S: Storage>(&mut self, ring: &Ring<S>, sink: &mut impl Sink<B>) {
         self.peeked = None;
         let mut start = self.window.place;
@@ -266,7 +269,8 @@ impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Consumer<B> {
         }
     }
 
-    /// Drains the next slots as long as they are events with nothing beside them; returns whether all were accepted.
+    /// Drains the next slots as long as they are events with nothing beside them; returns whether
+    /// all were accepted.
     #[inline(always)]
     fn drain_plain(&mut self, sink: &mut impl Sink<B>) -> bool {
         let SubbufWindow {
@@ -307,8 +311,8 @@ impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Consumer<B> {
         accepted
     }
 
-    /// Takes all slots that are ready, at most `most` of them; they are put into `into`, which has room
-    /// for a sub-buffer less one slot. `None` if there is no event.
+    /// Takes all slots that are ready, at most `most` of them; they are put into `into`, which has
+    /// room for a sub-buffer less one slot. `None` if there is no event.
     pub fn take_chunk<S: Storage>(
         &mut self,
         ring: &Ring<S>,
@@ -347,8 +351,8 @@ impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Consumer<B> {
         })
     }
 
-    /// Finds the next slots that make a chunk: their number, that of their events, and whether they are all that is left of
-    /// their sub-buffer.
+    /// Finds the next slots that make a chunk: their number, that of their events, and whether they
+    /// are all that is left of their sub-buffer.
     fn find_chunk<S: Storage>(
         &mut self,
         ring: &Ring<S>,

@@ -127,7 +127,8 @@ impl DecodedGroup {
 }
 
 impl Decoder {
-    /// The event of a slot with nothing before it that says more, if it is one for which nothing behind it need be looked at.
+    /// The event of a slot with nothing before it that says more, if it is one for which nothing
+    /// behind it need be looked at.
     #[inline(always)]
     pub(super) fn plain(&self, words: SlotWords) -> Option<Event> {
         let what = match words.kind() {
@@ -158,8 +159,8 @@ impl Decoder {
         })
     }
 
-    /// Decodes one slot; an event, if it is one. `group` is of the slots since the event before it, and stays
-    /// until the next slot is decoded.
+    /// Decodes one slot; an event, if it is one. `group` is of the slots since the event before it,
+    /// and stays until the next slot is decoded.
     #[inline(always)]
     pub fn decode(&mut self, words: SlotWords, group: &mut DecodedGroup) -> Option<Event> {
         if group.ended {

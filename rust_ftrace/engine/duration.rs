@@ -28,8 +28,8 @@ pub(super) fn overhead(ns: u64) -> u8 {
     due.map_or(b' ', |(_, mark)| *mark)
 }
 
-/// Appends `ns` as microseconds, with as many decimals as seven digits leave room for. It takes 36 bytes of
-/// room.
+/// Appends `ns` as microseconds, with as many decimals as seven digits leave room for. It takes 36
+/// bytes of room.
 #[inline(always)]
 pub(super) fn write(line: &mut Line<'_>, ns: u64) {
     let start = line.length();

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The texts in `events/` of the records of [`kernel_page`](super::kernel_page), by which programs decode them
-//! (`f_show()` of kernel/trace/trace_events.c, kernel/trace/trace_entries.h, `ring_buffer_print_page_header()`).
+//! The texts in `events/` of the records of [`kernel_page`](super::kernel_page), by which programs
+//! decode them (`f_show()` of kernel/trace/trace_events.c, kernel/trace/trace_entries.h,
+//! `ring_buffer_print_page_header()`).
 
 use core::fmt::{Result, Write};
 
 use super::kernel_page::{Layout, RecordType, PAGE_HEADER_BYTES};
 
-/// A field of a record: its declaration in C, its offset behind the record's length, its size in bytes, and
-/// whether it is signed.
+/// A field of a record: its declaration in C, its offset behind the record's length, its size in
+/// bytes, and whether it is signed.
 struct Field(&'static str, usize, usize, bool);
 
 /// The fields that all records begin with.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Data that an event can have beside it, in slots of its own right before its own: the arguments of the
-//! call, and the stack.
+//! Data that an event can have beside it, in slots of its own right before its own: the arguments
+//! of the call, and the stack.
 //!
 //! # Arguments
 //!
-//! Six registers, of which almost all values are 59 bits, sign-extended: two of them in each of three
-//! slots ([`SlotKind::Args01`] to [`SlotKind::Args45`]). If they are not, [`SlotKind::ArgsHigh`]
-//! has bits 59-63 of all.
+//! Six registers, of which almost all values are 59 bits, sign-extended: two of them in each of
+//! three slots ([`SlotKind::Args01`] to [`SlotKind::Args45`]). If they are not,
+//! [`SlotKind::ArgsHigh`] has bits 59-63 of all.
 //!
 //! | word | bits  | first value | second value | [`SlotKind::ArgsHigh`]                     |
 //! |------|-------|-------------|--------------|--------------------------------------------|
@@ -26,8 +26,9 @@
 //! number of addresses, and bits 8-22 the slot's own place in its sub-buffer, counted from 0 for
 //! the header. Later events say only that place ([`SlotKind::SameStack`], bits 8-22 of word 1).
 //!
-//! The writer has a hint where a stack may be, from a table that is shared by all contexts of a CPU, and believes
-//! it only if the very same slots are there. So whatever interrupts do to hints does no harm.
+//! The writer has a hint where a stack may be, from a table that is shared by all contexts of a
+//! CPU, and believes it only if the very same slots are there. So whatever interrupts do to hints
+//! does no harm.
 
 use super::ring::Slot;
 use super::slot::{is_text_address, SlotKind, SlotWords};
@@ -157,8 +158,8 @@ impl SlotWords {
     }
 }
 
-/// The addresses of the stack that begins at `place` of a sub-buffer, of which `copy` is all but the header;
-/// none if there is no stack.
+/// The addresses of the stack that begins at `place` of a sub-buffer, of which `copy` is all but
+/// the header; none if there is no stack.
 pub fn stack_at(copy: &[SlotWords], place: usize) -> impl Iterator<Item = u64> + '_ {
     let slots = copy.get(place.wrapping_sub(1)..).unwrap_or_default();
     let count = match slots.first() {
@@ -282,8 +283,8 @@ impl<'a> StackSlots<'a> {
         first.into_iter().chain(slots.map(load))
     }
 
-    /// The place of an equal stack among `before`, the slots of the sub-buffer that are taken, with its header; they
-    /// have the parity `parity`, if they are complete.
+    /// The place of an equal stack among `before`, the slots of the sub-buffer that are taken, with
+    /// its header; they have the parity `parity`, if they are complete.
     pub fn find(self, before: &[Slot], parity: u64) -> Option<usize> {
         let place = self.hint.load_relaxed() as usize;
         let there = before.get(place..place.checked_add(self.len())?)?;

@@ -2,9 +2,9 @@
 
 //! Calls as fgraph keeps them on a task's shadow stack, as in kernel/trace/fgraph.c.
 //!
-//! The stack grows upward. A call that is open has a frame: the words of a `struct ftrace_ret_stack`, one that says
-//! which users want its return, and for each user that keeps something of the call its words, and one that says
-//! whose they are. These two look like this:
+//! The stack grows upward. A call that is open has a frame: the words of a `struct
+//! ftrace_ret_stack`, one that says which users want its return, and for each user that keeps
+//! something of the call its words, and one that says whose they are. These two look like this:
 //!
 //! | bits  | wanted by              | whose                              |
 //! |-------|------------------------|------------------------------------|
@@ -14,8 +14,9 @@
 //! | 12-16 |                        | how many words, less one           |
 //! | 17-20 |                        | the number of the user             |
 //!
-//! The words of fprobe are those of its probes, one after the other, each with a header before: the probe's address,
-//! but for the four highest bits, which are all ones in an address and in a header how many words follow.
+//! The words of fprobe are those of its probes, one after the other, each with a header before: the
+//! probe's address, but for the four highest bits, which are all ones in an address and in a header
+//! how many words follow.
 
 use crate::platform::Word;
 
@@ -48,8 +49,8 @@ pub struct OpenFrame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn;
 
-/// Takes the frame of the innermost call off `words`, where a `struct ftrace_ret_stack` has `frame_words`; `None` if
-/// no call is open.
+/// Takes the frame of the innermost call off `words`, where a `struct ftrace_ret_stack` has
+/// `frame_words`; `None` if no call is open.
 pub fn pop_frame(words: &mut &[Word], frame_words: usize) -> Result<Option<OpenFrame>, Torn> {
     let Some((mut top, mut rest)) = words.split_last() else {
         return Ok(None);
@@ -85,7 +86,8 @@ pub fn pop_frame(words: &mut &[Word], frame_words: usize) -> Result<Option<OpenF
     Ok(Some(frame))
 }
 
-/// A bit for each user that is to be told of the return of a call of which it keeps nothing: fprobe warns of that.
+/// A bit for each user that is to be told of the return of a call of which it keeps nothing: fprobe
+/// warns of that.
 ///
 /// # Errors
 ///
@@ -101,15 +103,17 @@ pub fn lacking(mut words: &[Word], frame_words: usize) -> Result<u64, Torn> {
 /// An entry of fgraph's list of free numbers that has none.
 const NONE: i32 = -1;
 
-/// Has fgraph give away those free numbers last that `avoid` has a bit for, all others in the order that they are in;
-/// returns whether the next one is none of these.
+/// Has fgraph give away those free numbers last that `avoid` has a bit for, all others in the order
+/// that they are in; returns whether the next one is none of these.
 ///
-/// `table` is its list of free numbers, which goes round; the next to be given away is at `next`, the rest of them
-/// follow, and then [`NONE`] in all other places. `used` has a bit for each that is in use.
+/// `table` is its list of free numbers, which goes round; the next to be given away is at `next`,
+/// the rest of them follow, and then [`NONE`] in all other places. `used` has a bit for each that
+/// is in use.
 ///
 /// # Errors
 ///
-/// [`Unknown`] if the list is none such, as before fgraph is used for the first time. Nothing is changed.
+/// [`Unknown`] if the list is none such, as before fgraph is used for the first time. Nothing is
+/// changed.
 pub fn avoid(
     table: &mut [i32; NUMBERS as usize],
     next: usize,
@@ -154,14 +158,16 @@ pub fn avoid(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown;
 
-/// Returns whether a call may be open that knows the fprobe at `address`. True may be wrong, but not false: the
-/// header of a call that is open all the while stays where it is, whatever is done to the stack above it.
+/// Returns whether a call may be open that knows the fprobe at `address`. True may be wrong, but
+/// not false: the header of a call that is open all the while stays where it is, whatever is done
+/// to the stack above it.
 pub fn knows(words: &[Word], address: u64) -> bool {
     let is_header = |word: &Word| (word.load_relaxed() ^ address) & ADDRESS_MASK == 0;
     words.iter().any(is_header)
 }
 
-/// A call that was made in order to look at its frame, as its probe's handlers know it without a look at the stack.
+/// A call that was made in order to look at its frame, as its probe's handlers know it without a
+/// look at the stack.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnCallFrame {
     /// The function's ftrace location.
@@ -189,7 +195,8 @@ pub enum Unlike {
     Number,
 }
 
-/// Compares the innermost frame of a shadow stack, whose first word lies at `base`, with a call that is known.
+/// Compares the innermost frame of a shadow stack, whose first word lies at `base`, with a call
+/// that is known.
 ///
 /// # Errors
 ///

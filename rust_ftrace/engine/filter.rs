@@ -138,7 +138,8 @@ impl<'a> Selector<'a> {
         !glob::is_pattern(self.names)
     }
 
-    /// Returns whether a function of this name, in this module or (`None`) in the kernel itself, is meant.
+    /// Returns whether a function of this name, in this module or (`None`) in the kernel itself, is
+    /// meant.
     pub fn matches(&self, name: &[u8], module: Option<&[u8]>) -> bool {
         self.matches_module(module) && self.matches_name(name)
     }

@@ -7,14 +7,15 @@ use super::context::{is_deeper, STACK_BITS};
 use super::decode::Event;
 use crate::platform::{AllocError, Vec};
 
-/// Most calls that are open on one stack: as many as the largest stack has room for, if each takes no
-/// more than it must, are never seen.
+/// Most calls that are open on one stack: as many as the largest stack has room for, if each takes
+/// no more than it must, are never seen.
 const MAX_FRAMES: usize = 1024;
 
 /// Most arguments that a function gets on the stack.
 const MAX_ARGUMENTS: u16 = 8;
 
-/// The farthest apart that two system calls can begin: CONFIG_RANDOMIZE_KSTACK_OFFSET takes up to 1 KiB.
+/// The farthest apart that two system calls can begin: CONFIG_RANDOMIZE_KSTACK_OFFSET takes up to 1
+/// KiB.
 const MAX_RANDOM: u16 = 1024 / 8;
 
 /// The number of stack offsets that there can be.
@@ -111,10 +112,11 @@ impl Frames {
         self.base.wrapping_add(index)
     }
 
-    /// The innermost open call of the function that begins at `start` with a return address above `offset`: its
-    /// place, and how far above.
+    /// The innermost open call of the function that begins at `start` with a return address above
+    /// `offset`: its place, and how far above.
     ///
-    /// Each time that the function was entered there was an entry, so if it runs, it is in this call.
+    /// Each time that the function was entered there was an entry, so if it runs, it is in this
+    /// call.
     pub(super) fn find_above(&self, start: u64, offset: u16) -> Option<(usize, u16)> {
         let index = self
             .frames
@@ -219,8 +221,8 @@ impl Frames {
         }
     }
 
-    /// The number of calls behind the first `callers` that have left by a jump, to `call` in the end: a tail call, whose
-    /// return address is that of the function which it leaves.
+    /// The number of calls behind the first `callers` that have left by a jump, to `call` in the
+    /// end: a tail call, whose return address is that of the function which it leaves.
     fn left_by_jump(&self, callers: usize, call: &Frame, sites: &mut impl CallSites) -> usize {
         let rest = self.frames.get(callers..).unwrap_or_default();
         let count = rest.iter().take_while(|open| call.is_at(open)).count();

@@ -40,7 +40,8 @@ pub struct CallLine<'a> {
     pub event: &'a Event,
     /// The data beside it.
     pub extras: &'a Extras,
-    /// [When](time_of), in ns or what else the trace clock counts; needed for `funcgraph-abstime` only.
+    /// [When](time_of), in ns or what else the trace clock counts; needed for `funcgraph-abstime`
+    /// only.
     pub time: u64,
     /// [How long](ticks_of) the call took, in ns; `None` if nothing says so.
     pub duration: Option<u64>,
@@ -50,14 +51,14 @@ pub struct CallLine<'a> {
 
 /// The time that is shown of a call's event, in ticks of the trace clock.
 ///
-/// An entry that was recorded late, as it is with a threshold, shows when the call began, so times of
-/// entries need not follow each other.
+/// An entry that was recorded late, as it is with a threshold, shows when the call began, so times
+/// of entries need not follow each other.
 pub fn time_of(event: &Event, extras: &Extras) -> u64 {
     extras.since.unwrap_or(event.time).min(event.time)
 }
 
-/// The time that the call took, in ticks of the trace clock; `None` if it had to begin before time did, or to end
-/// after it.
+/// The time that the call took, in ticks of the trace clock; `None` if it had to begin before time
+/// did, or to end after it.
 pub fn ticks_of(event: &Event) -> Option<u64> {
     let is_possible = match event.what {
         EventKind::Return => event.duration <= event.time,
@@ -86,7 +87,8 @@ struct GraphCpu {
 }
 
 impl GraphCpu {
-    /// check_irq_entry() and check_irq_return(): whether the event is of an interrupt that is not to be shown.
+    /// check_irq_entry() and check_irq_return(): whether the event is of an interrupt that is not
+    /// to be shown.
     fn hides(&mut self, event: &Event, in_irq_text: bool) -> bool {
         let hidden_at = &mut self.state.hidden_at;
         if hidden_at.is_none() && event.what != EventKind::Return && in_irq_text {
@@ -146,8 +148,8 @@ pub struct GraphLines {
 }
 
 impl GraphLines {
-    /// Lines in which CPUs have numbers below `cpus`; `irq_text` is where the code lies that interrupts come
-    /// in by (`__irqentry_text_start` to `__irqentry_text_end`).
+    /// Lines in which CPUs have numbers below `cpus`; `irq_text` is where the code lies that
+    /// interrupts come in by (`__irqentry_text_start` to `__irqentry_text_end`).
     pub fn new(options: Options, cpus: u32, irq_text: Range<u64>) -> Self {
         Self {
             options,
@@ -223,8 +225,8 @@ impl GraphLines {
         }
     }
 
-    /// Writes an event's line, and those that its task or an interrupt call for; none if it is of an interrupt
-    /// that is not to be shown.
+    /// Writes an event's line, and those that its task or an interrupt call for; none if it is of
+    /// an interrupt that is not to be shown.
     ///
     /// # Errors
     ///
@@ -396,8 +398,8 @@ impl GraphLines {
         Ok(())
     }
 
-    /// print_graph_prologue(), of which the first is elsewhere: the columns before the duration, at most 56
-    /// bytes.
+    /// print_graph_prologue(), of which the first is elsewhere: the columns before the duration, at
+    /// most 56 bytes.
     #[inline(always)]
     fn put_prologue(&self, line: &mut Line<'_>, shown: &CallLine<'_>) {
         if !self.has(TraceOption::ContextInfo) {
@@ -527,7 +529,8 @@ fn digits(number: u32) -> usize {
     number.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
-/// print_graph_proc(): the task's name, cut, and its pid, in the middle of its column. At most 18 bytes.
+/// print_graph_proc(): the task's name, cut, and its pid, in the middle of its column. At most 18
+/// bytes.
 fn put_task(line: &mut Line<'_>, task: &Task) {
     let mut bytes = [0; 16];
     let name = match task.pid() {

@@ -10,9 +10,11 @@
 //! | 0-7   | time of the first record, in ticks of the clock that is shown                               |
 //! | 8-15  | bits 0-19: bytes of records; bit 31: events were lost before; bit 30: how many is said behind them |
 //!
-//! A record of event `type` begins with 4 bytes, bits 0-4 of which are its length in words less one (or 30: the word
-//! that follows has the upper bits of a time; or 0: it has the length in bytes, its own four included), and bits 5-31 the ticks since the record before it. Then follow what all events
-//! have (8 bytes: type, flags, preempt count, pid) and the fields of their own. All numbers are little-endian.
+//! A record of event `type` begins with 4 bytes, bits 0-4 of which are its length in words less one
+//! (or 30: the word that follows has the upper bits of a time; or 0: it has the length in bytes,
+//! its own four included), and bits 5-31 the ticks since the record before it. Then follow what all
+//! events have (8 bytes: type, flags, preempt count, pid) and the fields of their own. All numbers
+//! are little-endian.
 
 use core::ops::DerefMut;
 
@@ -134,7 +136,8 @@ fn common_state(context: ContextWord) -> u64 {
     (u64::from(depths) << 24) | (u64::from(flags) << 16)
 }
 
-/// Packs the first word of a record, `delta` ticks after the one before it, in front of so many `words`.
+/// Packs the first word of a record, `delta` ticks after the one before it, in front of so many
+/// `words`.
 const fn first_word(delta: u64, words: u32) -> u32 {
     ((delta as u32) << (u32::BITS - DELTA_BITS)) | words
 }
@@ -246,9 +249,10 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
         }
     }
 
-    /// Adds the records of `event`, which begins at `time` and whose call took `duration` if it has ended, both in ticks of
-    /// the clock that is shown, and of its stack, if it has one: behind its `parent_ip` come `callers`. False, and nothing
-    /// is added, if there is no room. `text` is what a program has written, if that is the event.
+    /// Adds the records of `event`, which begins at `time` and whose call took `duration` if it has
+    /// ended, both in ticks of the clock that is shown, and of its stack, if it has one: behind its
+    /// `parent_ip` come `callers`. False, and nothing is added, if there is no room. `text` is what
+    /// a program has written, if that is the event.
     pub fn push(
         &mut self,
         event: &Event,
@@ -280,9 +284,9 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
         added
     }
 
-    /// Adds the first of `slots` that are entries of functions, as many as have room, and no time that needs a record of
-    /// its own; returns how many. Nothing is to be beside them. Their state is that of `decoder`, `to_time` makes of a
-    /// stamp the time that is shown.
+    /// Adds the first of `slots` that are entries of functions, as many as have room, and no time
+    /// that needs a record of its own; returns how many. Nothing is to be beside them. Their state
+    /// is that of `decoder`, `to_time` makes of a stamp the time that is shown.
     ///
     /// As [`Self::push`] does, in fewer instructions.
     #[inline(always)]
@@ -470,7 +474,8 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
         true
     }
 
-    /// Completes the page: says how much is in it, and that `lost` events were before it. What is behind that is zero.
+    /// Completes the page: says how much is in it, and that `lost` events were before it. What is
+    /// behind that is zero.
     pub fn finish(&mut self, lost: u64) {
         let end = PAGE_HEADER_BYTES.saturating_add(self.used);
         if let Some(rest) = self.bytes.get_mut(end..) {

@@ -7,8 +7,8 @@ use core::fmt::{Error, Result, Write};
 use super::clock::TimeUnit;
 use super::slot::Task;
 
-/// Room for a line in the making: the columns before the function take 100 bytes at their longest, and
-/// names have the rest.
+/// Room for a line in the making: the columns before the function take 100 bytes at their longest,
+/// and names have the rest.
 pub const ROOM: usize = 256;
 
 /// Where text goes.
@@ -26,8 +26,8 @@ pub trait LineOutput: Write {
 /// One digit in each byte, the first in the lowest, of a number below 10^8.
 #[inline(always)]
 const fn digits_of(value: u32) -> u64 {
-    // In halves of four digits, in quarters of two, and in eighths: each step divides all parts at once,
-    // by a factor that is exact for as many digits.
+    // In halves of four digits, in quarters of two, and in eighths: each step divides all parts at
+    // once, by a factor that is exact for as many digits.
     let (high, low) = (value / 10_000, value % 10_000);
     let halves = high as u64 | ((low as u64) << 32);
     let tops = (halves.wrapping_mul(10_486) >> 20) & 0x0000_007f_0000_007f;
@@ -50,8 +50,8 @@ const fn lowest(count: u32) -> u64 {
     }
 }
 
-/// Bytes that are left free behind what was appended at a length of its own, for an eight put three bytes
-/// further on.
+/// Bytes that are left free behind what was appended at a length of its own, for an eight put three
+/// bytes further on.
 const BEHIND: usize = 16;
 
 /// A line in the making, where it will be. `core::fmt` would take longer for it than all else does.
@@ -90,8 +90,8 @@ impl<'a> Line<'a> {
         self.put(byte.into(), 1);
     }
 
-    /// Appends all bytes; false if there is no room for them and what comes behind a name, and none is
-    /// appended.
+    /// Appends all bytes; false if there is no room for them and what comes behind a name, and none
+    /// is appended.
     #[inline(always)]
     pub(super) fn push_all(&mut self, bytes: &[u8]) -> bool {
         let rest = self.bytes.get_mut(self.length..).unwrap_or_default();
@@ -126,7 +126,8 @@ impl<'a> Line<'a> {
         self.length.saturating_add(count).saturating_add(BEHIND) <= ROOM
     }
 
-    /// Appends blanks; false if there is no room for them and what comes behind a name, and none is appended.
+    /// Appends blanks; false if there is no room for them and what comes behind a name, and none is
+    /// appended.
     #[inline(always)]
     pub(super) fn blanks(&mut self, mut count: usize) -> bool {
         if !self.has_room(count) {
@@ -248,7 +249,8 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Writes `length` bytes that are in the room, and bytes that are not, as there is none for them there.
+/// Writes `length` bytes that are in the room, and bytes that are not, as there is none for them
+/// there.
 #[cold]
 pub(super) fn write_long<'a>(
     out: &'a mut impl LineOutput,
@@ -260,8 +262,8 @@ pub(super) fn write_long<'a>(
     Ok(Line::new(out.room()?))
 }
 
-/// Appends bytes to a line; if there is no room for them, what it has is written before them, and the line
-/// begins anew.
+/// Appends bytes to a line; if there is no room for them, what it has is written before them, and
+/// the line begins anew.
 macro_rules! append {
     ($out:ident, $line:ident, $bytes:expr) => {
         let bytes = $bytes;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The lists of functions that users write: `filter`, `notrace`, `graph_function` and `graph_notrace`.
+//! The lists of functions that users write: `filter`, `notrace`, `graph_function` and
+//! `graph_notrace`.
 
 use core::ops::Range;
 
@@ -139,7 +140,8 @@ impl FunctionLists {
         self.sets.get(list as usize)?.as_ref()
     }
 
-    /// Returns whether something was said in a list: functions, if they may all be gone, or words that wait.
+    /// Returns whether something was said in a list: functions, if they may all be gone, or words
+    /// that wait.
     pub fn has(&self, list: FunctionList) -> bool {
         self.get(list).is_some()
     }
@@ -166,8 +168,8 @@ impl FunctionLists {
         &self.patterns
     }
 
-    /// Edits a list by the words written to its file, but for commands. With `replace` the old list goes; if no words
-    /// come then, all of it.
+    /// Edits a list by the words written to its file, but for commands. With `replace` the old list
+    /// goes; if no words come then, all of it.
     ///
     /// # Errors
     ///
@@ -222,8 +224,8 @@ impl FunctionLists {
         Ok(())
     }
 
-    /// Keeps a word that means nothing yet until its module is there, or takes such a word out; otherwise it is
-    /// refused.
+    /// Keeps a word that means nothing yet until its module is there, or takes such a word out;
+    /// otherwise it is refused.
     fn put_off(
         &mut self,
         list: FunctionList,
@@ -270,7 +272,8 @@ impl FunctionLists {
         words.any(|word| pending::waits_for(word, module))
     }
 
-    /// Puts the functions in the lists that words mean which wait for `module`, and takes those words out.
+    /// Puts the functions in the lists that words mean which wait for `module`, and takes those
+    /// words out.
     ///
     /// # Errors
     ///
@@ -340,8 +343,8 @@ impl FunctionLists {
         }))
     }
 
-    /// Returns whether entries of the function at symbol address `start` are to be traced; `None` if that depends on
-    /// there being such a function.
+    /// Returns whether entries of the function at symbol address `start` are to be traced; `None`
+    /// if that depends on there being such a function.
     pub fn wants(&self, start: usize) -> Option<bool> {
         let has = |set: &FunctionSet| {
             let from = set.as_slice().partition_point(|&ip| ip < start);
@@ -354,7 +357,8 @@ impl FunctionLists {
         self.get(FunctionList::Filter).map(has)
     }
 
-    /// Takes the functions at addresses `range` out of all lists, which needs no memory; whether any were there.
+    /// Takes the functions at addresses `range` out of all lists, which needs no memory; whether
+    /// any were there.
     pub fn forget(&mut self, range: &Range<usize>) -> bool {
         let sets = self.sets.iter_mut().flatten();
         let found = sets.fold(false, |found, set| set.remove_range(range) || found);

@@ -22,7 +22,8 @@ use super::slot::{SlotKind, SlotWords};
 /// Bytes of a slot of text.
 pub const TEXT_BYTES: usize = 14;
 
-/// Most bytes of an event: as many as a [page](super::kernel_page) has room for, with what is before and behind them.
+/// Most bytes of an event: as many as a [page](super::kernel_page) has room for, with what is
+/// before and behind them.
 pub const MAX_MARKER: usize = PAGE_BYTES - PAGE_HEADER_BYTES - AROUND;
 /// Length (8), what all records have (8), address (8), newline and zero.
 const AROUND: usize = 26;

@@ -7,7 +7,8 @@ use crate::platform::{AllocError, Vec};
 
 /// A CPU's events, in order.
 pub trait EventSource {
-    /// All that is kept of its next event until that is given out: the event, or, where the source itself keeps that, its time.
+    /// All that is kept of its next event until that is given out: the event, or, where the source
+    /// itself keeps that, its time.
     type Event: Timed;
     /// The CPU's number.
     fn cpu(&self) -> u32;
@@ -52,8 +53,8 @@ impl<S: EventSource> MergeHead<S> {
 ///
 /// # Invariants
 ///
-/// `heap` has indices of `heads`, and is a heap: no head has a smaller key than that of its parent in
-/// it, `(index - 1) / 2`.
+/// `heap` has indices of `heads`, and is a heap: no head has a smaller key than that of its parent
+/// in it, `(index - 1) / 2`.
 pub struct Merge<S: EventSource> {
     heads: Vec<MergeHead<S>>,
     heap: Vec<usize>,

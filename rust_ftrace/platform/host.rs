@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The surroundings of the engine on a host: memory, atomics, fences; the module's twin is `kernel.rs`.
+//! The surroundings of the engine on a host: memory, atomics, fences; the module's twin is
+//! `kernel.rs`.
 //!
-//! With the feature `simulation` every operation on a [`Word`] first passes a preemption point, where a test
-//! may let an interrupt happen, and memory can run out. Under `--cfg loom` the words are loom's, so that all
-//! orders of memory accesses are tried.
+//! With the feature `simulation` every operation on a [`Word`] first passes a preemption point,
+//! where a test may let an interrupt happen, and memory can run out. Under `--cfg loom` the words
+//! are loom's, so that all orders of memory accesses are tried.
 
 #[cfg(loom)]
 use std::cell::Cell;
@@ -84,7 +85,8 @@ impl Word {
             .is_ok()
     }
 
-    /// Turns the bits `BITS`, of the lower half, after all stores before it. Nobody else writes the word.
+    /// Turns the bits `BITS`, of the lower half, after all stores before it. Nobody else writes the
+    /// word.
     pub fn toggle_release<const BITS: u64>(&self) {
         preempt::point();
         let value = self.0.load(Ordering::Relaxed) ^ BITS;
@@ -121,8 +123,8 @@ impl Word {
     }
 }
 
-/// Adds to a number of two words, the lower first, atomic towards interrupts of this CPU only: whoever comes
-/// between the two halves carries for itself.
+/// Adds to a number of two words, the lower first, atomic towards interrupts of this CPU only:
+/// whoever comes between the two halves carries for itself.
 pub fn local_add_wide(number: &[Word; 2], value: u128) {
     preempt::point();
     let low = value as u64;
@@ -371,10 +373,11 @@ impl LazyWords {
     }
 }
 
-/// Other threads in the middle of anything: all of a model's threads store to a word that none reads.
+/// Other threads in the middle of anything: all of a model's threads store to a word that none
+/// reads.
 ///
-/// That orders nothing, but makes each step depend on the others' for loom, which remembers only the
-/// last access to a word and takes a writer's load of the head for the end of all races on it.
+/// That orders nothing, but makes each step depend on the others' for loom, which remembers only
+/// the last access to a word and takes a writer's load of the head for the end of all races on it.
 #[cfg(loom)]
 pub mod preempt {
     use super::{AtomicU64, Ordering};

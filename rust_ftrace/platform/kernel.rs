@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The surroundings of the engine in the kernel: memory, atomics, fences; the host's twin is `host.rs`.
+//! The surroundings of the engine in the kernel: memory, atomics, fences; the host's twin is
+//! `host.rs`.
 //!
 //! The kernel's own atomics are out-of-line calls wherever the kernel is built with GCC, and the
 //! fast path must not call. So this file, and no other, makes its own, as LKMM has them on x86-64:
@@ -105,12 +106,13 @@ impl Word {
         true
     }
 
-    /// Turns the bits `BITS`, of the lower half, after all stores before it. Nobody else writes the word.
+    /// Turns the bits `BITS`, of the lower half, after all stores before it. Nobody else writes the
+    /// word.
     #[inline(always)]
     pub fn toggle_release<const BITS: u64>(&self) {
         const { assert!(BITS <= u32::MAX as u64) };
-        // SAFETY: The lower half of a valid word comes first in memory; a store like others, which x86 does
-        // not reorder with what comes before it.
+        // SAFETY: The lower half of a valid word comes first in memory; a store like others, which
+        // x86 does not reorder with what comes before it.
         unsafe {
             asm!(
                 "xor dword ptr [{word}], {bits}",
@@ -173,12 +175,13 @@ impl Word {
     }
 }
 
-/// Adds to a number of two words, the lower first, atomic towards interrupts of this CPU only: whoever comes
-/// between the two halves carries for itself. Another CPU may see the carry missing for a moment.
+/// Adds to a number of two words, the lower first, atomic towards interrupts of this CPU only:
+/// whoever comes between the two halves carries for itself. Another CPU may see the carry missing
+/// for a moment.
 #[inline(always)]
 pub fn local_add_wide(number: &[Word; 2], value: u128) {
-    // SAFETY: Two valid, aligned words, one behind the other, which no other CPU writes by the contract of this
-    // function. The carry is in the flags, which interrupts leave as they are.
+    // SAFETY: Two valid, aligned words, one behind the other, which no other CPU writes by the
+    // contract of this function. The carry is in the flags, which interrupts leave as they are.
     unsafe {
         asm!(
             "add qword ptr [{number}], {low}",
