@@ -11,7 +11,7 @@ use crate::platform::{AllocError, Vec};
 /// that a call takes, are never seen.
 const MAX_FRAMES: usize = 1024;
 
-/// Most arguments that a function gets on the stack, in units of a stack offset.
+/// Most arguments that a function gets on the stack, each of which takes one unit of the offset.
 const MAX_ARGUMENTS: u16 = 8;
 
 /// Greatest distance between the heights at which two system calls begin:
