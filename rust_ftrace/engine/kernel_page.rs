@@ -6,10 +6,11 @@
 //!
 //! A page has a header of 16 bytes and records:
 //!
-//! | bytes | what                                                                                       |
-//! |-------|--------------------------------------------------------------------------------------------|
-//! | 0-7   | time of the first record, in ticks of the clock that is shown                               |
-//! | 8-15  | bits 0-19: bytes of records; bit 31: events were lost before; bit 30: how many is said behind them |
+//! | bytes | what                                                                             |
+//! |-------|----------------------------------------------------------------------------------|
+//! | 0-7   | time of the first record, in ticks of the clock that is shown                    |
+//! | 8-15  | bits 0-19: bytes of records; bit 30: the number of lost events is behind them;   |
+//! |       | bit 31: events were lost before                                                  |
 //!
 //! A record of event `type` begins with 4 bytes, bits 0-4 of which are its length in words less
 //! one, and bits 5-31 the ticks since the record before it. A length of 30 says that the word that
@@ -143,9 +144,9 @@ const fn first_word(delta: u64, words: u32) -> u32 {
     ((delta as u32) << (u32::BITS - DELTA_BITS)) | words
 }
 
-/// A record in the making.
+/// A record that is being written.
 struct RecordWriter<'a> {
-    /// The rest of the page, behind the record.
+    /// The bytes from the begin of the record to the end of the page.
     bytes: &'a mut [u8],
     length: usize,
     /// There was room for all of the record.
