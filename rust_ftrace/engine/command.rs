@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Commands, which users write into `filter` to have something done when a function is called.
+//! Commands, the words: users write them into `filter` to have something done when a function is
+//! called.
 //!
 //! ```text
 //! word   = ["!"] names ":" action [":" count]

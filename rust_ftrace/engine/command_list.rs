@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The list of commands: functions at whose calls an action is done, by the words
+//! Commands, the list: functions at whose calls an action is done, by the words
 //! `func:action[:count]` of `filter`.
 //!
 //! As in tracefs commands are no part of the filter itself: the action is done whatever the filter,

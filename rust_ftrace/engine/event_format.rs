@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The texts in `events/` that describe the records of [`kernel_page`](super::kernel_page) to
-//! programs (`f_show()` of kernel/trace/trace_events.c, kernel/trace/trace_entries.h,
-//! `ring_buffer_print_page_header()`).
+//! Raw pages, the formats: the texts in `events/` that describe the records of
+//! [`kernel_page`](super::kernel_page) to programs (`f_show()` of kernel/trace/trace_events.c,
+//! kernel/trace/trace_entries.h, `ring_buffer_print_page_header()`).
 
 use core::fmt::{Result, Write};
 

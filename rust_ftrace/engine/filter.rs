@@ -42,7 +42,7 @@ pub enum SelectorError {
     Empty,
     /// No function's name has such a character.
     BadCharacter,
-    /// The word behind the colon is no command that `filter` knows.
+    /// The word behind the colon is no command that the list knows.
     UnknownCommand,
     /// The word behind `:stacktrace:` and the like is no number.
     BadCount,

@@ -36,7 +36,7 @@ pub(super) struct Frame {
     pub(super) entry_tag: u8,
     /// The function was jumped to, so `parent_ip` is not the place that it was called from.
     is_jump: bool,
-    /// It was entered on another stack than its caller, so `offset` is made up.
+    /// It was entered on another stack than its caller, so `offset` is assumed, not read.
     is_elsewhere: bool,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Calls as text, in the format of tracefs's `function_graph` tracer
+//! Lines of calls: each call as text, in the format of tracefs's `function_graph` tracer
 //! (kernel/trace/trace_functions_graph.c).
 
 use core::fmt::{Error, Result};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The header of calls: the lines that explain their columns
+//! Lines of calls, the header: the lines that explain the columns
 //! (kernel/trace/trace_functions_graph.c).
 
 use core::fmt::{Result, Write};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Pages of events in the format of the kernel's own ring buffer, as programs read them from
-//! `trace_pipe_raw` (kernel/trace/ring_buffer.c, include/linux/ring_buffer.h,
+//! Raw pages, the records: events in the format of the kernel's own ring buffer, as programs read
+//! them from `trace_pipe_raw` (kernel/trace/ring_buffer.c, include/linux/ring_buffer.h,
 //! kernel/trace/trace_entries.h).
 //!
 //! A page has a header of 16 bytes and records:

@@ -171,7 +171,7 @@ impl FunctionLists {
     }
 
     /// Edits a list by the words written to its file, except commands. With `replace` the words
-    /// replace the old list; without words it is empty then.
+    /// replace the old list; without words nothing is left of it.
     ///
     /// # Errors
     ///
