@@ -2,9 +2,9 @@
 
 //! Names that somebody may have meant who wrote one that there is not.
 //!
-//! A name is near if few letters differ, or if it is made of the same words: `vfs_raed` is near `vfs_read`,
-//! and `kfree_skb` near `__kfree_skb` and `kfree_skb_partial`. Letters' case does not matter, nor what
-//! compilers append to a name behind a dot.
+//! A name is near if few letters differ, or if it is made of the same words: `vfs_raed` is near
+//! `vfs_read`, and `kfree_skb` near `__kfree_skb` and `kfree_skb_partial`. Letters' case does not
+//! matter, nor what compilers append to a name behind a dot.
 
 use core::cmp::{max, min};
 
@@ -23,8 +23,8 @@ const BAND: usize = 2 * MAX_EDITS + 1;
 /// Most words of a wanted name that are looked at.
 const MAX_WORDS: usize = 8;
 
-/// Costs of each: letters that differ, words too many, words that are only a part of another, and words that
-/// are missing.
+/// Costs of each: letters that differ, words too many, words that are only a part of another, and
+/// words that are missing.
 const EDIT: usize = 2;
 const EXTRA_WORD: usize = 2;
 const PART_OF_WORD: usize = 2;
@@ -102,7 +102,8 @@ impl<'a> Nearest<'a> {
         }
     }
 
-    /// The distance of `name` from the wanted one, and by how much it is longer or shorter; `None` if it is not near.
+    /// The distance of `name` from the wanted one, and by how much it is longer or shorter; `None`
+    /// if it is not near.
     fn distance(&self, name: &[u8]) -> Option<(usize, usize)> {
         let wanted = self.wanted;
         if wanted.is_empty() || wanted.len() > MAX_NAME {
@@ -146,8 +147,9 @@ fn is_same(one: u8, other: u8) -> bool {
     one.eq_ignore_ascii_case(&other)
 }
 
-/// The number of letters that have to be put in, taken out, changed, or swapped with the next to make one name of the
-/// other (the distance of optimal string alignment); `None` if more than `limit`, which is [`MAX_EDITS`] at most.
+/// The number of letters that have to be put in, taken out, changed, or swapped with the next to
+/// make one name of the other (the distance of optimal string alignment); `None` if more than
+/// `limit`, which is [`MAX_EDITS`] at most.
 fn edits(one: &[u8], other: &[u8], limit: usize) -> Option<usize> {
     if one.len().abs_diff(other.len()) > limit {
         return None;
@@ -163,8 +165,8 @@ fn edits(one: &[u8], other: &[u8], limit: usize) -> Option<usize> {
     let other = other.get(..other.len() - end).unwrap_or_default();
 
     let far = limit as u8 + 1;
-    // Rows of the table of distances, the one before the last and the last. Only what is near the diagonal can be within the
-    // limit: place `limit + column - row`.
+    // Rows of the table of distances, the one before the last and the last. Only what is near the
+    // diagonal can be within the limit: place `limit + column - row`.
     let (mut before, mut last) = ([far; BAND], [far; BAND]);
     let at = |row: &[u8; BAND], place: usize| row.get(place).copied().unwrap_or(far);
     for (distance, place) in (0..far).zip(last.iter_mut().skip(limit)) {
@@ -218,8 +220,8 @@ fn words(name: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|word| !word.is_empty())
 }
 
-/// The distance of `name` by its words, in whatever order they come; `None` if it has less than a third of the wanted
-/// ones' letters, or less than half of the words.
+/// The distance of `name` by its words, in whatever order they come; `None` if it has less than a
+/// third of the wanted ones' letters, or less than half of the words.
 fn words_apart(wanted: &[NameWord<'_>; MAX_WORDS], name: &[u8], letters: u64) -> Option<usize> {
     // Words of other letters are missing.
     let can_be_there = |word: &&NameWord<'_>| word.letters & !letters == 0;

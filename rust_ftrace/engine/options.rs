@@ -2,8 +2,9 @@
 
 //! The options of `options/` and `trace_options`: their names, and which are on.
 //!
-//! Names and values at the start are tracefs's (kernel/trace/trace.h, trace_functions_graph.c), but for
-//! `func-depth`, which it does not have. Some change nothing: what they are about is not there, or always so.
+//! Names and values at the start are tracefs's (kernel/trace/trace.h, trace_functions_graph.c), but
+//! for `func-depth`, which it does not have. Some change nothing: what they are about is not there,
+//! or always so.
 
 macro_rules! options {
     ($($(#[$doc:meta])* $option:ident = $name:literal $default:ident,)*) => {
@@ -143,8 +144,8 @@ impl Options {
 }
 
 impl TraceOption {
-    /// Those that new instances have as the top one has them, as `trace_flags` of tracefs's have. The others are of
-    /// tracers, or off at first.
+    /// Those that new instances have as the top one has them, as `trace_flags` of tracefs's have.
+    /// The others are of tracers, or off at first.
     pub const INHERITED: [Self; 16] = [
         Self::PrintParent,
         Self::SymOffset,

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The task that a CPU has last found to be left out, so that it is looked up once, not at each of its calls.
+//! The task that a CPU has last found to be left out, so that it is looked up once, not at each of
+//! its calls.
 //!
-//! A task is left out by what the lists say of its ID, and by nothing else: the answer is the same on all CPUs,
-//! stays the same while tasks are switched, forked and reused, and follows an exec that gives the task another ID. So
-//! an ID that is remembered is right until a list is changed. Who changes one does that first and then makes all CPUs
-//! forget. Between the two halves of that an ID may be looked up:
+//! A task is left out by what the lists say of its ID, and by nothing else: the answer is the same
+//! on all CPUs, stays the same while tasks are switched, forked and reused, and follows an exec
+//! that gives the task another ID. So an ID that is remembered is right until a list is changed.
+//! Who changes one does that first and then makes all CPUs forget. Between the two halves of that
+//! an ID may be looked up:
 //!
 //! | who looks up                         | who changes             |
 //! |--------------------------------------|-------------------------|
@@ -14,8 +16,9 @@
 //! | asks the list                        | makes this word forget  |
 //! | remembers the ID, if it still asks   |                         |
 //!
-//! Either the list was asked after it was changed, or the word forgets after it was said that somebody asks: then
-//! nobody asks any more, and nothing is remembered. (tests/litmus/outsider.litmus)
+//! Either the list was asked after it was changed, or the word forgets after it was said that
+//! somebody asks: then nobody asks any more, and nothing is remembered.
+//! (tests/litmus/outsider.litmus)
 
 use super::pids::PID_LIMIT;
 use crate::platform::{fence_full, Word};
@@ -44,8 +47,8 @@ impl Outsider {
         self.0.load_relaxed() as u32 == pid
     }
 
-    /// Remembers task `pid`, which is below [`PID_LIMIT`], if it is left out. Called on this CPU only, with preemption
-    /// off; those who interrupt it may call it, too.
+    /// Remembers task `pid`, which is below [`PID_LIMIT`], if it is left out. Called on this CPU
+    /// only, with preemption off; those who interrupt it may call it, too.
     pub fn remember(&self, pid: u32, is_left_out: impl FnOnce() -> bool) {
         let asking = u64::from(pid | Self::ASKS);
         self.0.store_relaxed(asking);
@@ -58,10 +61,11 @@ impl Outsider {
         self.0.exchange(asking, found.into());
     }
 
-    /// Remembers nothing any more. To be called after a change of the lists and a [full fence](fence_full).
+    /// Remembers nothing any more. To be called after a change of the lists and a [full
+    /// fence](fence_full).
     pub fn forget(&self) {
-        // (a plain store would do, too, but the models do not know that what an exchange writes comes right after what
-        // it has read)
+        // (a plain store would do, too, but the models do not know that what an exchange writes
+        // comes right after what it has read)
         const { assert!(Self::NOBODY == u32::MAX) };
         self.0.set_bits(Self::NOBODY.into());
     }

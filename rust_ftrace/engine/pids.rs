@@ -24,8 +24,8 @@ pub const PID_LIMIT: u32 = 4 << 20;
 const CHUNK_BITS: u32 = LAZY_WORDS as u32 * u64::BITS;
 const CHUNKS: usize = (PID_LIMIT / CHUNK_BITS) as usize;
 
-/// A set of process IDs. One thread may [edit](PidSet::assign) it while others look, or tell it of tasks that
-/// [come](PidSet::forked) and [go](PidSet::freed).
+/// A set of process IDs. One thread may [edit](PidSet::assign) it while others look, or tell it of
+/// tasks that [come](PidSet::forked) and [go](PidSet::freed).
 pub struct PidSet {
     chunks: Table<LazyWords, CHUNKS>,
 }
@@ -209,8 +209,8 @@ impl PidSet {
         core::mem::size_of_val(&*self.chunks) + words * core::mem::size_of::<Word>()
     }
 
-    /// Makes a set by the words in `text`, in their order, of this one, or of an empty one if it is to `replace`
-    /// this.
+    /// Makes a set by the words in `text`, in their order, of this one, or of an empty one if it is
+    /// to `replace` this.
     ///
     /// # Errors
     ///
@@ -248,8 +248,8 @@ impl PidSet {
         Ok(())
     }
 
-    /// Changes this set as much as `new` differs from `base`, which this was: what has come and gone since stays
-    /// so. Whoever looks meanwhile finds what is added before what is removed.
+    /// Changes this set as much as `new` differs from `base`, which this was: what has come and
+    /// gone since stays so. Whoever looks meanwhile finds what is added before what is removed.
     ///
     /// # Errors
     ///

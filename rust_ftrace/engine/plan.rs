@@ -2,8 +2,9 @@
 
 //! The plan of an instance: which functions are hooked by what, as settings have it.
 //!
-//! It is made of settings and the catalog alone, so that it can be tested without a kernel, and it is all that is
-//! carried out: what is hooked is what the plan says, and whoever asks what is hooked reads it there.
+//! It is made of settings and the catalog alone, so that it can be tested without a kernel, and it
+//! is all that is carried out: what is hooked is what the plan says, and whoever asks what is
+//! hooked reads it there.
 
 use core::ops::Range;
 
@@ -65,7 +66,8 @@ pub enum FrameKind {
     Plain,
     /// These, and a tag.
     Tagged,
-    /// These, and what an entry that is recorded later needs, and the time for which the task did not run.
+    /// These, and what an entry that is recorded later needs, and the time for which the task did
+    /// not run.
     Long,
 }
 
@@ -189,7 +191,8 @@ pub struct HookPlan {
 
 /// The part of a machine that plans depend on.
 pub struct Surroundings<'a> {
-    /// The functions that can be traced; `None` if [`Settings::need_catalog`] says that they are not needed.
+    /// The functions that can be traced; `None` if [`Settings::need_catalog`] says that they are
+    /// not needed.
     pub catalog: Option<&'a Catalog>,
     /// Addresses of a function whose calls must not be hooked.
     pub never_called: Range<usize>,
@@ -351,7 +354,8 @@ impl HookPlan {
         }
     }
 
-    /// Takes the functions at addresses `range` out, which needs no memory: they go, and the kernel unhooks them.
+    /// Takes the functions at addresses `range` out, which needs no memory: they go, and the kernel
+    /// unhooks them.
     pub fn forget(&mut self, range: &Range<usize>) {
         self.entries.forget(range);
         self.stack_only.remove_range(range);

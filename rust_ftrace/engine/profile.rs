@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The profile: how often functions were called and how long that took, counted by each CPU in a table of its
-//! own. Every count is one instruction without a lock, which interrupts and NMIs come before or after.
+//! The profile: how often functions were called and how long that took, counted by each CPU in a
+//! table of its own. Every count is one instruction without a lock, which interrupts and NMIs come
+//! before or after.
 //!
-//! Functions have numbers, which they keep as long as anything is counted for them, also while their module is not
-//! there. [`FunctionNumbers`] says which, for all CPUs. What is shown is what
+//! Functions have numbers, which they keep as long as anything is counted for them, also while
+//! their module is not there. [`FunctionNumbers`] says which, for all CPUs. What is shown is what
 //! `function_stat_show()` of kernel/trace/ftrace.c shows.
 
 use core::fmt::{Result as FmtResult, Write};
@@ -22,8 +23,8 @@ const SPREAD: u32 = 0x9e37_79b9;
 /// # Invariants
 ///
 /// - `slots` has a power of two, which `shift` follows from, and at least half of them are free.
-/// - A slot is free, 0, or has the lower half of a function's address in its lower half, and in its upper half
-///   an index of `ips`.
+/// - A slot is free, 0, or has the lower half of a function's address in its lower half, and in its
+///   upper half an index of `ips`.
 /// - Between the slot that an address hashes to and the one it is in, none is free.
 pub struct FunctionNumbers {
     slots: Vec<u64>,
@@ -33,8 +34,8 @@ pub struct FunctionNumbers {
 }
 
 impl FunctionNumbers {
-    /// Places for functions with the ftrace locations `ips`, which differ in their lower halves, and have none
-    /// that is 0; their numbers are the places there. A 0 is nobody's.
+    /// Places for functions with the ftrace locations `ips`, which differ in their lower halves,
+    /// and have none that is 0; their numbers are the places there. A 0 is nobody's.
     ///
     /// # Errors
     ///
@@ -122,9 +123,9 @@ impl FunctionNumbers {
     }
 }
 
-/// The functions by their numbers, once `new` ones have joined the `old`: those in `back`, which is sorted by
-/// address, get the numbers that are beside them there, others numbers that nobody has (0 in `old`) and that are
-/// free, or new ones.
+/// The functions by their numbers, once `new` ones have joined the `old`: those in `back`, which is
+/// sorted by address, get the numbers that are beside them there, others numbers that nobody has (0
+/// in `old`) and that are free, or new ones.
 ///
 /// # Errors
 ///
@@ -176,8 +177,8 @@ pub struct ProfileTable<P> {
 }
 
 impl<P: Deref<Target = FunctionNumbers>> ProfileTable<P> {
-    /// A table for all functions of `places`. Calls that a table of another `session` was told of are not known
-    /// to it.
+    /// A table for all functions of `places`. Calls that a table of another `session` was told of
+    /// are not known to it.
     ///
     /// # Errors
     ///
@@ -198,8 +199,8 @@ impl<P: Deref<Target = FunctionNumbers>> ProfileTable<P> {
         })
     }
 
-    /// Counts a call of the function at `ip`. What it is to be known by when it returns; `None` if the function
-    /// has no number.
+    /// Counts a call of the function at `ip`. What it is to be known by when it returns; `None` if
+    /// the function has no number.
     ///
     /// To be called on the table's CPU, with preemption off.
     #[inline(always)]
@@ -209,7 +210,8 @@ impl<P: Deref<Target = FunctionNumbers>> ProfileTable<P> {
         Some(self.session | number as u64)
     }
 
-    /// Adds the time of a call, by what it is known by. Of calls of another session nothing becomes.
+    /// Adds the time of a call, by what it is known by. Of calls of another session nothing
+    /// becomes.
     ///
     /// As for [`ProfileTable::enter`]; it may have been entered on another CPU.
     #[inline(always)]

@@ -74,7 +74,8 @@ impl<S: Storage> Ring<S> {
         (found == seq).then_some(first_event)
     }
 
-    /// The sub-buffer that event `index` is in, if it is there; else one before it. `extent` is the ring's.
+    /// The sub-buffer that event `index` is in, if it is there; else one before it. `extent` is the
+    /// ring's.
     pub(super) fn subbuf_of(&self, extent: &Extent, index: u64) -> u64 {
         let (mut first, mut last) = (extent.oldest, extent.newest);
         // (mostly nothing was cleared, and the first one it is)
@@ -265,7 +266,8 @@ pub(super) struct SubbufWindow<B> {
 pub(super) enum Refill {
     /// There are slots to decode.
     More,
-    /// The next slot belongs to a writer that is not finished, or to none yet; or writers are too fast.
+    /// The next slot belongs to a writer that is not finished, or to none yet; or writers are too
+    /// fast.
     Unfinished,
     /// The next sub-buffer is not open yet.
     NotYet,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Call depth from entries alone: each task's stacks are played back. docs/depth.md tells what follows
-//! for certain and what is a guess.
+//! Call depth from entries alone: each task's stacks are played back. docs/depth.md tells what
+//! follows for certain and what is a guess.
 //!
 //! An entry tells where its return address lies on the stack and what that is. Where the return
 //! address is in a function whose own call is open, that is the caller, and what lies deeper has
@@ -17,8 +17,8 @@ use super::decode::Event;
 use super::frames::{Caller, Frame, Frames};
 use crate::platform::{AllocError, Vec};
 
-/// Most tasks that are remembered. Beyond, the one that was seen longest ago is forgotten: if it is not
-/// gone, it begins anew.
+/// Most tasks that are remembered. Beyond, the one that was seen longest ago is forgotten: if it is
+/// not gone, it begins anew.
 pub const MAX_TASKS: usize = 1024;
 
 /// The stacks that a task's entries may be on, each on top of those before it.
@@ -184,8 +184,8 @@ impl TaskFrames {
         }
     }
 
-    /// The caller of an entry at the edge of an interrupt, if it is one; an open call is it only if it
-    /// `is_near`.
+    /// The caller of an entry at the edge of an interrupt, if it is one; an open call is it only if
+    /// it `is_near`.
     fn caller_on_edge(
         &self,
         edge: StackLevel,
@@ -224,8 +224,8 @@ impl TaskFrames {
 pub struct Entered {
     /// Its depth, 0 for the outermost.
     pub depth: usize,
-    /// Where the function begins that called it, if its entry should be there and is not; 0 if not. Said of
-    /// the first entry that is known of a task.
+    /// Where the function begins that called it, if its entry should be there and is not; 0 if not.
+    /// Said of the first entry that is known of a task.
     pub missing: u64,
 }
 
@@ -235,7 +235,8 @@ pub struct Replay {
     tasks: Vec<TaskFrames>,
     /// Which is whose, in the order of keys.
     keys: Vec<(u64, usize)>,
-    /// The bits that offsets are shifted by to tell stacks apart: one stack lies within one such part of the window.
+    /// The bits that offsets are shifted by to tell stacks apart: one stack lies within one such
+    /// part of the window.
     slot_shift: u32,
     /// Number of events so far.
     events: u64,
@@ -293,7 +294,8 @@ impl Replay {
         event: &Event,
         sites: &mut impl CallSites,
     ) -> Result<Entered, AllocError> {
-        // A call that does not return is followed by other code: the last byte of the call is its own.
+        // A call that does not return is followed by other code: the last byte of the call is its
+        // own.
         let mut caller = sites.code(event.parent_ip.wrapping_sub(1));
         let behind = sites.code(event.parent_ip);
         if behind.role == CodeRole::ReturnHook {

@@ -29,8 +29,8 @@
 //! head:  63 parity | 62..47 lap | 46..32 other slots in this sub-buffer | 31..0 byte offset
 //! ```
 //!
-//! "Other slots" are those that are no events, without the header. With it, the number of events
-//! is known from the head and the header alone, and no counter is kept per event. A head whose offset
+//! "Other slots" are those that are no events, without the header. With it, the number of events is
+//! known from the head and the header alone, and no counter is kept per event. A head whose offset
 //! is a multiple of the sub-buffer's size is *at a boundary*: all before is closed, the next
 //! sub-buffer is not open.
 //!
@@ -38,14 +38,15 @@
 //! it. An interrupt may do the same in the middle of that; both write the same header, since all of
 //! it follows from the boundary's head. So that the interrupt cannot come round the whole ring to
 //! the same sub-buffer meanwhile, `opening` names the outermost one being opened, and a writer that
-//! meets it again drops its event. A writer that meets a slot which is not complete yet, a lap later
-//! (its owner sits below on the stack), drops its event too: tracefs calls this a commit overrun.
+//! meets it again drops its event. A writer that meets a slot which is not complete yet, a lap
+//! later (its owner sits below on the stack), drops its event too: tracefs calls this a commit
+//! overrun.
 //!
 //! # Modes
 //!
-//! In overwrite mode the next sub-buffer is always taken, and what was in it is gone. In discard mode
-//! it is taken only if a consumer has released it: all sub-buffers below `released`, whose content is
-//! copied or not wanted any more. Otherwise the new event is dropped, and counted.
+//! In overwrite mode the next sub-buffer is always taken, and what was in it is gone. In discard
+//! mode it is taken only if a consumer has released it: all sub-buffers below `released`, whose
+//! content is copied or not wanted any more. Otherwise the new event is dropped, and counted.
 //!
 //! # Readers
 //!
@@ -77,13 +78,15 @@ pub unsafe trait Storage {
     /// The slots, zeroed when handed to [`Ring::new`].
     fn slots(&self) -> &[Slot];
 
-    /// The sub-buffer that readers wait for ([`Ring::await_subbuf`]) was opened, and has its first event.
+    /// The sub-buffer that readers wait for ([`Ring::await_subbuf`]) was opened, and has its first
+    /// event.
     ///
     /// Called by the writer, in any context.
     fn reached(&self) {}
 
-    /// A sub-buffer was opened, and has its first event; or events are dropped, at every [`DROPS`]th of them. The ring
-    /// was told of `hits` entries so far, written or not, at most `room` of them since the last time.
+    /// A sub-buffer was opened, and has its first event; or events are dropped, at every
+    /// [`DROPS`]th of them. The ring was told of `hits` entries so far, written or not, at most
+    /// `room` of them since the last time.
     ///
     /// Called by the writer, in any context.
     fn counted(&self, _hits: u64, _room: u64) {}
@@ -95,7 +98,8 @@ pub unsafe trait Storage {
     fn missed_return(&self) {}
 }
 
-/// Number of events that are dropped until [`Storage::counted`] is called: about as many as a sub-buffer has.
+/// Number of events that are dropped until [`Storage::counted`] is called: about as many as a
+/// sub-buffer has.
 pub const DROPS: u64 = 256;
 
 /// The call of a function, as the hook sees it.
@@ -107,8 +111,8 @@ pub struct Call {
     pub parent_ip: u64,
 }
 
-/// Time, context and task of an event. Asked for only where they are used, so that a hook need not have them
-/// ready.
+/// Time, context and task of an event. Asked for only where they are used, so that a hook need not
+/// have them ready.
 pub trait EventContext: Copy {
     /// Ticks of the clock, never fewer than before on this CPU.
     fn now(&self) -> u64;
@@ -124,7 +128,8 @@ pub trait EventContext: Copy {
     /// The task that runs.
     fn task(&self) -> Task;
 
-    /// Returns whether that is the task of `word(0)`, `word(1)` and `word(2)`: ids and comm of a [`Task`].
+    /// Returns whether that is the task of `word(0)`, `word(1)` and `word(2)`: ids and comm of a
+    /// [`Task`].
     fn is_task(&self, word: impl Fn(usize) -> u64) -> bool;
 }
 
@@ -226,8 +231,8 @@ pub const fn parity_of(seq: u64, count: u64) -> u64 {
     }
 }
 
-/// Words that readers write, rarely, and the writer reads when it opens a sub-buffer. So they have a cache line of
-/// their own.
+/// Words that readers write, rarely, and the writer reads when it opens a sub-buffer. So they have
+/// a cache line of their own.
 #[repr(align(64))]
 struct ReaderSide {
     /// 1 in discard mode, 0 in overwrite mode.
@@ -243,8 +248,8 @@ pub const MAX_SLOTS: usize = u32::MAX as usize / SLOT_BYTES / MAX_SUBBUF_SLOTS *
 
 /// The ring buffer of one CPU.
 ///
-/// Three cache lines: the first is all that an event touches mostly, written by the ring's CPU only;
-/// the second is for its cold path; the third is written by readers.
+/// Three cache lines: the first is all that an event touches mostly, written by the ring's CPU
+/// only; the second is for its cold path; the third is written by readers.
 ///
 /// # Invariants
 ///
@@ -405,7 +410,8 @@ impl<S: Storage> Ring<S> {
         self.readers.discard.store_relaxed(discard.into());
     }
 
-    /// Gives the sub-buffers below `seq` to the writer. Their content has been read, or is not wanted.
+    /// Gives the sub-buffers below `seq` to the writer. Their content has been read, or is not
+    /// wanted.
     pub fn release(&self, seq: u64) {
         // Release: all loads of what is given away were done before.
         self.readers.released.store_release(seq);

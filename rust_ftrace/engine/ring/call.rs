@@ -2,16 +2,16 @@
 
 //! Calls: events with an entry and a return.
 //!
-//! The entry takes a slot as any event does, but is not completed at once: it is *pending*. If the call's
-//! return comes before anything else is recorded on this CPU, its duration goes into the same slot, and the
-//! whole call is one event. Whoever records something else first completes the pending entry
-//! ([`SlotKind::CallEntry`]), and the return takes a slot of its own later, on whatever CPU the
-//! task is then.
+//! The entry takes a slot as any event does, but is not completed at once: it is *pending*. If the
+//! call's return comes before anything else is recorded on this CPU, its duration goes into the
+//! same slot, and the whole call is one event. Whoever records something else first completes the
+//! pending entry ([`SlotKind::CallEntry`]), and the return takes a slot of its own later, on
+//! whatever CPU the task is then.
 //!
-//! There is one pending entry at most, since whoever writes completes it before. Who completes it first takes
-//! it out of `pending` by an exchange, so that of a writer and those who interrupt it just one does. A slot
-//! that is pending is one that is not complete: readers stop before it, and ask the CPU to complete it
-//! ([`Ring::complete_pending`]) if they want to see it.
+//! There is one pending entry at most, since whoever writes completes it before. Who completes it
+//! first takes it out of `pending` by an exchange, so that of a writer and those who interrupt it
+//! just one does. A slot that is pending is one that is not complete: readers stop before it, and
+//! ask the CPU to complete it ([`Ring::complete_pending`]) if they want to see it.
 //!
 //! A call is known by a *token*: where its slot is, in which lap, and in which ring:
 //!
@@ -37,7 +37,8 @@ pub struct OpenCall {
 /// Bits of a token that say which ring it is of.
 const RING_MASK: u64 = (OTHERS_MASK << OTHERS_SHIFT) | (STEP - 1);
 
-/// The bits by which the tokens of ring number `id` differ from those of others, for ids up to 2^19.
+/// The bits by which the tokens of ring number `id` differ from those of others, for ids up to
+/// 2^19.
 const fn identity(id: u32) -> u64 {
     let high = (id as u64 & OTHERS_MASK) << OTHERS_SHIFT;
     high | ((id as u64 >> OTHERS_MASK.count_ones()) & (STEP - 1))
@@ -135,8 +136,8 @@ impl<S: Storage> Ring<S> {
         true
     }
 
-    /// Makes the entry in `slot` the pending one, if nothing was written since, up to `head`. If an interrupt
-    /// has left one, whose return was missed, that stays, and this one is completed.
+    /// Makes the entry in `slot` the pending one, if nothing was written since, up to `head`. If an
+    /// interrupt has left one, whose return was missed, that stays, and this one is completed.
     #[inline(always)]
     fn set_pending(&self, token: u64, slot: &Slot, head: u64) {
         if !self.cold.pending.local_exchange(0, token) {
@@ -147,7 +148,8 @@ impl<S: Storage> Ring<S> {
         }
     }
 
-    /// Moves the head from `head` over one slot, if an event at `now` needs no more; returns whether it did.
+    /// Moves the head from `head` over one slot, if an event at `now` needs no more; returns
+    /// whether it did.
     ///
     /// # Safety
     ///
@@ -195,13 +197,13 @@ impl<S: Storage> Ring<S> {
         true
     }
 
-    /// Ends call `open`, if it is pending, which then is a whole call; `duration` makes of the time now how
-    /// long it took. Whether it was.
+    /// Ends call `open`, if it is pending, which then is a whole call; `duration` makes of the time
+    /// now how long it took. Whether it was.
     ///
     /// # Safety
     ///
-    /// As for [`Ring::write`]; and `open` was made by [`Ring::enter_call`], of whatever ring: a token of 0
-    /// would be that of no pending entry.
+    /// As for [`Ring::write`]; and `open` was made by [`Ring::enter_call`], of whatever ring: a
+    /// token of 0 would be that of no pending entry.
     #[inline(always)]
     pub unsafe fn leave_leaf(
         &self,
@@ -224,8 +226,8 @@ impl<S: Storage> Ring<S> {
         true
     }
 
-    /// Writes the return from a call of the function at `ip` in which something else was recorded, or of which
-    /// more is to be said: `extras` are its extra slots, and `duration` is as for
+    /// Writes the return from a call of the function at `ip` in which something else was recorded,
+    /// or of which more is to be said: `extras` are its extra slots, and `duration` is as for
     /// [`Ring::leave_leaf`].
     ///
     /// Returns whether it could be written; if not, that is counted.
@@ -271,9 +273,9 @@ impl<S: Storage> Ring<S> {
         true
     }
 
-    /// Leaves a call whose return one slot is not enough for, or in whose return something else was written;
-    /// returns whether it was written. It began at `start`: what an interrupt took since the time was read is
-    /// a part of it, as the interrupt's events are before its end.
+    /// Leaves a call whose return one slot is not enough for, or in whose return something else was
+    /// written; returns whether it was written. It began at `start`: what an interrupt took since
+    /// the time was read is a part of it, as the interrupt's events are before its end.
     ///
     /// # Safety
     ///

@@ -143,7 +143,8 @@ impl<S: Storage> Ring<S> {
         let parity = head.parity();
         let mut slot = head.slot();
         let mut fill = |words: SlotWords| {
-            // SAFETY: The exchange moved the head over the slots from there on, for all that are filled.
+            // SAFETY: The exchange moved the head over the slots from there on, for all that are
+            // filled.
             unsafe { self.fill(slot, words.with_parity(parity)) };
             slot = slot.wrapping_add(1);
         };
@@ -194,7 +195,8 @@ impl<S: Storage> Ring<S> {
         unsafe { self.write_group_with(ctx, extra_slots, event, open) }
     }
 
-    /// Writes a group, also with a stack, which is left out if a sub-buffer has no room for it. See [`Ring::write_group`].
+    /// Writes a group, also with a stack, which is left out if a sub-buffer has no room for it. See
+    /// [`Ring::write_group`].
     ///
     /// # Safety
     ///
@@ -298,8 +300,8 @@ impl<S: Storage> Ring<S> {
         self.head.local_exchange(old.0, new.0)
     }
 
-    /// Fills a group's slots from `start` on, and remembers what it announced. Returns the head at the last
-    /// slot, which is not completed if it is to stay `open`.
+    /// Fills a group's slots from `start` on, and remembers what it announced. Returns the head at
+    /// the last slot, which is not completed if it is to stay `open`.
     ///
     /// # Safety
     ///
@@ -389,8 +391,8 @@ impl<S: Storage> Ring<S> {
                 if found == seq || self.write_header(header, found, seq, first_event) =>
             {
                 if wraps {
-                    // An interrupt that has gone on meanwhile is in the same lap: it cannot have come
-                    // round to here. Others need no new mask.
+                    // An interrupt that has gone on meanwhile is in the same lap: it cannot have
+                    // come round to here. Others need no new mask.
                     self.ip_mask.store_relaxed(ip_mask(lap.parity()));
                 }
                 let reached = seq >= self.readers.awaited.load_relaxed();
@@ -405,7 +407,8 @@ impl<S: Storage> Ring<S> {
         opening
     }
 
-    /// Returns whether sub-buffer `seq` must wait, in discard mode, for the one in its place to be released.
+    /// Returns whether sub-buffer `seq` must wait, in discard mode, for the one in its place to be
+    /// released.
     fn is_full(&self, seq: u64) -> bool {
         let Some(in_place) = seq.checked_sub(self.subbufs()) else {
             return false;
@@ -418,9 +421,9 @@ impl<S: Storage> Ring<S> {
 
     /// Writes a sub-buffer's header, which was `found`; whether it still was.
     ///
-    /// It is zero in between, but never when the head is behind it: an interrupt that finds the head
-    /// at the next boundary takes the `seq` after this one from here. Once an interrupt has moved
-    /// the head, the header is no more as found, and stays.
+    /// It is zero in between, but never when the head is behind it: an interrupt that finds the
+    /// head at the next boundary takes the `seq` after this one from here. Once an interrupt has
+    /// moved the head, the header is no more as found, and stays.
     fn write_header(&self, header: &Slot, found: u64, seq: u64, first_event: u64) -> bool {
         if !header.0.local_exchange(found, 0) {
             return false;
@@ -461,8 +464,8 @@ fn has_unfinished(slots: &[Slot], parity: u64) -> bool {
 
 /// The outcome of [`Ring::open`].
 enum Opening {
-    /// The sub-buffer is ready; its first free slot, whether `opening` was set here, whether readers wait for it, and
-    /// the index of its first event.
+    /// The sub-buffer is ready; its first free slot, whether `opening` was set here, whether
+    /// readers wait for it, and the index of its first event.
     Ready(Head, bool, bool, u64),
     /// An interrupt moved the head.
     Raced,

@@ -6,8 +6,8 @@ use super::{Head, Ring, Storage};
 use crate::engine::extras::StackSlots;
 use crate::engine::slot::{SlotWords, Task};
 
-/// Slots that a sub-buffer must have for a group beside those that say something of its event: the header, time,
-/// task (2), and the event.
+/// Slots that a sub-buffer must have for a group beside those that say something of its event: the
+/// header, time, task (2), and the event.
 pub(super) const GROUP_ROOM: usize = 5;
 
 /// The data beside an event.
