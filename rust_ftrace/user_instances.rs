@@ -22,7 +22,8 @@ struct Named {
 
 /// The instances that users made.
 ///
-/// `named` is held while directories are made and removed. It is taken before the locks of an instance.
+/// `named` is held while directories are made and removed. It is taken before the locks of an
+/// instance.
 #[pin_data]
 pub(crate) struct UserInstances {
     all: Arc<Instances>,
@@ -59,7 +60,8 @@ impl UserInstances {
     }
 }
 
-// SAFETY: What `make` makes are the trees of the directories in `named`, which `remove_all` empties.
+// SAFETY: What `make` makes are the trees of the directories in `named`, which `remove_all`
+// empties.
 unsafe impl Subdirectories for UserInstances {
     fn make(&self, parent: Parent<'_>, name: &CStr) -> Result {
         let mut named = self.named.lock();
