@@ -56,7 +56,7 @@ impl SlowClock {
         })
     }
 
-    /// The clock in use.
+    /// Returns the clock in use.
     pub(crate) fn kind(&self) -> ClockKind {
         let kind = ClockKind::ALL.get(self.kind.load_relaxed() as usize);
         kind.copied().unwrap_or(ClockKind::Local)

@@ -204,12 +204,12 @@ impl<S: DeferredActions> CommandHandler<S> {
         self.recorder.store(recorder.cast_mut(), Ordering::Release);
     }
 
-    /// The functions with commands.
+    /// Returns the functions with commands.
     pub(crate) fn probes(&self) -> &ProbesPointer {
         &self.probes
     }
 
-    /// The requests.
+    /// Returns the requests.
     pub(crate) fn requests(&self) -> &Requests<S> {
         &self.requests
     }

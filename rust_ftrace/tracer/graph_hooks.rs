@@ -121,6 +121,8 @@ impl GraphHooks {
         }
     }
 
+    /// Prepares the hooks for [`Self::prepare`].
+    ///
     /// # Safety
     ///
     /// As for [`Self::prepare`].
