@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! State of the machine, not of an instance.
+//! The state of the machine, which all instances share.
 
 mod btf;
 mod clock;

@@ -437,8 +437,8 @@ impl Profiling {
         Ok(rows)
     }
 
-    /// Calls `user` with the name of a function of the profile; with `None` if the name is not known
-    /// any more.
+    /// Calls `user` with the name of a function of the profile; with `None` if the name is not
+    /// known any more.
     ///
     /// # Errors
     ///

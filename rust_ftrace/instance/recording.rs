@@ -219,7 +219,7 @@ impl Recording {
         self.buffers.lock().stats(cpu, which)
     }
 
-    /// Returns the number of entries and returns that did not come as far as a ring since all
+    /// Returns the numbers of entries and returns that did not come as far as a ring since all
     /// buffers were cleared.
     pub(crate) fn elsewhere(&self) -> Elsewhere {
         let before = *self.elsewhere.lock();

@@ -57,7 +57,7 @@ impl Baseline {
     }
 }
 
-/// The number of calls that were too deep.
+/// The counts of calls that were too deep.
 ///
 /// Its lock is never held with those of buffers and profile, as it waits for CPUs.
 #[pin_data]

@@ -280,7 +280,7 @@ impl<S: DeferredActions> CommandHandler<S> {
         let Some(recorder) = (unsafe { self.recorder.load(Ordering::Acquire).as_ref() }) else {
             return;
         };
-        // Where no irq_work is served, nothing would do what is waited for.
+        // On a CPU that is gone, nothing would ever do what recording then waits for.
         irq_work::unless_gone(token, || {
             for probe in self.probes.of(token, ip) {
                 self.carry_out(token, recorder, probe);

@@ -53,7 +53,7 @@ unsafe impl Send for OwnCall {}
 unsafe impl Sync for OwnCall {}
 
 impl OwnCall {
-    /// Compares the shadow stack with the call, which this task makes.
+    /// Compares the shadow stack with the call, which this task must be making.
     fn compare(
         &self,
         token: PreemptOff<'_>,

@@ -245,8 +245,8 @@ impl CallHandler<Nested> for Profiler {
             return;
         }
         let [_, start, known, within, slept] = core::mem::replace(data, Nested([0; 5])).0;
-        // With the highest bit set, the task was not running at the last switch, and no later one
-        // is seen.
+        // The highest bit says that the task stopped running, and was not seen to go on: switches
+        // are watched no more.
         let slept = if slept >> 63 == 0 { slept } else { 0 };
         let current = token.current();
         let outer = self.outer(&current, data);

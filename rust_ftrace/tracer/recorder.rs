@@ -106,7 +106,7 @@ impl Recorder {
         self.flags() & SHUT != 0
     }
 
-    /// Returns the number of entries and returns that were ever neither recorded nor counted by a
+    /// Returns the numbers of entries and returns that were ever neither recorded nor counted by a
     /// ring.
     pub(crate) fn elsewhere(&self) -> Elsewhere {
         let sum = |words: &PerCpu<Word>| words.sum(Word::load_relaxed);

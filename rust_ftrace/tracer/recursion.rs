@@ -32,7 +32,7 @@ impl Recursion {
         is_within
     }
 
-    /// Enters a context that is [not within](Self::is_within).
+    /// Enters the running context, which is [not within](Self::is_within).
     pub(super) fn enter<'a>(&'a self, token: PreemptOff<'a>) -> Within<'a> {
         let level = token.context_level();
         // Interrupts leave the word as they found it, so loads and stores will do.

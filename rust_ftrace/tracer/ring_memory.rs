@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The memory of a CPU's ring: its slots, and the waker that is told of writes to them.
+//! The memory of a CPU's ring: its slots, and what is told of writes to them.
 
 use kernel::sync::Arc;
 
