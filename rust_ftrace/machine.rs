@@ -198,7 +198,7 @@ impl Machine {
     }
 
     /// Takes the lock that is held while calls are hooked, after an instance's `control`: for
-    /// [`Fprobes::trace`](crate::sys::fprobe::Fprobes::trace).
+    /// [`Fprobes::prepare`](crate::sys::fprobe::Fprobes::prepare).
     pub(crate) fn hooks_calls(&self) -> impl DerefMut<Target = FprobeNumber> + '_ {
         self.numbers.lock()
     }

@@ -123,7 +123,7 @@ impl CallHandler<Kept> for OwnCall {
 /// The look is to be tried again after an error.
 ///
 /// - `ENOMEM` if there is no memory, `EAGAIN` if the call was not seen.
-/// - Those of [`Fprobes::trace`].
+/// - Those of [`Fprobes::prepare`].
 pub(crate) fn look(numbers: &mut FprobeNumber) -> Result {
     if !PrivatePart::ShadowStacks.is_unseen() {
         return Ok(());
