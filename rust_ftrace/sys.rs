@@ -36,11 +36,11 @@ pub(crate) mod unwind;
 pub(crate) mod wait;
 pub(crate) mod work;
 
-/// This module, as `THIS_MODULE` of the kernel's C. (The kernel crate has that in one place before Linux 7.3, and in
-/// another one since.)
+/// This module, as `THIS_MODULE` of the kernel's C. (The kernel crate has that in one place before
+/// Linux 7.3, and in another one since.)
 pub(crate) const fn this_module() -> *mut kernel::bindings::module {
     extern "C" {
-        // (a `struct module`, of which only the address is taken)
+        // It is a `struct module`, of which only the address is taken.
         static __this_module: u8;
     }
     (&raw const __this_module).cast_mut().cast()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events as lines: with times, names and depths as they are when somebody reads them.
+//! Events as lines: with times, names and depths as they are when the events are read.
 
 use core::fmt::Write;
 
@@ -47,11 +47,12 @@ pub(super) struct LineMaker {
     graph: GraphLines,
     /// For all others.
     style: Style,
-    /// When a buffer was cleared the last time.
+    /// The time at which a buffer was cleared last.
     start: u64,
     /// Number of the next line of that style.
     index: u64,
-    /// Where the last line has a mark that tells how much later the next event came, and its time.
+    /// The place of the delay mark in the last line, which tells how much later the next event
+    /// came, and the time of that line's event.
     delay: Option<(usize, u64)>,
 }
 
@@ -139,8 +140,8 @@ impl LineMaker {
         }
     }
 
-    /// Forgets names that may not be right for an event that has just been looked at; none can be wrong
-    /// for one that was there before anything was looked up.
+    /// Forgets names that may not be right for an event that has just been looked at; none can be
+    /// wrong for one that was there before anything was looked up.
     pub(super) fn follow_modules(&mut self, instance: &Instance) {
         let modules_loaded = instance.machine().modules_loaded();
         if self.modules_loaded != modules_loaded {
@@ -290,13 +291,15 @@ impl LineMaker {
         self.style
     }
 
-    /// Where the last line has a mark that tells how much later the next event came, and its time.
+    /// The place of the delay mark in the last line, which tells how much later the next event
+    /// came, and the time of that line's event.
     pub(super) fn take_delay(&mut self) -> Option<(usize, u64)> {
         self.delay.take()
     }
 
-    /// Appends an event's line, one before it if events were lost there, and its stack if it has one: behind
-    /// its `parent_ip` come `callers`. `said` is what a program has written, if that is the event.
+    /// Appends an event's line, one before it if events were lost there, and its stack if it has
+    /// one: behind its `parent_ip` come `callers`. `said` is what a program has written, if that is
+    /// the event.
     ///
     /// # Errors
     ///
@@ -392,8 +395,9 @@ impl SymbolNames for SymbolCache {
 
 /// Texts of addresses.
 ///
-/// An address of the kernel proper is always the same function's. Those of modules, and of BPF programs
-/// and trampolines, of whose coming and going nobody is told, can be another's the next time.
+/// An address of the kernel proper is always the same function's. Those of modules, and of BPF
+/// programs and trampolines, whose coming and going is not announced, can be another's the next
+/// time.
 struct Cache {
     lasting: NameCache,
     passing: NameCache,

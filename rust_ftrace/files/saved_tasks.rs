@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `saved_cmdlines` and `saved_tgids`: who the pids in `trace_pipe_raw` are.
+//! `saved_cmdlines` and `saved_tgids`: names and thread groups of the pids in `trace_pipe_raw`.
 
 use core::fmt::Write;
 
@@ -46,7 +46,8 @@ impl Attribute for SavedTgids {
     }
 }
 
-/// The most names that `saved_cmdlines` can be told to keep in tracefs: PID_MAX_DEFAULT of include/linux/threads.h.
+/// The most names that `saved_cmdlines` can be told to keep in tracefs: PID_MAX_DEFAULT of
+/// include/linux/threads.h.
 const MAX_CMDLINES: u64 = 0x8000;
 
 /// `saved_cmdlines_size`: how many are kept is not limited.

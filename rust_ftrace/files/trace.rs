@@ -57,7 +57,8 @@ struct CpuSource {
 }
 
 impl CpuSource {
-    /// The events of the CPU of the first of `sources`, which are put in the order in which they were written.
+    /// The events of the CPU of the first of `sources`, which are put in the order in which they
+    /// were written.
     fn new(mut sources: impl Iterator<Item = BufferSource>) -> Result<Option<Self>> {
         let with_cursor = |source: BufferSource| -> Result<_> {
             let ring = source.buffer.ring();
@@ -264,7 +265,7 @@ impl TraceReader {
             return Ok(false);
         };
         let cpu = merge::EventSource::cpu(source);
-        // (function_graph does not say so: print_trace_line() of kernel/trace/trace.c)
+        // function_graph does not say so: `print_trace_line()` of kernel/trace/trace.c.
         let started = (self.started.as_mut()).filter(|_| self.tracer != Tracer::FunctionGraph);
         if let Some(started) = started {
             if !started.contains(&cpu) {

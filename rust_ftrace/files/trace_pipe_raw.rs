@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `per_cpu/cpuN/trace_pipe_raw`: the events as pages of the kernel's own ring buffer, each given out once. See
-//! [`engine::kernel_page`](crate::engine::kernel_page) for the format.
+//! `per_cpu/cpuN/trace_pipe_raw`: the events as pages of the kernel's own ring buffer, each given
+//! out once. See [`engine::kernel_page`](crate::engine::kernel_page) for the format.
 
 use kernel::prelude::*;
 
@@ -47,7 +47,8 @@ impl Filler<'_> {
         self.has_room
     }
 
-    /// When an event was, and how long its call took, in ticks of the clock that is shown.
+    /// Returns the time of an event and the duration of its call, in ticks of the clock that is
+    /// shown.
     fn times(&self, event: &Event, stamp: u64) -> (u64, u64) {
         let duration = match event.what {
             EventKind::Call | EventKind::Return => self.timeline.duration(event.duration),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where the CPU is: preemption, the running task, interrupt state. For the hook, so every function
-//! is inlined and calls nothing.
+//! The state that the CPU is in: preemption, the running task, interrupt state. For the hook, so
+//! every function is inlined and calls nothing.
 
 use core::arch::asm;
 use core::mem::offset_of;
@@ -49,7 +49,8 @@ macro_rules! on_count {
     };
 }
 
-/// The size of a task's stack, and its alignment, in bytes: include/asm/page_64_types.h of arch/x86.
+/// The size of a task's stack, and its alignment, in bytes: include/asm/page_64_types.h of
+/// arch/x86.
 pub(crate) const THREAD_SIZE: usize = kernel::page::PAGE_SIZE << THREAD_ORDER;
 const THREAD_ORDER: u32 = if cfg!(CONFIG_KASAN) { 3 } else { 2 };
 
@@ -101,7 +102,8 @@ impl PreemptGuard {
     }
 }
 
-/// Proof that preemption is off, by a [`PreemptGuard`]. It has no size, so passing it on costs nothing.
+/// Proof that preemption is off, by a [`PreemptGuard`]. It has no size, so passing it on costs
+/// nothing.
 #[derive(Clone, Copy)]
 pub(crate) struct PreemptOff<'a>(core::marker::PhantomData<&'a PreemptGuard>);
 
@@ -284,7 +286,8 @@ impl Current<'_> {
         self.with_state::<1>(bits::ContextWord::place(sp, self.entry_word()))
     }
 
-    /// Bits 0-15 of it, where preemption was disabled `RAISED` times since the function was entered.
+    /// Bits 0-15 of it, where preemption was disabled `RAISED` times since the function was
+    /// entered.
     #[inline(always)]
     pub(crate) fn state_word<const RAISED: u32>(&self) -> u32 {
         self.with_state::<RAISED>(0)
@@ -341,7 +344,7 @@ impl Current<'_> {
     pub(crate) fn pid(&self) -> u32 {
         // CAST: IDs are not negative.
         let pid = load!(self.task, pid) as u32;
-        // (`alloc_pid()` gives none that is PID_MAX_LIMIT or larger)
+        // `alloc_pid()` gives none that is PID_MAX_LIMIT or larger.
         pid & (PID_LIMIT - 1)
     }
 
@@ -409,22 +412,22 @@ impl Current<'_> {
         let regs = unsafe { stack.byte_add(REGS) }.cast::<bindings::pt_regs>();
         // SAFETY: `regs` points into the stack, with room for a `struct pt_regs` behind it.
         let orig_ax: *const c_ulong = unsafe { &raw const (*regs).orig_ax };
-        // SAFETY: A live, aligned word, of which the lower half comes first in memory. Nobody but
-        // the task writes there, at its entry.
+        // SAFETY: A live, aligned word, of which the lower half comes first in memory. Only the
+        // task writes there, at its entry.
         unsafe { orig_ax.cast::<u32>().read_volatile() }
     }
 
-    /// The number of calls of the task, beside this one, that fgraph watches: the depth of this one, while fgraph
-    /// calls us for it.
+    /// The number of calls of the task, beside this one, that fgraph watches: the depth of this
+    /// one, while fgraph calls us for it.
     #[inline(always)]
     pub(crate) fn call_depth(&self) -> u32 {
         let depth = load!(self.task, curr_ret_depth) as u32;
-        // (a frame has four words at least, and there is no room for more)
+        // A frame has four words at least, so there is no room for more calls.
         depth & ((SHADOW_STACK_SIZE / 32) as u32 - 1)
     }
 
-    /// The words of its shadow stack below `end`, and the address of the first: fgraph's frames of the calls
-    /// that are open. Nothing if `end` does not lie in it.
+    /// The words of its shadow stack below `end`, and the address of the first: fgraph's frames of
+    /// the calls that are open. Nothing if `end` does not lie in it.
     pub(crate) fn shadow_below(&self, end: *const u64) -> (&[Word], u64) {
         let base: *const c_ulong = load!(self.task, ret_stack);
         let bytes = (end as usize).wrapping_sub(base as usize);

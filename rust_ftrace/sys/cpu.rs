@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which CPUs there are.
+//! The CPUs of the machine: their numbers, masks of them, and calls on them.
 //!
 //! C headers: [`include/linux/cpumask.h`](srctree/include/linux/cpumask.h),
 //! [`include/linux/cpu.h`](srctree/include/linux/cpu.h)
@@ -48,7 +48,8 @@ pub(crate) fn from_number(number: u32) -> Option<CpuId> {
 pub(crate) struct Mask(KVec<c_ulong>);
 
 impl Mask {
-    /// Understands what people write as a mask: hex digits, groups of up to eight with commas between.
+    /// Understands what people write as a mask: hex digits, groups of up to eight with commas
+    /// between.
     ///
     /// # Errors
     ///
@@ -83,8 +84,8 @@ impl Mask {
 pub(crate) struct ReadLock(NotThreadSafe);
 
 impl ReadLock {
-    /// Takes the lock, which many may have, but nobody twice. No lock that [hotplug](super::hotplug) takes may be held
-    /// then: those are taken after it.
+    /// Takes the lock, which many tasks may have, but none twice. No lock that
+    /// [hotplug](super::hotplug) takes may be held then: those are taken after it.
     pub(crate) fn new() -> Self {
         lockdep::waits();
         // SAFETY: Has no preconditions but that the caller may sleep.
@@ -92,7 +93,8 @@ impl ReadLock {
         Self(NotThreadSafe)
     }
 
-    /// Has `cpu` call `user` in an interrupt, and waits for the end of it. False if the CPU is not online.
+    /// Has `cpu` call `user` in an interrupt, and waits for the end of it. False if the CPU is not
+    /// online.
     pub(crate) fn call<F: Fn(PreemptOff<'_>) + Sync>(&self, cpu: CpuId, user: &F) -> bool {
         /// # Safety
         ///
@@ -106,9 +108,10 @@ impl ReadLock {
         // CAST: CPU numbers are small.
         let number = cpu.as_u32() as c_int;
         let user: *const F = user;
-        // (what says so is an int before Linux 7.3, and a bool since)
+        // The result is an int before Linux 7.3, and a bool since.
         #[allow(clippy::useless_conversion)]
-        // SAFETY: Interrupts are on. `call` gets `user`, which outlives the call, as it is waited for.
+        // SAFETY: Interrupts are on. `call` gets `user`, which outlives the call, as it is waited
+        // for.
         let result = unsafe {
             bindings::smp_call_function_single(
                 number,
@@ -128,8 +131,9 @@ impl Drop for ReadLock {
     }
 }
 
-/// Calls `user` while all other CPUs stand still: nothing runs beside it but NMIs, and none of them is in code that runs
-/// with preemption off. Needs no memory. No lock that [hotplug](super::hotplug) takes may be held.
+/// Calls `user` while all other CPUs stand still: nothing runs beside it but NMIs, and none of them
+/// is in code that runs with preemption off. Needs no memory. No lock that
+/// [hotplug](super::hotplug) takes may be held.
 pub(crate) fn with_all_stopped<F: Fn() + Sync>(user: &F) {
     /// # Safety
     ///
@@ -144,7 +148,8 @@ pub(crate) fn with_all_stopped<F: Fn() + Sync>(user: &F) {
     lockdep::waits();
     let user: *const F = user;
     let data = user.cast_mut().cast();
-    // SAFETY: `call` gets `user`, which outlives the call; without CPUs that are named any one calls it.
+    // SAFETY: `call` gets `user`, which outlives the call; without CPUs that are named any one
+    // calls it.
     let _ = unsafe { ffi::stop_machine(Some(call::<F>), data, core::ptr::null()) };
 }
 

@@ -86,7 +86,7 @@ struct OpenFile<F: File> {
     file: F,
     #[pin]
     reading: Mutex<TextReader<F::Records>>,
-    // (the last to go)
+    // Last, as it is dropped last.
     context: Opened<F::Context>,
 }
 
@@ -121,7 +121,7 @@ impl<R: Records> TextReader<R> {
         while position >= start.saturating_add(self.text.as_bytes().len()) && !self.ended {
             start = start.saturating_add(self.text.as_bytes().len());
             self.text.clear();
-            // (at least a record, or a read of nothing would not end)
+            // At least one record is made, or a read of nothing would not end.
             while self.text.as_bytes().len() < wanted.clamp(1, MAX_READ) && !self.ended {
                 self.ended = !self.records.next(&mut self.text)?;
             }
@@ -319,8 +319,8 @@ impl<C: Owner> FileTree<C> {
         Ok(tree)
     }
 
-    /// Makes a directory where a user asked for one. By the contract of [`Subdirectories`] it goes before the tree
-    /// that it is in.
+    /// Makes a directory where a user asked for one. By the contract of [`Subdirectories`] it goes
+    /// before the tree that it is in.
     ///
     /// # Errors
     ///
@@ -437,8 +437,8 @@ impl<C: Owner> FileTree<C> {
         let parent = self.dentry(place)?;
         let private = self.hold(context)?;
         faults::here("debugfs_create_file_unsafe")?;
-        // SAFETY: `parent` is a live directory; the operations are static, fit the private data, and
-        // hold the file while they run.
+        // SAFETY: `parent` is a live directory; the operations are static, fit the private data,
+        // and hold the file while they run.
         let dentry = unsafe {
             bindings::debugfs_create_file_unsafe(
                 name.as_char_ptr(),

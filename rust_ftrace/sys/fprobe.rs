@@ -35,16 +35,17 @@ pub(crate) struct RoleFunctions<'a, R> {
 /// All of `live` are registered, none of `idle` is.
 pub(crate) struct Fprobes<T: CallHandler<D>, D: Copy + 'static> {
     live: KVec<ProbePlace<T, D>>,
-    /// Calls may still be open that know the address of one of these. So they are used for nothing else.
+    /// Calls may still be open that know the address of one of these. So they are used for nothing
+    /// else.
     idle: KVec<ProbePlace<T, D>>,
-    /// Of these, those that calls know which are to be taken for nobody's.
+    /// Places that open calls know, where these calls are to be taken for no probe's.
     worn: KVec<ProbePlace<T, D>>,
     /// Calls whose return was missed by probes that are gone.
     missed: u64,
 }
 
-// SAFETY: Probes are only changed under exclusive access; what callbacks read of them does not change while
-// they are registered.
+// SAFETY: Probes are only changed under exclusive access; what callbacks read of them does not
+// change while they are registered.
 unsafe impl<T: CallHandler<D>, D: Copy + 'static> Send for Fprobes<T, D> {}
 // SAFETY: What shared references change are flags, by single stores.
 unsafe impl<T: CallHandler<D>, D: Copy + 'static> Sync for Fprobes<T, D> {}
@@ -60,11 +61,12 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         }
     }
 
-    /// Has fprobe a number that will do, as long as what is returned is kept and others are registered before it goes.
-    /// Nothing is called by it; `ip` is any function.
+    /// Has fprobe a number that will do, as long as what is returned is kept and others are
+    /// registered before it goes. Nothing is called by it; `ip` is any function.
     ///
-    /// A number is kept as long as anybody uses it. If another user of fgraph was faster than we, and it will not do,
-    /// one is asked for once more. If somebody else has fprobe hold it, that is in vain, and it is theirs to answer for.
+    /// A number is kept as long as there is a user of it. If another user of fgraph was faster, and
+    /// the number will not do, one is asked for once more. If another user of fprobe holds it, that
+    /// is in vain, and not this module's fault.
     fn hold_number(
         numbers: &mut FprobeNumber,
         handler: *const T,
@@ -105,10 +107,11 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         self.missed = 0;
     }
 
-    /// Prepares to trace the functions of `groups`, and no others: registers what is missing, which calls nothing yet.
-    /// [`Self::finish`] or [`Self::give_up`] is to follow.
+    /// Prepares to trace the functions of `groups`, and no others: registers what is missing, which
+    /// calls nothing yet. [`Self::finish`] or [`Self::give_up`] is to follow.
     ///
-    /// With `anew` nothing goes on as it is, and no call that is open is taken for one of what is new.
+    /// With `anew` nothing goes on as it is, and no call that is open is taken for one of what is
+    /// new.
     ///
     /// # Errors
     ///
@@ -179,7 +182,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         }
     }
 
-    /// Registers probes of `missing`, which call nothing yet, and makes room for them. If that fails, some may be there.
+    /// Registers probes of `missing`, which call nothing yet, and makes room for them. If that
+    /// fails, some may be there.
     ///
     /// # Safety
     ///
@@ -192,12 +196,13 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         missing: &[(T::Role, KVVec<usize>)],
     ) -> Result {
         for (role, ips) in missing {
-            // (what lies far apart comes and goes at different times: modules)
+            // Functions that lie far apart come and go at different times, with modules.
             let near = ips.chunk_by(|a, b| b.wrapping_sub(*a) < FAR);
             for ips in near.flat_map(|ips| ips.chunks(MAX_FUNCTIONS)) {
                 change.new.reserve(1, GFP_KERNEL)?;
                 let mut place = self.place(Fprobe::new(*role, ips)?, change.anew)?;
-                // (those that are registered may have gone out with a module meanwhile, and the number with them)
+                // Probes that are registered may have gone with a module meanwhile, and the number
+                // with them.
                 let result = numbers.make_ready().and_then(|()| {
                     // SAFETY: The caller promises that `handler` stays valid until nothing is
                     // traced any more, and nothing is once the probe is unregistered.
@@ -230,9 +235,9 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         }
     }
 
-    /// Has those that go call nothing any more, and those that are new call from now on. Needs no memory, and sleeps
-    /// not: where a function goes from one to another, it may be called where all CPUs stand still, so that no call is
-    /// missed or told of twice.
+    /// Has those that go call nothing any more, and those that are new call from now on. Needs no
+    /// memory, and sleeps not: where a function goes from one to another, it may be called where
+    /// all CPUs stand still, so that no call is missed or told of twice.
     pub(crate) fn turn(&self, change: &ProbeChange<T, D>) {
         let live = self.live.iter().zip(&change.keep);
         for (probe, _) in live.filter(|(_, keep)| !**keep) {
@@ -243,8 +248,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         }
     }
 
-    /// Ends the change that was prepared, after [`Self::turn`]. Needs no memory. Open calls of functions that go are not
-    /// told of their return; nor are some others.
+    /// Ends the change that was prepared, after [`Self::turn`]. Needs no memory. Open calls of
+    /// functions that go are not told of their return; nor are some others.
     pub(crate) fn finish(&mut self, change: ProbeChange<T, D>) {
         let ProbeChange {
             keep,
@@ -275,7 +280,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         while let Some(mut place) = new.pop() {
             place.unregister();
             if place.was_enabled {
-                // (it had a place there)
+                // It had a place there, so this does not fail.
                 let _ = self.idle.push(place, GFP_KERNEL);
             }
         }
@@ -284,7 +289,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
     fn retire(&mut self, mut place: ProbePlace<T, D>) {
         place.unregister();
         self.missed = self.missed.wrapping_add(place.missed());
-        // (without memory it goes)
+        // Without memory it goes.
         let _ = self.idle.push(place, GFP_KERNEL);
     }
 
@@ -295,19 +300,21 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         }
     }
 
-    /// Makes sure that no call that is open now is ever taken for one of a later probe. Nothing is traced.
+    /// Makes sure that no call that is open now is ever taken for one of a later probe. Nothing is
+    /// traced.
     fn wear_out(&mut self) {
         self.worn.retain(|place| place.is_known());
         while let Some(mut place) = self.idle.pop() {
             if place.is_known() {
                 place.forget_functions();
-                // (without memory it goes)
+                // Without memory it goes.
                 let _ = self.worn.push(place, GFP_KERNEL);
             }
         }
     }
 
-    /// Ends tracing, and makes sure that no call that is open now is ever taken for one of a later probe.
+    /// Ends tracing, and makes sure that no call that is open now is ever taken for one of a later
+    /// probe.
     pub(crate) fn forget_calls(&mut self) {
         self.clear();
         self.wear_out();

@@ -25,11 +25,11 @@ pub(crate) trait EntryHandler: Send + Sync + 'static {
     fn entered(&self, site: FunctionEntry<'_>);
 }
 
-/// Where a traced function was entered.
+/// The entry of a traced function: its address, its caller and the registers.
 #[derive(Clone, Copy)]
 pub(crate) struct FunctionEntry<'a> {
-    /// The function, by its ftrace location (its first instruction, or the one after `endbr64`), and
-    /// its caller.
+    /// The function, by its ftrace location (its first instruction, or the one after `endbr64`),
+    /// and its caller.
     pub(crate) call: Call,
     /// The registers that ftrace saved.
     pub(crate) registers: Registers<'a>,
@@ -75,7 +75,7 @@ impl<'a> Registers<'a> {
     }
 }
 
-/// Which functions are traced.
+/// The functions that are traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Functions<'a> {
     /// Every function that can be, those of modules loaded later too.
@@ -92,20 +92,20 @@ pub(crate) enum Functions<'a> {
 /// use kernel::prelude::*;
 ///
 /// use crate::platform::{AtomicU64, Ordering};
-/// use crate::sys::ftrace::{Functions, Handler, Hook, Site};
+/// use crate::sys::ftrace::{EntryHandler, FunctionEntry, Functions, Registration};
 ///
 /// /// Counts calls.
 /// struct Counter(AtomicU64);
 ///
-/// impl Handler for Counter {
-///     fn entered(&self, _site: Site<'_>) {
+/// impl EntryHandler for Counter {
+///     fn entered(&self, _entry: FunctionEntry<'_>) {
 ///         self.0.fetch_add(1, Ordering::Relaxed);
 ///     }
 /// }
 ///
 /// /// Returns how often the functions at `ips` are called while `body` runs.
 /// fn calls_within(ips: &[usize], body: impl FnOnce()) -> Result<u64> {
-///     let hook = KBox::pin_init(Hook::new(Counter(AtomicU64::new(0))), GFP_KERNEL)?;
+///     let hook = KBox::pin_init(Registration::new(Counter(AtomicU64::new(0))), GFP_KERNEL)?;
 ///     hook.trace(Functions::Only(ips))?;
 ///     body();
 ///     hook.trace(Functions::Only(&[]))?;
@@ -116,8 +116,8 @@ pub(crate) enum Functions<'a> {
 /// # Invariants
 ///
 /// - `ops` was initialised by `new` and stays in place.
-/// - `ops` is registered iff `registered` says so, unless `is_stuck`, and then its filter is empty only for
-///   [`Functions::All`].
+/// - `ops` is registered iff `registered` says so, unless `is_stuck`, and then its filter is empty
+///   only for [`Functions::All`].
 #[pin_data(PinnedDrop)]
 pub(crate) struct Registration<T: EntryHandler> {
     #[pin]
@@ -171,7 +171,8 @@ impl<T: EntryHandler> Registration<T> {
     ///
     /// - `EINVAL` if one of the addresses is no ftrace location.
     /// - `ENOMEM` if there is no memory.
-    /// - `ENODEV` if ftrace has disabled itself; the hook must not go any more then ([`dead_ftrace`]).
+    /// - `ENODEV` if ftrace has disabled itself; the hook must not go any more then
+    ///   ([`dead_ftrace`]).
     /// - `EBUSY` if another ops holds a function exclusively.
     pub(crate) fn trace(&self, functions: Functions<'_>) -> Result {
         let mut registered = self.registered.lock();
@@ -240,12 +241,12 @@ impl<T: EntryHandler> PinnedDrop for Registration<T> {
         if let Err(error) = result {
             pr_err!("cannot unregister the function hook: {error:?}\n");
         }
-        // Not so if ftrace died; whoever has such a hook does not drop it but when the module goes.
+        // Not so if ftrace died; the owner of such a hook drops it only when the module goes.
         if self.is_stuck.load(Relaxed) {
             dead_ftrace::never_return();
         }
-        // And no CPU is in the callback: a task that is preempted in it, before it turns preemption off, is on its
-        // way still for RCU-tasks, too.
+        // And no CPU is in the callback: a task that is preempted in it, before it turns preemption
+        // off, is on its way still for RCU-tasks, too.
         rcu::synchronize_preempt_off();
         // SAFETY: `ops` is not registered, so nothing uses its hashes.
         unsafe { bindings::ftrace_free_filter(self.ops.get()) };

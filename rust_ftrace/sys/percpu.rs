@@ -81,7 +81,7 @@ impl<T> PerCpu<T> {
         let base = NonNull::new(base.cast::<T>()).ok_or(AllocError)?;
         for cpu in super::cpu::possible() {
             let instance = Self::instance(base, cpu);
-            // SAFETY: `instance` is this CPU's memory for a `T`, which nobody knows of yet.
+            // SAFETY: `instance` is this CPU's memory for a `T`, which nothing else knows of yet.
             unsafe { instance.write(init(cpu)) };
         }
         // INVARIANT: Just allocated and filled.
@@ -97,7 +97,8 @@ impl<T> PerCpu<T> {
 
     /// The instance of `cpu`.
     pub(crate) fn get(&self, cpu: CpuId) -> &T {
-        // SAFETY: By the type's invariant there is an instance for each possible CPU, and no `&mut`.
+        // SAFETY: By the type's invariant there is an instance for each possible CPU, and no
+        // `&mut`.
         unsafe { &*Self::instance(self.base, cpu) }
     }
 
@@ -137,12 +138,13 @@ impl<T> PerCpu<AtomicPtr<T>> {
 }
 
 impl PerCpu<Outsider> {
-    /// The task that is remembered by a CPU on which the caller is during the call. It need not stay there.
+    /// The task that is remembered by a CPU on which the caller is during the call. It need not
+    /// stay there.
     #[inline(always)]
     pub(crate) fn peek(&self) -> u32 {
         let pid: u32;
-        // SAFETY: `gs` leads to the instance of the CPU that executes this, whose lower half comes first in memory: a
-        // load of one is what `this_cpu_read()` is.
+        // SAFETY: `gs` leads to the instance of the CPU that executes this, whose lower half comes
+        // first in memory: a load of one is what `this_cpu_read()` is.
         unsafe {
             core::arch::asm!(
                 "mov {pid:e}, dword ptr gs:[{base}]",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files in debugfs that are read as streams: without positions, waiting for more, with poll and splice.
+//! Files in debugfs that are read as streams: without positions, waiting for more, with poll and
+//! splice.
 //!
 //! debugfs's own operations around a file's do not pass splice on, so these are files without them
 //! (`debugfs_create_file_unsafe`), and each operation holds the file itself.
@@ -27,8 +28,8 @@ pub(crate) trait Stream: Sized + Send + Sync + 'static {
     /// The file is opened.
     fn open(context: &Arc<Self::Context>) -> Result<Pin<KBox<Self>>>;
 
-    /// Gives what there is, as much as `into` takes; 0 at the end. Waits for the first byte if it may
-    /// `block`.
+    /// Gives what there is, as much as `into` takes; 0 at the end. Waits for the first byte if it
+    /// may `block`.
     ///
     /// # Errors
     ///
@@ -62,13 +63,13 @@ pub(crate) trait Stream: Sized + Send + Sync + 'static {
 /// The private data of an open file.
 struct OpenStream<S: Stream> {
     stream: Pin<KBox<S>>,
-    /// Held by who splices and may not wait.
+    /// The lock of a task that splices and may not wait.
     ///
     /// The first lock; nothing waits with it held but for memory, and for those of `stream`.
     splicing: Pin<KBox<Mutex<()>>>,
     /// The address of the task that holds it, or 0.
     splicer: Atomic<usize>,
-    // (the last to go)
+    // Last, as it is dropped last.
     context: Opened<S::Context>,
 }
 
@@ -188,7 +189,7 @@ impl<S: Stream> StreamOperations<S> {
         let into = unsafe { IovIterDest::from_raw(iter) };
         let block = file_flags & bindings::O_NONBLOCK == 0
             && kiocb_flags & ffi::RUST_CONST_IOCB_NOWAIT == 0
-            // (Relaxed: it is equal only if this task has stored it itself)
+            // Relaxed: it is equal only if this task has stored it itself.
             && open.splicer.load(Relaxed) != address_of_current();
         let mut result = || -> Result<usize> {
             // SAFETY: `file` was opened by `open`, which only files of debugfs have, and is not
@@ -231,12 +232,13 @@ impl<S: Stream> StreamOperations<S> {
             Ok(false) => return 0,
             Err(error) => return error.to_errno() as isize,
         }
-        // It comes back by way of `read_iter`, which is not told of `flags`; and another reader may have been faster.
+        // It comes back by way of `read_iter`, which is not told of `flags`; and another reader may
+        // have been faster.
         let _splicing = (!block).then(|| {
             let guard = open.splicing.lock();
             open.splicer.store(address_of_current(), Relaxed);
             let leave = ScopeGuard::new(|| open.splicer.store(0, Relaxed));
-            // (dropped in this order)
+            // They are dropped in this order.
             (leave, guard)
         });
         // SAFETY: By caller precondition:

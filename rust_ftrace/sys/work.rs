@@ -2,8 +2,8 @@
 
 //! Work put off to a thread of the kernel's, which may sleep.
 //!
-//! Unlike `kernel::workqueue`, the work belongs to the value that it works for: when that goes, the work
-//! is cancelled and waited for, so nothing of a module that is removed runs any more.
+//! Unlike `kernel::workqueue`, the work belongs to the value that it works for: when that goes, the
+//! work is cancelled and waited for, so nothing of a module that is removed runs any more.
 //!
 //! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
 
@@ -19,7 +19,7 @@ use kernel::types::Opaque;
 ///
 /// `OFFSET` is that of a field of type `Work<Self>`, the only one of that type.
 pub(crate) unsafe trait HasWork: Sized + Send + Sync {
-    /// Where the field lies.
+    /// The offset of the field in the type, in bytes.
     const OFFSET: usize;
 
     /// The work. May sleep; never runs twice at once.
@@ -85,8 +85,8 @@ impl<T: HasWork> Work<T> {
         pin_init!(Self {
             work <- Opaque::ffi_init(|work| {
                 let key = kernel::static_lock_class!();
-                // SAFETY: `work` points to memory for one, which stays in place; name and key live as
-                // long as the module.
+                // SAFETY: `work` points to memory for one, which stays in place; name and key live
+                // as long as the module.
                 unsafe {
                     bindings::init_work_with_key(
                         work,
@@ -107,7 +107,7 @@ impl<T: HasWork> Work<T> {
         // SAFETY: A static of the kernel, which is set at boot, before any module, and never
         // changed.
         let queue = unsafe { (&raw const bindings::system_dfl_wq).read() };
-        // SAFETY: By the type's invariants; whoever drops it waits for it. The constant means any CPU.
+        // SAFETY: By the type's invariants; dropping it waits for it. The constant means any CPU.
         unsafe {
             bindings::queue_work_on(
                 bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
@@ -121,7 +121,7 @@ impl<T: HasWork> Work<T> {
 #[pinned_drop]
 impl<T: HasWork> PinnedDrop for Work<T> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the type's invariants; nobody can ask for it any more.
+        // SAFETY: By the type's invariants; nothing can ask for it any more.
         unsafe { bindings::cancel_work_sync(self.work.get()) };
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The parts of the kernel's insides that are relied on, and whether they are as they are known here.
+//! The parts of the kernel's insides that are relied on, and whether they are as they are known
+//! here.
 
 use kernel::sync::atomic::{Atomic, Relaxed};
 
@@ -18,11 +19,11 @@ pub(crate) enum PrivatePart {
     ShadowStacks,
     /// The numbers of fgraph's users.
     Numbers,
-    /// Where the idle tasks of CPUs are found.
+    /// The table of the idle tasks of CPUs.
     IdleTasks,
-    /// Where the kernel's own text lies.
+    /// The range of the kernel's own text.
     Text,
-    /// Where the code lies that interrupts come in by.
+    /// The range of the code that interrupts come in by.
     IrqText,
     /// The kernel's function for programs' marks.
     Marker,
@@ -111,7 +112,8 @@ impl PrivatePart {
     }
 }
 
-/// Writes the parts that are not as known, and what there is not without them: `nothing` if there are none.
+/// Writes the parts that are not as known, and what there is not without them: `nothing` if there
+/// are none.
 pub(crate) fn write_unlike(text: &mut dyn core::fmt::Write) -> core::fmt::Result {
     let mut none = true;
     for part in PrivatePart::ALL {

@@ -4,7 +4,7 @@
 //!
 //! Some lists are to be had there alone, such as that of the functions that ftrace can trace: no
 //! exported function gives it. So it is read as users read it, through a mount of our own and
-//! `seq_read_iter`, but with the kernel's rights and in its namespaces, whoever asks.
+//! `seq_read_iter`, but with the kernel's rights and in its namespaces, whichever task asks.
 
 use core::mem::offset_of;
 use core::ptr::NonNull;
@@ -22,7 +22,7 @@ use crate::sys::{faults, kernel_thread};
 ///
 /// # Invariants
 ///
-/// It is, and nobody else has it.
+/// The file is open, and nothing else has it.
 struct OpenKernelFile(NonNull<bindings::file>);
 
 impl OpenKernelFile {
@@ -40,7 +40,8 @@ impl OpenKernelFile {
 
 impl Drop for OpenKernelFile {
     fn drop(&mut self) {
-        // SAFETY: By the type's invariant. Closed at once, so that the mount is not busy afterwards.
+        // SAFETY: By the type's invariant. Closed at once, so that the mount is not busy
+        // afterwards.
         unsafe { bindings::__fput_sync(self.0.as_ptr()) };
     }
 }
@@ -182,8 +183,8 @@ fn read_btf_here() -> Result<KVVec<u8>> {
     }
 }
 
-/// Gives `line` every line of a list, without its end, in another thread: it must not need a lock that the caller
-/// holds.
+/// Gives `line` every line of a list, without its end, in another thread: it must not need a lock
+/// that the caller holds.
 ///
 /// # Errors
 ///

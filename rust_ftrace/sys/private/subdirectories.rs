@@ -3,8 +3,8 @@
 //! A directory of debugfs in which users make directories of ours, and remove them.
 //!
 //! debugfs allows neither. So the directory's inode gets other operations, which do what those of
-//! `instances/` do in fs/tracefs/inode.c: they let go of the locks that the VFS took, as making and removing
-//! files takes them anew.
+//! `instances/` do in fs/tracefs/inode.c: they let go of the locks that the VFS took, as making and
+//! removing files takes them anew.
 //!
 //! C header: [`include/linux/fs.h`](srctree/include/linux/fs.h)
 
@@ -45,7 +45,7 @@ pub(crate) unsafe trait Subdirectories: Send + Sync + 'static {
     fn remove_all(&self);
 }
 
-/// Where a directory is to be made.
+/// The directory that another is to be made in.
 #[derive(Clone, Copy)]
 pub(crate) struct Parent<'a> {
     dentry: NonNull<bindings::dentry>,
@@ -69,7 +69,8 @@ struct DirectoryOperations<T: Subdirectories> {
 ///
 /// # Invariants
 ///
-/// - There is a reference to `inode`, whose operations are those of `table`; before that they were `original`.
+/// - There is a reference to `inode`, whose operations are those of `table`; before that they were
+///   `original`.
 /// - `table` came from a `KBox<DirectoryOperations<T>>`, and `end` is `end::<T>` for the same `T`.
 pub(in crate::rust_ftrace::sys) struct Served {
     inode: NonNull<bindings::inode>,
@@ -87,8 +88,8 @@ impl Served {
     ///
     /// # Safety
     ///
-    /// `directory` is a live directory of debugfs made by this module. It stays until the value is dropped, or
-    /// nobody but this module makes something in it.
+    /// `directory` is a live directory of debugfs made by this module. It stays until the value is
+    /// dropped, or only this module makes something in it.
     pub(in crate::rust_ftrace::sys) unsafe fn new<T: Subdirectories>(
         directory: NonNull<bindings::dentry>,
         handler: Arc<T>,
@@ -133,7 +134,7 @@ impl Drop for Served {
         // SAFETY: By the type's invariants there is a reference to the inode, and `original` is its
         // own, which is the kernel's and stays.
         unsafe { set_operations(self.inode, self.original) };
-        // Whoever has read the pointer without the lock (`stat`, say) has let go of it then.
+        // A task that has read the pointer without the lock (`stat`, say) has let go of it then.
         rcu::synchronize_tasks();
         // SAFETY: By the type's invariants `table` came from a `KBox<DirectoryOperations<T>>`, and
         // `end` is for the same `T`; nothing knows of the table any more.
@@ -167,7 +168,7 @@ unsafe fn set_operations(
     let _lock = unsafe { Lock::new(inode.as_ptr(), Nesting::Parent) };
     // SAFETY: The caller promises that the inode is live.
     let field: *mut *const bindings::inode_operations = unsafe { &raw mut (*inode.as_ptr()).i_op };
-    // As `smp_store_release()`: who reads the pointer finds what it points to complete.
+    // As `smp_store_release()`: a task that reads the pointer finds what it points to complete.
     fence_release();
     // SAFETY: A live, aligned pointer. Others read it without the lock: a volatile store does not
     // tear. Nothing else writes it, as the kernel does so only when it makes an inode.
@@ -303,8 +304,8 @@ impl Drop for ModuleInUse {
     }
 }
 
-/// Begins `mkdir` and `rmdir`: finds the handler, and the name. The module is to stay as long as the inode's lock
-/// is not held; with it, [`Served`] waits.
+/// Begins `mkdir` and `rmdir`: finds the handler, and the name. The module is to stay as long as
+/// the inode's lock is not held; with it, [`Served`] waits.
 ///
 /// # Safety
 ///
@@ -317,7 +318,7 @@ unsafe fn begin<T: Subdirectories>(
     let table = unsafe { (*inode).i_op }.cast::<DirectoryOperations<T>>();
     // SAFETY: The caller promises whose operations they are; they change with the lock held only.
     let handler = unsafe { &(*table).handler };
-    // SAFETY: The dentry is live, and nothing in debugfs is renamed but by who made it.
+    // SAFETY: The dentry is live, and nothing in debugfs is renamed but by the module that made it.
     let name = unsafe { (*dentry).__bindgen_anon_1.d_name.name };
     // SAFETY: A dentry's name ends with a zero, and stays as said.
     let name = unsafe { CStr::from_char_ptr(name.cast()) };
@@ -352,7 +353,7 @@ unsafe extern "C" fn mkdir<T: Subdirectories>(
         handler.make(parent, &name)
     };
     match make() {
-        // (debugfs has found the dentry, as nothing removed it meanwhile)
+        // debugfs has found the dentry, as nothing removed it meanwhile.
         Ok(()) => core::ptr::null_mut(),
         Err(error) => error.to_ptr(),
     }

@@ -13,10 +13,12 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use super::part::PrivatePart;
 use crate::sys::cpu;
 
-/// Where `idle_threads` of kernel/smpboot.c lies, a pointer for each CPU; 0 if that is not known.
+/// The address of `idle_threads` of kernel/smpboot.c, a pointer for each CPU; 0 if that is not
+/// known.
 static IDLE_THREADS: Atomic<u64> = Atomic::new(0);
 
-/// Makes known where idle tasks are found: at `idle_threads` of kernel/smpboot.c, if the kernel says where that is.
+/// Makes known where idle tasks are found: at `idle_threads` of kernel/smpboot.c, if the kernel
+/// says where that is.
 ///
 /// # Safety
 ///
@@ -62,7 +64,8 @@ pub(in crate::rust_ftrace::sys) unsafe fn for_each(
 ///
 /// # Safety
 ///
-/// `head` is that of a list that is changed as RCU asks, and the caller is a reader, to which all nodes stay.
+/// `head` is that of a list that is changed as RCU asks, and the caller is a reader, to which all
+/// nodes stay.
 unsafe fn for_each_in_list(
     head: *const bindings::list_head,
     user: &mut dyn FnMut(*const bindings::list_head),
@@ -85,15 +88,15 @@ unsafe fn next_of(node: *const bindings::list_head) -> *const bindings::list_hea
     // SAFETY: The caller promises that `node` is live.
     let next: *const *mut bindings::list_head = unsafe { &raw const (*node).next };
     // As `rcu_dereference()`: all that the node was filled with before it came into the list is
-    // seen by who follows the pointer, as the access depends on it.
+    // seen by a reader that follows the pointer, as the access depends on it.
     //
     // SAFETY: A live, aligned pointer, which others may write meanwhile: a volatile load does not
     // tear.
     unsafe { next.read_volatile() }
 }
 
-/// Calls `user` with the idle task of every CPU that had one; they stay for good. False if only that of CPU 0 can be
-/// found, as the kernel does not list symbols of data.
+/// Calls `user` with the idle task of every CPU that had one; they stay for good. False if only
+/// that of CPU 0 can be found, as the kernel does not list symbols of data.
 pub(in crate::rust_ftrace::sys) fn for_each_idle(
     user: &mut dyn FnMut(*const bindings::task_struct),
 ) -> bool {
