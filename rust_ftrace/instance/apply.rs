@@ -153,7 +153,8 @@ impl Instance {
         }
         let union = control.plan.commanded.union(&plan.commanded)?;
         if union.len() != control.plan.commanded.len() || control.is_behind {
-            // SAFETY: The commands' hook goes before the recorder.
+            // SAFETY: The recorder is valid until the commands' hook was removed: it is in
+            // `recording`, which goes after `commands`.
             unsafe {
                 self.commands
                     .handler()
@@ -241,7 +242,8 @@ impl Instance {
         prepared.counts_too_deep = self.too_deep.begin(Watcher::Tracer)?;
         let mut numbers = self.machine.hooks_calls();
         let recorder = self.recording.hook.handler();
-        // SAFETY: The recorder lives as long as the instance, whose `control` goes before it.
+        // SAFETY: The recorder stays valid until all is unhooked: it lives as long as the
+        // instance, whose `control`, with all that is hooked for it, goes before it.
         let change = unsafe { (control.graph).prepare(&mut numbers, recorder, calls, false)? };
         prepared.graph = Some(change);
         Ok(())
@@ -262,7 +264,8 @@ impl Instance {
         }
         self.profiling.extend(&self.machine, &counted.functions)?;
         let mut numbers = self.machine.hooks_calls();
-        // SAFETY: The profiler lives as long as the instance, whose `control` goes before it.
+        // SAFETY: The profiler stays valid until all is unhooked: it lives as long as the
+        // instance, whose `control`, with all that is hooked for it, goes before it.
         let change =
             unsafe { (control.profile).prepare(&mut numbers, &self.profiling.profiler, counted)? };
         prepared.profile = Some(change);

@@ -138,13 +138,14 @@ impl CountedBuffer {
     ///
     /// # Safety
     ///
-    /// Nobody writes to it.
+    /// Nothing writes to it.
     pub(super) unsafe fn retire(&mut self, old: &OldBuffer) {
         if !old.is_kept {
             self.account.add_late(old.end, old.buffer.counts().0);
             return;
         }
-        // SAFETY: The caller promises that there are no writers, and this is exclusive.
+        // SAFETY: Nothing writes to the old ring any more, by caller precondition, nor does this at
+        // the same time elsewhere, as `self` is exclusive.
         unsafe { old.buffer.ring().complete_pending() };
         let is_old = |past: &PastBuffer| Arc::ptr_eq(&past.buffer, &old.buffer);
         // (it is not there if it was cleared meanwhile)

@@ -71,7 +71,7 @@ impl Instance {
     pub(super) fn retire_buffers(&self, old: OldBuffers) {
         // Not with the buffers' lock held: a CPU that is coming may be waiting for it.
         old.wait();
-        // SAFETY: Nobody writes to them any more.
+        // SAFETY: Nothing writes to them any more, as `wait` has returned.
         unsafe { self.recording.buffers.lock().retire(old) };
     }
 

@@ -177,7 +177,9 @@ impl Profile {
     /// Takes its tables away from `profiler`, by which nothing is hooked.
     fn withdraw(&self, profiler: &Profiler) {
         for cpu in cpu::possible() {
-            // SAFETY: Takes the table away, which nothing uses.
+            // SAFETY:
+            // - There is no table that is to stay valid.
+            // - None is given for another CPU.
             unsafe { profiler.set_table(cpu, None) };
         }
     }
@@ -246,8 +248,10 @@ impl Profile {
                 continue;
             };
             counts.old = core::mem::replace(&mut counts.live, slot.take());
-            // SAFETY: The table is this CPU's alone. Who takes it away keeps it until nobody counts in it, and at
-            // the end the instance unhooks the profiler before the tables go.
+            // SAFETY:
+            // - What takes the table away keeps it until nothing counts in it; at the end the
+            //   instance unhooks the profiler before the tables go.
+            // - The table is given for this CPU only.
             unsafe { profiler.set_table(cpu, counts.live.as_deref()) };
         }
         Ok(true)
@@ -272,8 +276,10 @@ impl Profile {
         };
         let table = KBox::new(ProfileTable::new(places, profiler.session())?, GFP_KERNEL)?;
         let table = counts.live.insert(table);
-        // SAFETY: The table is this CPU's alone. It is kept until nothing counts in it, and at the
-        // end the instance unhooks the profiler before the tables go.
+        // SAFETY:
+        // - What takes the table away keeps it until nothing counts in it; at the end the instance
+        //   unhooks the profiler before the tables go.
+        // - The table is given for this CPU only.
         unsafe { profiler.set_table(cpu, Some(table)) };
         Ok(())
     }

@@ -173,7 +173,7 @@ impl Recording {
     }
 }
 
-// SAFETY: That is where the field lies, and there is no other.
+// SAFETY: `OFFSET` is that of `recheck`, the only field of type `Work<Self>`.
 unsafe impl HasWork for Recording {
     const OFFSET: usize = offset_of!(Self, recheck);
 

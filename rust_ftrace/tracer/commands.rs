@@ -72,7 +72,7 @@ pub(crate) struct Requests<S: DeferredActions> {
     actions: Mutex<Option<S>>,
 }
 
-// SAFETY: That is where the field lies, and there is no other.
+// SAFETY: `OFFSET` is that of `irq_work`, the only field of type `IrqWork<Self>`.
 unsafe impl<S: DeferredActions> HasIrqWork for Requests<S> {
     const OFFSET: usize = offset_of!(Self, irq_work);
 
@@ -81,7 +81,7 @@ unsafe impl<S: DeferredActions> HasIrqWork for Requests<S> {
     }
 }
 
-// SAFETY: That is where the field lies, and there is no other.
+// SAFETY: `OFFSET` is that of `work`, the only field of type `Work<Self>`.
 unsafe impl<S: DeferredActions> HasWork for Requests<S> {
     const OFFSET: usize = offset_of!(Self, work);
 
@@ -275,7 +275,8 @@ impl<S: DeferredActions> CommandHandler<S> {
 
     #[inline(never)]
     fn commanded(&self, token: PreemptOff<'_>, ip: u64) {
-        // SAFETY: By the type's invariant, as the hook is there.
+        // SAFETY: By the type's invariants the recorder is null, or valid until the hook that calls
+        // this was removed, which waits for the call.
         let Some(recorder) = (unsafe { self.recorder.load(Ordering::Acquire).as_ref() }) else {
             return;
         };

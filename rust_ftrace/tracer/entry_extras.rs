@@ -63,7 +63,7 @@ impl StackMemory {
 
 /// # Invariants
 ///
-/// `memory` is null, or came from a box and does not change any more.
+/// `memory` is null, or came from a box that `self` owns, and does not change any more.
 #[repr(align(64))]
 struct CpuStacks {
     /// Contexts that are unwinding, and entries that were left out since that made them.
@@ -73,7 +73,8 @@ struct CpuStacks {
 
 impl CpuStacks {
     fn memory(&self) -> Option<&StackMemory> {
-        // SAFETY: By the type's invariant; a box was filled before it was published.
+        // SAFETY: By the type's invariants the pointer is null, or came from a box, which was
+        // filled before it was stored, and lives as long as `self`.
         unsafe { self.memory.load(Ordering::Acquire).as_ref() }
     }
 }
@@ -82,7 +83,8 @@ impl Drop for CpuStacks {
     fn drop(&mut self) {
         let memory = *self.memory.get_mut();
         if !memory.is_null() {
-            // SAFETY: By the type's invariant, and no reference to it is left.
+            // SAFETY: By the type's invariants the pointer came from a box, as it is not null. It
+            // goes only here, and references to it do not outlive `self`.
             drop(unsafe { KBox::from_raw(memory) });
         }
     }

@@ -140,7 +140,8 @@ impl Profiler {
 
     #[inline(always)]
     fn this_table<'a>(&'a self, token: PreemptOff<'a>) -> &'a CpuTable {
-        // SAFETY: By the type's invariant it leads to a table that is live while preemption is off.
+        // SAFETY: By the type's invariants the pointer leads to a table that stays live until this
+        // CPU has left the code that it runs with preemption off, as the token proves that it is.
         unsafe { &*self.tables.load(token) }
     }
 

@@ -278,14 +278,17 @@ impl Recorder {
     /// This CPU's ring.
     #[inline(always)]
     pub(super) fn this_ring<'a>(&'a self, token: PreemptOff<'a>) -> &'a CpuRing {
-        // SAFETY: By the type's invariant it leads to a ring that is live while preemption is off.
+        // SAFETY: By the type's invariants the pointer leads to a ring that stays live until this
+        // CPU has left the code that it runs with preemption off, as the token proves that it is.
         unsafe { &*self.rings.load(token) }
     }
 
     /// Completes this CPU's pending entry, so that readers see it.
     pub(crate) fn complete_entry(&self, token: PreemptOff<'_>) {
-        // SAFETY: The ring is this CPU's, and preemption is off; whoever interrupts runs to its end
-        // before this goes on.
+        // SAFETY:
+        // - The ring is this CPU's, on which the thread stays: `token` proves that preemption is
+        //   off.
+        // - What interrupts this runs to its end before this goes on.
         unsafe { self.this_ring(token).complete_pending() };
     }
 }
