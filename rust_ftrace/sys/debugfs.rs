@@ -286,6 +286,84 @@ pub(crate) struct DirectoryId(usize);
 
 /// A tree of directories and files, removed as a whole when dropped.
 ///
+/// # Examples
+///
+/// ```ignore
+/// use core::fmt::Write;
+///
+/// use kernel::prelude::*;
+/// use kernel::sync::atomic::{Atomic, Relaxed};
+/// use kernel::sync::Arc;
+///
+/// use crate::sys::debugfs::{File, FileTree, OpenMode, Owner, Records};
+/// use crate::sys::text::Text;
+///
+/// /// A number that a file shows and changes.
+/// struct Number(Atomic<u64>);
+///
+/// impl Owner for Number {
+///     fn opened(&self) -> Result {
+///         Ok(())
+///     }
+///
+///     fn closed(&self) {}
+/// }
+///
+/// struct NumberFile;
+///
+/// impl File for NumberFile {
+///     type Context = Number;
+///     type Records = NumberText;
+///
+///     fn open(_number: &Arc<Number>, _mode: OpenMode) -> Result<Self> {
+///         Ok(Self)
+///     }
+///
+///     fn records(&self, number: &Arc<Number>) -> NumberText {
+///         NumberText {
+///             number: number.clone(),
+///             is_over: false,
+///         }
+///     }
+///
+///     fn write(&self, number: &Number, data: &[u8]) -> Result {
+///         let text = core::str::from_utf8(data).map_err(|_| EINVAL)?;
+///         let value = text.trim().parse::<u64>().map_err(|_| EINVAL)?;
+///         number.0.store(value, Relaxed);
+///         Ok(())
+///     }
+/// }
+///
+/// /// The text of the file, which is one record.
+/// struct NumberText {
+///     number: Arc<Number>,
+///     is_over: bool,
+/// }
+///
+/// impl Records for NumberText {
+///     fn rewind(&mut self) -> Result {
+///         self.is_over = false;
+///         Ok(())
+///     }
+///
+///     fn next(&mut self, text: &mut Text) -> Result<bool> {
+///         if core::mem::replace(&mut self.is_over, true) {
+///             return Ok(false);
+///         }
+///         writeln!(text, "{}", self.number.0.load(Relaxed)).map_err(|_| ENOMEM)?;
+///         Ok(true)
+///     }
+/// }
+///
+/// /// Makes the file `numbers/first`, which goes when the tree is dropped.
+/// fn make() -> Result<FileTree<Number>> {
+///     let number = Arc::new(Number(Atomic::new(0)), GFP_KERNEL)?;
+///     let mut tree = FileTree::new(c"numbers")?;
+///     tree.file::<NumberFile>(FileTree::<Number>::TOP, c"first", 0o600, number)?;
+///     Ok(tree)
+/// }
+/// ```
+///
 /// # Invariants
 ///
 /// - `directories` are live directories of debugfs; the first contains all others.

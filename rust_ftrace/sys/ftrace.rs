@@ -92,20 +92,20 @@ pub(crate) enum Functions<'a> {
 /// use kernel::prelude::*;
 ///
 /// use crate::platform::{AtomicU64, Ordering};
-/// use crate::sys::ftrace::{Functions, Handler, Hook, Site};
+/// use crate::sys::ftrace::{EntryHandler, FunctionEntry, Functions, Registration};
 ///
 /// /// Counts calls.
 /// struct Counter(AtomicU64);
 ///
-/// impl Handler for Counter {
-///     fn entered(&self, _site: Site<'_>) {
+/// impl EntryHandler for Counter {
+///     fn entered(&self, _site: FunctionEntry<'_>) {
 ///         self.0.fetch_add(1, Ordering::Relaxed);
 ///     }
 /// }
 ///
 /// /// Returns how often the functions at `ips` are called while `body` runs.
 /// fn calls_within(ips: &[usize], body: impl FnOnce()) -> Result<u64> {
-///     let hook = KBox::pin_init(Hook::new(Counter(AtomicU64::new(0))), GFP_KERNEL)?;
+///     let hook = KBox::pin_init(Registration::new(Counter(AtomicU64::new(0))), GFP_KERNEL)?;
 ///     hook.trace(Functions::Only(ips))?;
 ///     body();
 ///     hook.trace(Functions::Only(&[]))?;

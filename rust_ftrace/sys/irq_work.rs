@@ -128,7 +128,7 @@ pub(crate) unsafe trait HasIrqWork: Sized + Send + Sync {
 ///     work: IrqWork<Self>,
 /// }
 ///
-/// // SAFETY: That is where the field lies, and there is no other of its type.
+/// // SAFETY: `OFFSET` is that of `work`, the only field of type `IrqWork<Self>`.
 /// unsafe impl HasIrqWork for Bell {
 ///     const OFFSET: usize = offset_of!(Self, work);
 ///

@@ -42,6 +42,45 @@ pub(super) fn find(name: &'static CStr) -> Option<NonNull<bindings::tracepoint>>
 
 /// A function that a tracepoint calls.
 ///
+/// # Examples
+///
+/// ```ignore
+/// use kernel::bindings;
+/// use kernel::prelude::*;
+/// use kernel::sync::atomic::{Atomic, Relaxed};
+///
+/// use crate::sys::tracepoint::{self, Registration};
+///
+/// /// Counts tasks that are freed.
+/// ///
+/// /// # Safety
+/// ///
+/// /// `count` points to an `Atomic<u64>` that is valid during the call.
+/// unsafe extern "C" fn freed(count: *mut c_void, _task: *mut bindings::task_struct) {
+///     // SAFETY: `count` points to one that is valid during the call, by caller precondition; it is
+///     // only shared.
+///     let count = unsafe { &*count.cast_const().cast::<Atomic<u64>>() };
+///     count.add(1_u64, Relaxed);
+/// }
+///
+/// /// Returns how many tasks are freed while `body` runs.
+/// fn freed_within(body: impl FnOnce()) -> Result<u64> {
+///     let count = KBox::new(Atomic::<u64>::new(0), GFP_KERNEL)?;
+///     let data: *const Atomic<u64> = &*count;
+///     let probe = freed as *mut c_void;
+///     // SAFETY:
+///     // - `freed` is declared as this tracepoint calls it.
+///     // - `count` goes after `wait` below.
+///     let registration = unsafe {
+///         Registration::new(c"sched_process_free", probe, data.cast_mut().cast())?
+///     };
+///     body();
+///     registration.end();
+///     tracepoint::wait();
+///     Ok(count.load(Relaxed))
+/// }
+/// ```
+///
 /// # Invariants
 ///
 /// `probe` is registered with `tracepoint` for `data`.

@@ -45,7 +45,7 @@ pub(crate) unsafe trait HasWork: Sized + Send + Sync {
 ///     work: Work<Self>,
 /// }
 ///
-/// // SAFETY: That is where the field lies, and there is no other of its type.
+/// // SAFETY: `OFFSET` is that of `work`, the only field of type `Work<Self>`.
 /// unsafe impl HasWork for Bell {
 ///     const OFFSET: usize = offset_of!(Self, work);
 ///
