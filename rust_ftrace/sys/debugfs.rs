@@ -51,17 +51,29 @@ pub(crate) trait File: Sized + Send + Sync + 'static {
     type Records: Records;
 
     /// The file is opened.
+    ///
+    /// # Errors
+    ///
+    /// Those that opening it is to return; there will be no `release` then.
     fn open(context: &Arc<Self::Context>, mode: OpenMode) -> Result<Self>;
 
     /// Begins the text; nothing is read yet.
     fn records(&self, context: &Arc<Self::Context>) -> Self::Records;
 
     /// Takes all of `data`, or nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those that writing is to return; `EINVAL` if the file takes nothing.
     fn write(&self, _context: &Self::Context, _data: &[u8]) -> Result {
         Err(EINVAL)
     }
 
     /// Takes a part of `data`, and returns its length. The caller comes again with the rest.
+    ///
+    /// # Errors
+    ///
+    /// As for [`File::write`].
     fn write_some(&self, context: &Self::Context, data: &[u8]) -> Result<usize> {
         self.write(context, data)?;
         Ok(data.len())
@@ -74,9 +86,17 @@ pub(crate) trait File: Sized + Send + Sync + 'static {
 /// A file's text, record by record.
 pub(crate) trait Records: Send + Unpin {
     /// Goes back before the first record.
+    ///
+    /// # Errors
+    ///
+    /// Those that reading is to return.
     fn rewind(&mut self) -> Result;
 
     /// Appends the next record to `text`; false if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Those that reading is to return, such as `ENOMEM` if `text` cannot grow.
     fn next(&mut self, text: &mut Text) -> Result<bool>;
 }
 

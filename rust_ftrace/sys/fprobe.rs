@@ -58,11 +58,7 @@ pub(crate) struct RoleFunctions<'a, R> {
 /// }
 ///
 /// /// Returns how long calls of the functions at `ips` take while `body` runs, in ns.
-/// fn time_within(
-///     numbers: &mut FprobeNumber,
-///     ips: &[usize],
-///     body: impl FnOnce(),
-/// ) -> Result<u64> {
+/// fn time_within(numbers: &mut FprobeNumber, ips: &[usize], body: impl FnOnce()) -> Result<u64> {
 ///     let durations = KBox::new(Durations(AtomicU64::new(0)), GFP_KERNEL)?;
 ///     let mut probes = Fprobes::new();
 ///     let groups = [RoleFunctions { role: (), ips }];

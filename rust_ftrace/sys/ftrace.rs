@@ -138,7 +138,7 @@ unsafe impl<T: EntryHandler> Sync for Registration<T> {}
 unsafe impl<T: EntryHandler> Send for Registration<T> {}
 
 impl<T: EntryHandler> Registration<T> {
-    /// A hook that traces nothing yet.
+    /// A hook that traces nothing yet. Making it cannot fail.
     pub(crate) fn new(handler: T) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             ops <- Opaque::ffi_init(|ops: *mut bindings::ftrace_ops| {

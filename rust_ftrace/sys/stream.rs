@@ -108,6 +108,10 @@ pub(crate) trait Stream: Sized + Send + Sync + 'static {
     type Context: Owner;
 
     /// The file is opened.
+    ///
+    /// # Errors
+    ///
+    /// Those that opening it is to return; there will be no `release` then.
     fn open(context: &Arc<Self::Context>) -> Result<Pin<KBox<Self>>>;
 
     /// Gives what there is, as much as `into` takes; 0 at the end. Waits for the first byte if it may

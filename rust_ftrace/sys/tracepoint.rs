@@ -71,9 +71,8 @@ pub(super) fn find(name: &'static CStr) -> Option<NonNull<bindings::tracepoint>>
 ///     // SAFETY:
 ///     // - `freed` is declared as this tracepoint calls it.
 ///     // - `count` goes after `wait` below.
-///     let registration = unsafe {
-///         Registration::new(c"sched_process_free", probe, data.cast_mut().cast())?
-///     };
+///     let registration =
+///         unsafe { Registration::new(c"sched_process_free", probe, data.cast_mut().cast())? };
 ///     body();
 ///     registration.end();
 ///     tracepoint::wait();

@@ -70,6 +70,10 @@ pub(super) struct Fprobe<T: CallHandler<D>, D: Copy + 'static> {
 
 impl<T: CallHandler<D>, D: Copy + 'static> Fprobe<T, D> {
     /// A probe of `ips`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     pub(super) fn new(role: T::Role, ips: &[usize]) -> Result<Self> {
         let mut own = KVVec::new();
         own.extend_from_slice(ips, GFP_KERNEL)?;
@@ -92,6 +96,15 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobe<T, D> {
     }
 
     /// Registers it; it calls nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is registered then; they are those of `register_fprobe_ips()`.
+    ///
+    /// - `ENOENT` if one of the addresses is no ftrace location.
+    /// - `ENOMEM` if there is no memory.
+    /// - `ENOSPC` if fgraph has as many users as it can have.
+    /// - `ENODEV` if ftrace is dead.
     ///
     /// # Safety
     ///

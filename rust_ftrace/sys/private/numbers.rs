@@ -36,6 +36,10 @@ pub(crate) struct FprobeNumber {
 }
 
 /// Where kernel/trace/ has it.
+///
+/// # Invariants
+///
+/// The pointers lead to the kernel's variables that are said below, which stay.
 pub(crate) struct FprobeVariables {
     /// The `fgraph_ops` that fgraph knows fprobe by.
     fprobe: *const bindings::fgraph_ops,
@@ -60,6 +64,7 @@ impl FprobeVariables {
     ///
     /// These are their addresses.
     pub(super) unsafe fn at([fprobe, lock, table, next, used]: [u64; 5]) -> Self {
+        // INVARIANT: They do, by caller precondition, and variables of the kernel's own stay.
         Self {
             fprobe: fprobe as *const _,
             lock: lock as *mut _,

@@ -46,6 +46,10 @@ pub(crate) unsafe trait Subdirectories: Send + Sync + 'static {
 }
 
 /// Where a directory is to be made.
+///
+/// # Invariants
+///
+/// `dentry` is a live directory of debugfs for `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct Parent<'a> {
     dentry: NonNull<bindings::dentry>,
