@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The pure parts: what is recorded, how, and what is made of it.
+//! The engine: the pure parts, which record events and make text of them.
 //!
-//! Nothing here knows the kernel. The same files are compiled into the module and, as the library
-//! `tools/engine`, for the host, where its tests, its fuzzer and the command share them. What differs comes
-//! from `crate::platform`: [`Word`], a 64-bit memory word with the few atomic operations that the ring needs,
-//! two fences, and a vector whose growth can fail.
+//! Nothing here knows the kernel. These files are compiled into the module and, as the library
+//! `tools/engine`, for the host, where its tests, its fuzzer and the command share them. The
+//! differences are in `crate::platform`: [`Word`], a 64-bit memory word with the few atomic
+//! operations that the ring needs, two fences, and a vector whose growth can fail.
 //!
-//! The way of the data: [`ring`] -> [`reader`] or [`consumer`] -> [`merge`] -> [`replay`] -> [`render`],
-//! and [`graph`] for calls.
+//! Events go this way: [`ring`] -> [`reader`] or [`consumer`] -> [`merge`] -> [`replay`] ->
+//! [`render`], and [`graph`] for calls.
 //!
 //! [`Word`]: crate::platform::Word
 

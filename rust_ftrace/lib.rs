@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The pure parts of rust_ftrace as a library for the host: the files that the module is built
-//! from, on the host's memory and atomics.
+//! The pure parts of rust_ftrace as a library for the host: the module's own files, with the memory
+//! and atomics of the host.
 
 pub mod engine;
 pub mod platform;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Memory and atomics of the kernel in the module, and of the host elsewhere, under the same names.
+//! The platform: memory and atomics, of the kernel in the module and of the host elsewhere, under
+//! one set of names.
 
 #[cfg(not(MODULE))]
 mod host;

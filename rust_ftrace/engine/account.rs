@@ -2,8 +2,8 @@
 
 //! The account of every event of a CPU, over all rings that it had.
 //!
-//! A ring counts from when it was made. A CPU's counts begin when its buffer was cleared last, and go on
-//! when the ring is replaced by one of another size.
+//! A ring counts from when it was made. A CPU's counts begin when its buffer was cleared last, and
+//! go on when the ring is replaced by one of another size.
 
 /// The counts of a ring, or of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,8 +18,8 @@ pub struct Counts {
     pub dropped: u64,
     /// Of events written or not: markers of programs.
     pub markers: u64,
-    /// Of events written or not: returns of calls. (A call in which nothing else was recorded is one event, its
-    /// entry.)
+    /// Of events written or not: returns of calls. A call in which nothing else was recorded is one
+    /// event, its entry.
     pub returns: u64,
 }
 
@@ -35,22 +35,22 @@ impl Counts {
         }
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     pub fn plus(self, other: Self) -> Self {
         self.with(other, u64::wrapping_add)
     }
 
-    /// The difference of both.
+    /// Returns the difference of both.
     pub fn minus(self, other: Self) -> Self {
         self.with(other, u64::wrapping_sub)
     }
 
-    /// Events that were not written.
+    /// Returns the number of events that were not written.
     pub fn lost(&self) -> u64 {
         self.commit_overrun.wrapping_add(self.dropped)
     }
 
-    /// Entries of functions, recorded or not.
+    /// Returns the number of entries of functions, recorded or not.
     pub fn hits(&self) -> u64 {
         let events = self.written.wrapping_add(self.lost());
         events
@@ -58,7 +58,7 @@ impl Counts {
             .saturating_sub(self.returns)
     }
 
-    /// Events whose place was taken, if `present` are still there.
+    /// Returns the number of events that later ones have overwritten, if `present` are still there.
     pub fn overwritten(&self, present: u64) -> u64 {
         self.written
             .saturating_sub(self.read)
@@ -66,36 +66,36 @@ impl Counts {
     }
 }
 
-/// Where a CPU's counts began.
+/// The baseline of a CPU's counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// The counts of rings before this one, since then.
+    /// The counts of earlier rings, since the baseline.
     earlier: Counts,
-    /// The counts of this ring then.
+    /// The counts of this ring at the baseline.
     base: Counts,
 }
 
 impl Account {
-    /// The CPU's counts, if its ring has counted `now`.
+    /// Returns the CPU's counts, if its ring has counted `now`.
     pub fn counts(&self, now: Counts) -> Counts {
         self.earlier.plus(now.minus(self.base))
     }
 
-    /// Begins anew.
+    /// Begins anew, from a ring that has counted `now`.
     pub fn clear(&mut self, now: Counts) {
         self.earlier = Counts::default();
         self.base = now;
     }
 
-    /// Goes on with a new ring; `end` is what the old one has counted
-    /// so far; see [`Account::add_late`].
+    /// Goes on with a new ring; `end` is what the old one has counted so far. See
+    /// [`Account::add_late`].
     pub fn replace(&mut self, end: Counts) {
         self.earlier = self.counts(end);
         self.base = Counts::default();
     }
 
-    /// Adds what the old ring has counted after it was said to be at `end`: writers that were in it then
-    /// have finished.
+    /// Adds the events that the old ring has counted since it was said to be at `end`: writers that
+    /// were in it then have finished.
     pub fn add_late(&mut self, end: Counts, finished: Counts) {
         self.earlier = self.earlier.plus(finished.minus(end));
     }
@@ -115,7 +115,7 @@ pub struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Counts that have come to `before` since.
+    /// Returns the counts since they were `before`.
     pub fn since(self, before: Self) -> Self {
         Self {
             without_buffer: self.without_buffer.wrapping_sub(before.without_buffer),
@@ -125,25 +125,25 @@ impl Elsewhere {
         }
     }
 
-    /// All of them.
+    /// Returns the number of all of them.
     pub fn lost(&self) -> u64 {
         self.without_buffer
             .wrapping_add(self.by_clock)
             .wrapping_add(self.by_snapshot)
     }
 
-    /// Those that were entries.
+    /// Returns the number of those that were entries.
     pub fn hits(&self) -> u64 {
         self.lost().saturating_sub(self.returns)
     }
 }
 
-/// Growth of a total that is not ours, while that was of interest.
+/// The growth of a total that others count, during the times when it is of interest.
 ///
 /// The total may shrink for a moment; growth is never negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Growth {
-    /// Until it was of no interest any more, the last time.
+    /// The growth in earlier times of interest.
     earlier: u64,
     /// The total when it began to be of interest; `None` if it is not.
     base: Option<u64>,
@@ -172,7 +172,7 @@ impl Growth {
         self.base = self.base.map(|_| total);
     }
 
-    /// The growth, if there are `total` now.
+    /// Returns the growth, if the total is `total` now.
     pub fn count(&self, total: u64) -> u64 {
         let now = self.base.map_or(0, |base| total.saturating_sub(base));
         self.earlier.wrapping_add(now)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The kernel's own description of its types (Documentation/bpf/btf.rst), as far as it takes to show the arguments of
-//! a call: names and types of a function's parameters.
+//! The kernel's description of its own types (Documentation/bpf/btf.rst), as far as it is needed to
+//! show the arguments of a call: names and types of a function's parameters.
 //!
-//! Nothing in it is believed: what does not lie where it should is not there.
+//! Nothing in it is trusted: an offset that leads outside counts as missing.
 
 use core::fmt::{Result as FmtResult, Write};
 
@@ -12,7 +12,7 @@ use super::sort::sort_by_key;
 use crate::platform::{AllocError, Vec};
 
 const MAGIC: u16 = 0xeb9f;
-/// Bytes of the part of a type that all have.
+/// Bytes of the part that all types have.
 const TYPE_BYTES: usize = 12;
 /// Most modifiers (`const`, `typedef`, ...) before a type.
 const MAX_MODIFIERS: usize = 32;
@@ -45,7 +45,7 @@ const ENUM: u32 = 6;
 const FUNC: u32 = 12;
 const FUNC_PROTO: u32 = 13;
 
-/// A type: what all have, and where it lies.
+/// A type: the part that all have, and the place of the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BtfType {
     name: u32,
@@ -54,7 +54,7 @@ struct BtfType {
     count: u32,
     /// Its size, or the type that it leads to.
     size: u32,
-    /// Offset of what follows.
+    /// Offset of the part that depends on the kind.
     rest: usize,
 }
 
@@ -64,7 +64,7 @@ impl BtfType {
         matches!(self.kind, 8..=11 | 18)
     }
 
-    /// Bytes of what follows; `None` if the kind is not known.
+    /// Returns the bytes of the part that depends on the kind; `None` if the kind is not known.
     fn rest_bytes(&self) -> Option<usize> {
         let each = match self.kind {
             4 | 5 | 15 | 19 => 12,
@@ -83,7 +83,7 @@ fn half(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*rest.first_chunk()?))
 }
 
-/// A part of the bytes: offset and length behind the header.
+/// Returns the range of a part whose offset behind the header and length lie at `at`.
 fn part(bytes: &[u8], header: usize, at: usize) -> Option<core::ops::Range<usize>> {
     let start = header.checked_add(half(bytes, at)? as usize)?;
     let end = start.checked_add(half(bytes, at + 4)? as usize)?;
@@ -100,14 +100,14 @@ fn hash(name: &[u8]) -> u32 {
 pub struct Btf<B> {
     bytes: B,
     strings: core::ops::Range<usize>,
-    /// Where types lie; the first is type 1.
+    /// Offsets of the types; the first is type 1.
     types: Vec<u32>,
-    /// Hash of the name and number of the type of each function, in order.
+    /// For each function, a hash of its name and the number of its type, in order.
     functions: Vec<(u32, u32)>,
 }
 
 impl<B: AsRef<[u8]>> Btf<B> {
-    /// Looks all types over. `None` if they are not to be understood.
+    /// Reads all types; `None` if they are not as expected.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl<B: AsRef<[u8]>> Btf<B> {
         Ok(Some(()))
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory that this takes.
     pub fn bytes(&self) -> usize {
         self.bytes.as_ref().len() + self.types.len() * 4 + self.functions.len() * 8
     }
@@ -166,7 +166,7 @@ impl<B: AsRef<[u8]>> Btf<B> {
         type_at(self.bytes.as_ref(), *at as usize)
     }
 
-    /// The prototype of the function of that name.
+    /// Returns the prototype of the function `name`.
     fn prototype(&self, name: &[u8]) -> Option<BtfType> {
         let wanted = hash(name);
         let first = self.functions.partition_point(|(hash, _)| *hash < wanted);
@@ -179,7 +179,7 @@ impl<B: AsRef<[u8]>> Btf<B> {
             .filter(|found| found.kind == FUNC_PROTO)
     }
 
-    /// The type without what only modifies it.
+    /// Returns the type without its modifiers.
     fn plain(&self, number: u32) -> Option<BtfType> {
         let mut found = self.get(number)?;
         for _ in 0..MAX_MODIFIERS {
@@ -191,8 +191,9 @@ impl<B: AsRef<[u8]>> Btf<B> {
         None
     }
 
-    /// Writes the arguments of a call of the function `name`, in brackets, as `print_function_args()` of
-    /// kernel/trace/trace_output.c does. Returns false, and writes nothing, if the function is not known.
+    /// Writes the arguments of a call of the function `name`, in brackets, as
+    /// `print_function_args()` of kernel/trace/trace_output.c does. Returns false, and writes
+    /// nothing, if the function is not known.
     pub fn write_args(
         &self,
         out: &mut dyn Write,

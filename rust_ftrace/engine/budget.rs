@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Limits of calls a second, and of a share of a CPU, that a tracing may take: as people write them, and as measured.
+//! Budget: limits of calls a second, and of a share of a CPU, that tracing may take; as users write
+//! them, and as measured.
 //!
-//! Calls are counted when a sub-buffer is opened, so that it costs an event nothing. Each CPU has a
-//! [`CpuWindow`] of its own, from one opening to the first one that is [`WINDOW_NS`] later, and so
-//! an exact rate. The rate of all is the sum of the last ones. A CPU that has opened no sub-buffer
-//! since counts with no more than it can have made.
+//! Calls are counted when a sub-buffer is opened, so that counting costs an event nothing. Each CPU
+//! has a [`CpuWindow`] of its own, from one opening to the first one that is [`WINDOW_NS`] later,
+//! which makes its rate exact. The total rate is the sum of the latest ones. A CPU that has opened
+//! no sub-buffer since counts with no more than it can have made.
 
 use core::fmt::{self, Write};
 
@@ -13,7 +14,7 @@ use super::filter::words;
 use super::parse::{parse_number, ParseError};
 use crate::platform::Word;
 
-/// Least length of a window, in ns: what is over sooner than that is judged by its mean over so long.
+/// Least length of a window, in ns: a shorter burst is judged by its mean over that time.
 pub const WINDOW_NS: u64 = 100_000_000;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -31,22 +32,22 @@ pub struct BudgetLimits {
 }
 
 impl BudgetLimits {
-    /// Some limit is set.
+    /// Returns whether any limit is set.
     pub const fn is_any(self) -> bool {
         self.calls != 0 || self.cpu != 0
     }
 
-    /// The limits after `text` was written: `calls N`, `cpu N`, or both, which leave what they do not name; `0`, or
-    /// nothing but white space, allows all.
+    /// Returns the limits after `text` was written: `calls N`, `cpu N`, or both, which leave what
+    /// they do not name; `0`, or nothing but white space, allows all.
     ///
     /// # Errors
     ///
-    /// The byte of `text` at which a word is that means nothing here, and why.
+    /// The byte of `text` at which the first bad word is, and why it is bad.
     pub fn edited(self, text: &[u8]) -> Result<Self, (usize, ParseError)> {
         if text.is_empty() {
             return Err((0, ParseError::Invalid));
         }
-        // (where words end, and what follows it means nothing here)
+        // A NUL ends words, and nothing may follow it here.
         if let Some(at) = text.iter().position(|byte| *byte == 0) {
             return Err((at, ParseError::Invalid));
         }
@@ -75,7 +76,7 @@ impl BudgetLimits {
         Ok(new)
     }
 
-    /// Which of them `measured` exceeds, if any.
+    /// Returns the limit that `measured` exceeds, if any.
     pub fn exceeded(self, measured: Measured) -> Option<Excess> {
         if self.calls != 0 && measured.calls > self.calls {
             return Some(Excess::Calls(self.calls));
@@ -85,7 +86,7 @@ impl BudgetLimits {
     }
 }
 
-/// Rates as measured, or rather estimated as for the time.
+/// Rates as measured, with the time as an estimate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
     /// Calls a second, of all CPUs.
@@ -95,17 +96,17 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Picoseconds a second.
+    /// Returns the time that recording takes, in picoseconds a second.
     const fn ps(self) -> u64 {
         self.calls.saturating_mul(self.cost_ps)
     }
 
-    /// Percent of one CPU.
+    /// Returns the time that recording takes, in percent of one CPU.
     pub const fn percent(self) -> u64 {
         self.ps() / (SECOND_PS / 100)
     }
 
-    /// Writes it as `budget` shows it.
+    /// Writes the rates as `budget` shows them.
     pub fn write(self, out: &mut impl Write) -> fmt::Result {
         let Self { calls, cost_ps } = self;
         let ns = cost_ps.div_ceil(1000);
@@ -120,9 +121,9 @@ impl Measured {
 /// A limit that is exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Excess {
-    /// Calls: so many a second are allowed.
+    /// More calls a second than these.
     Calls(u64),
-    /// Time: so many percent are allowed.
+    /// More time than so many percent.
     Cpu(u64),
 }
 
@@ -139,15 +140,15 @@ impl Excess {
     }
 }
 
-/// The calls of one CPU. It alone counts them; its interrupts may come in between.
+/// The calls of one CPU, which alone counts them; its interrupts may come in between.
 pub struct CpuWindow {
-    /// Which setting of the budget it counts for. Another one begins anew.
+    /// The setting of the budget that it counts for. Another one begins anew.
     session: Word,
-    /// When the window began, in ns.
+    /// The time at which the window began, in ns.
     began: Word,
     /// Calls since then.
     calls: Word,
-    /// When calls were counted last, in ns.
+    /// The time at which calls were counted last, in ns.
     counted: Word,
     /// Most calls that there can be from one count to the next.
     room: Word,
@@ -156,7 +157,7 @@ pub struct CpuWindow {
 }
 
 impl CpuWindow {
-    /// Of no session: 0 is none.
+    /// Makes a window of session 0, which is none.
     pub fn new() -> Self {
         Self {
             session: Word::new(0),
@@ -168,8 +169,8 @@ impl CpuWindow {
         }
     }
 
-    /// Counts `calls`, which were made since the last time, at `now`; there are never more than `room` of them. Returns
-    /// whether a window has ended, so that it is time to judge.
+    /// Counts `calls`, which were made since the last time, at `now`; there are never more than
+    /// `room` of them. Returns whether a window has ended, so that it is time to judge.
     pub fn count(&self, session: u64, calls: u64, room: u64, now: u64) -> bool {
         if self.session.load_relaxed() != session {
             self.calls.store_relaxed(0);
@@ -178,14 +179,14 @@ impl CpuWindow {
             self.counted.store_relaxed(now);
             self.room.store_relaxed(room);
             self.session.store_release(session);
-            // (these were made before)
+            // These calls were made before the session.
             return false;
         }
         self.calls.local_add(calls);
         self.counted.store_relaxed(now);
         self.room.store_relaxed(room);
         let began = self.began.load_relaxed();
-        // (an interrupt may have begun another one, later than `now`)
+        // An interrupt may have begun another window, later than `now`.
         let elapsed = now.saturating_sub(began);
         if elapsed < WINDOW_NS || !self.began.local_exchange(began, now) {
             return false;
@@ -196,7 +197,7 @@ impl CpuWindow {
         true
     }
 
-    /// Calls a second on this CPU, as far as is known at `now`, on whatever CPU.
+    /// Returns the calls a second on this CPU, as far as is known at `now`, on any CPU.
     pub fn rate(&self, session: u64, now: u64) -> u64 {
         if self.session.load_acquire() != session {
             return 0;
@@ -215,11 +216,11 @@ impl Default for CpuWindow {
     }
 }
 
-/// Calls a second, if there were so many in `ns`, which is not 0.
+/// Returns the calls a second, if there were so many in `ns`, which is not 0.
 fn per_second(calls: u64, ns: u64) -> u64 {
     match calls.checked_mul(SECOND_NS) {
         Some(scaled) => scaled.checked_div(ns).unwrap_or(u64::MAX),
-        // (more than 2^34 calls)
+        // There are more than 2^34 calls.
         None => calls
             .checked_div(ns)
             .unwrap_or(u64::MAX)
@@ -227,7 +228,8 @@ fn per_second(calls: u64, ns: u64) -> u64 {
     }
 }
 
-/// Instructions that `make bench` counts for what a call costs, beyond the call itself, in hundredths.
+/// Instructions that `make bench` counts for what a call costs, beyond the call itself, in
+/// hundredths.
 mod instructions {
     /// Writing an event, as [`RecordedParts::cost_ps`] is given the time of.
     pub(super) const WRITING: u64 = 8800;
@@ -241,7 +243,7 @@ mod instructions {
     pub(super) const GRAPH: u64 = 75800;
 }
 
-/// Of what there is to be recorded of each call.
+/// The parts of each call that are recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordedParts {
     /// Its return, too.
@@ -253,8 +255,8 @@ pub struct RecordedParts {
 }
 
 impl RecordedParts {
-    /// Cost of recording a call, in picoseconds, where writing an event takes `writing_ps`: an estimate, by the
-    /// instructions that the one and the other take.
+    /// Returns the cost of recording a call, in picoseconds, where writing an event takes
+    /// `writing_ps`: an estimate, from the instructions that both take.
     pub const fn cost_ps(self, writing_ps: u64) -> u64 {
         use instructions::{ARGS, FUNCTION, GRAPH, STACK, WRITING};
         let mut cost = match self.graph {

@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The two ends of a call as the code tells them: the function that it is made from, and the one that it is made to.
+//! The two ends of a call as the code tells them: the function that it is made from, and the one
+//! that it is made to.
 //!
-//! All of that is read long after the call, and code changes (jump labels, static calls, live patches,
-//! modules that come and go). So it is a hint: whoever takes it must not depend on it.
+//! The code is read long after the call, and it changes (jump labels, static calls, live patches,
+//! modules that come and go). So all of this is a hint, on which nothing may depend.
 
-/// Tells of the code around calls.
+/// Gives access to the code around calls.
 pub trait CallSites {
     /// Returns the code that `address` belongs to.
     fn code(&mut self, address: u64) -> FunctionCode;
 
-    /// Where the call that returns to `parent_ip` goes, if it is direct and can be read.
+    /// Returns the address that the call before `parent_ip` goes to, if it is direct and can be
+    /// read.
     fn target(&mut self, parent_ip: u64) -> Option<u64>;
 
     /// Returns whether the function at ftrace location `from` jumps to the one at `to`.
     fn jumps(&mut self, from: u64, to: u64) -> bool;
 
-    /// Returns whether the function at ftrace location `from` calls or jumps to the one that begins at `to`, which is
-    /// hidden though all are traced that can be. Where a filter hides others, that tells too little: false.
+    /// Returns whether the function at ftrace location `from` calls or jumps to the one that begins
+    /// at `to`, which is hidden though all functions are traced that can be. Where a filter hides
+    /// others, the answer would say too little, and is false.
     fn calls(&mut self, from: u64, to: u64) -> bool;
 
     /// Returns whether entries of the function that begins at `start` are recorded.
@@ -27,31 +30,33 @@ pub trait CallSites {
 /// The function that an address lies in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FunctionCode {
-    /// Where it begins, 0 if none is known.
+    /// Address at which it begins, 0 if none is known.
     pub start: u64,
     /// Its role in the ways into the kernel.
     pub role: CodeRole,
 }
 
-/// Functions that say something of whatever they call.
+/// The role of a function, which says something of the functions that it calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CodeRole {
-    /// Nothing special.
+    /// No special role.
     #[default]
     Plain,
-    /// A task comes into the kernel by it, or begins in it: what it calls has no callers.
+    /// The function by which a task comes into the kernel, or in which it begins: what it calls has
+    /// no callers.
     TaskEntry,
-    /// An interrupt or an NMI comes in by it, which calls nothing before.
+    /// The function by which an interrupt or an NMI comes in, which calls nothing before.
     InterruptEntry,
-    /// The begin or the end of an interrupt, itself not counted as part of one by the kernel.
+    /// The begin or the end of an interrupt, which the kernel does not count as part of it.
     InterruptEdge,
-    /// It gives the CPU to another task. (It cannot be traced.)
+    /// A function that gives the CPU to another task, and cannot be traced.
     Scheduler,
-    /// It gives the CPU to another task, and is on the stack of that task already.
+    /// A function that gives the CPU to another task, and is on the stack of that task already.
     TaskSwitch,
-    /// Where functions return to whose return somebody waits for (function_graph, fprobe, kretprobes): what
-    /// was called from there was jumped to by such a function.
+    /// The hook that functions return to while a tracer waits for their return (function_graph,
+    /// fprobe, kretprobes): a function that seems to be called from there was jumped to by one of
+    /// those.
     ReturnHook,
 }
 
@@ -69,7 +74,8 @@ impl CodeRole {
 }
 
 impl CodeRole {
-    /// The roles by the names of functions, from arch/x86/entry, arch/x86/kernel, kernel/softirq.c and kernel/sched/core.c.
+    /// Returns the role of the function `name`, from arch/x86/entry, arch/x86/kernel,
+    /// kernel/softirq.c and kernel/sched/core.c.
     pub fn of(name: &[u8]) -> Self {
         match name {
             b"do_syscall_64"
@@ -100,9 +106,10 @@ impl CodeRole {
     }
 }
 
-/// An `endbr64` may lie between the begin of a function and its ftrace location.
+/// Greatest distance from the begin of a function to its ftrace location: an `endbr64` may lie
+/// between.
 const MAX_LOCATION_OFFSET: u64 = 4;
-/// Calls may go to what lies before a function (call depth tracking), which is this long at most.
+/// Greatest length of the padding before a function, which calls may go to (call depth tracking).
 const MAX_PADDING: u64 = 16;
 
 /// Returns whether `ip` is the ftrace location of the function that begins at `start`.
@@ -118,7 +125,8 @@ pub const fn enters(target: u64, ip: u64) -> bool {
 /// Bytes of a direct call.
 pub const CALL_BYTES: usize = 5;
 
-/// Where a call goes that returns to `parent_ip`, if these bytes before that are a direct one.
+/// Returns the address that a call goes to which returns to `parent_ip`, if the `bytes` before that
+/// are a direct call.
 pub fn call_target(bytes: [u8; CALL_BYTES], parent_ip: u64) -> Option<u64> {
     const CALL: u8 = 0xe8;
     let [CALL, offset @ ..] = bytes else {
@@ -127,8 +135,8 @@ pub fn call_target(bytes: [u8; CALL_BYTES], parent_ip: u64) -> Option<u64> {
     Some(parent_ip.wrapping_add_signed(i32::from_le_bytes(offset).into()))
 }
 
-/// Returns whether `code`, which lies at `address`, has a direct call of the function at `ip`; all bytes are taken
-/// for the begin of an instruction, as by [`has_jump`].
+/// Returns whether `code`, which lies at `address`, has a direct call of the function at `ip`.
+/// Every byte is taken for the begin of an instruction, as by [`has_jump`].
 pub fn has_call(code: &[u8], address: u64, ip: u64) -> bool {
     let windows = code.windows(CALL_BYTES).zip(0u64..);
     windows
@@ -142,12 +150,13 @@ pub fn has_call(code: &[u8], address: u64, ip: u64) -> bool {
 /// Bytes of the longest direct jump.
 pub const JUMP_BYTES: usize = 6;
 
-/// Returns whether `code`, which lies at `address`, has a direct jump to the function with ftrace location `ip`.
+/// Returns whether `code`, which lies at `address`, has a direct jump to the function with ftrace
+/// location `ip`.
 ///
-/// Where instructions begin is not known, so all bytes are taken for one: that four of them are the
-/// right offset by chance is as good as impossible.
+/// It is not known where instructions begin, so every byte is taken for a begin: that four bytes
+/// are the right offset by chance is as good as impossible.
 pub fn has_jump(code: &[u8], address: u64, ip: u64) -> bool {
-    // jmp rel32, and jcc rel32.
+    // The opcodes of `jmp rel32` and of `jcc rel32`.
     const JUMP: u8 = 0xe9;
     const TWO_BYTES: u8 = 0x0f;
     let near = |bytes: &[u8], length: u64, at: u64| {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The functions that can be traced, and what they are called.
+//! The catalog of the functions that can be traced, with their names.
 
 use super::filter::Selector;
 use super::function_set::FunctionSet;
 use super::sort::sort_by_key;
 use crate::platform::{AllocError, Vec};
 
-/// The place of a function, and that of its name in [`Catalog::names`].
+/// The address of a function, and the place of its name in [`Catalog::names`].
 #[derive(Clone, Copy)]
 struct CatalogEntry {
     ip: usize,
@@ -32,13 +32,14 @@ pub struct Function<'a> {
 ///
 /// # Invariants
 ///
-/// `entries` is sorted by address once [`finish`](Self::finish) was called; the name of each lies in `names`.
+/// `entries` is sorted by address once [`finish`](Self::finish) was called; the name of each lies
+/// in `names`.
 pub struct Catalog {
     entries: Vec<CatalogEntry>,
     names: Vec<u8>,
 }
 
-/// Reasons for a line not to be taken.
+/// A reason for which a line is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadLine {
     /// It is not of the known form.
@@ -57,7 +58,7 @@ impl From<AllocError> for BadLine {
 pub const MAX_LOCATION_OFFSET: usize = 4;
 
 impl Catalog {
-    /// No function.
+    /// Makes a catalog without functions.
     pub const fn new() -> Self {
         Self {
             entries: Vec::new(),
@@ -98,7 +99,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Takes out the functions whose ftrace location `is_left_out`, and brings the others in order.
+    /// Takes out the functions whose ftrace location `is_left_out`, and sorts the others.
     pub fn finish(&mut self, is_left_out: impl Fn(usize) -> bool) {
         self.entries.retain(|entry| !is_left_out(entry.ip));
         self.entries.shrink();
@@ -124,28 +125,28 @@ impl Catalog {
         }
     }
 
-    /// Number of functions.
+    /// Returns the number of functions.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory that this takes.
     pub fn bytes(&self) -> usize {
         let entries = self.entries.capacity() * size_of::<CatalogEntry>();
         entries + self.names.capacity()
     }
 
-    /// The function at place `index`, in the order of addresses.
+    /// Returns the function at place `index`, in the order of addresses.
     pub fn get(&self, index: usize) -> Option<Function<'_>> {
         self.entries.get(index).map(|entry| self.function(entry))
     }
 
-    /// All functions, in the order of addresses.
+    /// Returns all functions, in the order of addresses.
     pub fn iter(&self) -> impl Iterator<Item = Function<'_>> {
         self.entries.iter().map(|entry| self.function(entry))
     }
 
-    /// The function with ftrace location `ip`.
+    /// Returns the function with ftrace location `ip`.
     pub fn at(&self, ip: usize) -> Option<Function<'_>> {
         let index = self
             .entries
@@ -154,14 +155,14 @@ impl Catalog {
         self.get(index)
     }
 
-    /// The function whose symbol lies at `address`.
+    /// Returns the function whose symbol lies at `address`.
     pub fn at_symbol(&self, address: usize) -> Option<Function<'_>> {
         let index = self.entries.partition_point(|entry| entry.ip < address);
         self.get(index)
             .filter(|function| function.ip - address <= MAX_LOCATION_OFFSET)
     }
 
-    /// All functions that `selector` means.
+    /// Returns the functions that `selector` means.
     ///
     /// # Errors
     ///
@@ -180,7 +181,7 @@ impl Catalog {
         modules.any(|module| selector.is_of_module(module))
     }
 
-    /// All functions.
+    /// Returns the set of all functions.
     ///
     /// # Errors
     ///

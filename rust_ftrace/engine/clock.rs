@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The clocks that events can be stamped with, by tracefs's names; and the way from cycles of the
-//! time stamp counter to the nanoseconds of the kernel's `local` clock.
+//! The clocks that events can be stamped with, by tracefs's names, and the conversion from cycles
+//! of the time stamp counter to nanoseconds of the kernel's `local` clock.
 //!
-//! For `local` the hook stores raw cycles, where the kernel's clock is made of them, and readers
-//! turn them into ns. The factor is the kernel's own, so the two clocks run at the same rate
-//! exactly, and only the offset between them is measured: see [`Conversion::fit`] for the error.
+//! For `local` the hook stores raw cycles, if the kernel's clock is made of them, and readers turn
+//! them into ns. The factor is the kernel's own, so both clocks run at exactly one rate, and only
+//! the offset between them is measured: see [`Conversion::fit`] for the error.
 
 use core::fmt;
 
@@ -23,11 +23,11 @@ pub enum TimeUnit {
 /// A clock (`trace_clocks[]` in kernel/trace/trace.c, and arch/x86/include/asm/trace_clock.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockKind {
-    /// Each CPU's own, fast.
+    /// The CPU's own clock, which is fast.
     Local,
-    /// In step on all CPUs.
+    /// A clock that is in step on all CPUs.
     Global,
-    /// Counts stamps, no time at all.
+    /// A count of stamps, which is no time at all.
     Counter,
     /// Hundredths of a second since boot (USER_HZ).
     Uptime,
@@ -46,7 +46,7 @@ pub enum ClockKind {
 }
 
 impl ClockKind {
-    /// All, in tracefs's order.
+    /// All clocks, in tracefs's order.
     pub const ALL: [Self; 10] = [
         Self::Local,
         Self::Global,
@@ -60,7 +60,7 @@ impl ClockKind {
         Self::X86Tsc,
     ];
 
-    /// The name that files use.
+    /// Returns the name that files use.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Local => "local",
@@ -76,14 +76,14 @@ impl ClockKind {
         }
     }
 
-    /// The clock of this name.
+    /// Returns the clock of this name.
     pub fn from_name(name: &[u8]) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|kind| kind.name().as_bytes() == name)
     }
 
-    /// The unit that it counts in.
+    /// Returns the unit that it counts in.
     pub const fn unit(self) -> TimeUnit {
         match self {
             Self::Counter | Self::Uptime | Self::X86Tsc => TimeUnit::Counts,
@@ -91,7 +91,7 @@ impl ClockKind {
         }
     }
 
-    /// Writes the line of all clocks, with brackets round this one.
+    /// Writes the line of all clocks, with brackets around this one.
     pub fn write_choice(self, out: &mut dyn fmt::Write) -> fmt::Result {
         for (index, kind) in Self::ALL.into_iter().enumerate() {
             let space = if index == 0 { "" } else { " " };
@@ -102,8 +102,8 @@ impl ClockKind {
     }
 }
 
-/// `now`, or the largest stamp so far if that is larger; `last` keeps it. Whoever is interrupted
-/// here gets a stamp that is no smaller than those of the interrupts.
+/// Returns `now`, or the largest stamp so far if that is larger; `last` keeps it. A caller that is
+/// interrupted here gets a stamp that is no smaller than those of the interrupts.
 ///
 /// Only one CPU calls this for a `last`, with preemption off.
 pub fn never_back(last: &Word, now: u64) -> u64 {
@@ -124,7 +124,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// The scale of a counter of `khz` kHz, bit for bit as `__set_cyc2ns_scale()` and
+    /// Returns the scale of a counter of `khz` kHz, bit for bit as `__set_cyc2ns_scale()` and
     /// `clocks_calc_mult_shift()` (kernel/time/clocksource.c, maxsec 0) compute it; `None` for 0.
     pub fn from_khz(khz: u32) -> Option<Self> {
         const NS_PER_MS: u64 = 1_000_000;
@@ -145,9 +145,9 @@ impl Scale {
         })
     }
 
-    /// The time of `cycles`, in ns, modulo 2^64.
+    /// Returns the time of `cycles`, in ns, modulo 2^64.
     pub const fn to_ns(self, cycles: u64) -> u64 {
-        // (a shift is below 64, of which the compiler knows nothing)
+        // A shift is always below 64; the mask tells the compiler.
         ((cycles as u128 * self.mult as u128) >> (self.shift & 63)) as u64
     }
 }
@@ -171,8 +171,9 @@ pub struct ClockSample {
 }
 
 impl Conversion {
-    /// The conversion that fits the closest of `samples` (the one whose readings lie nearest to
-    /// each other), and half the distance of its readings in ns: the greatest possible error.
+    /// Returns the conversion that fits the closest of `samples` (the one whose readings lie
+    /// nearest to each other), and half the distance of its readings in ns: the greatest possible
+    /// error.
     pub fn fit(scale: Scale, samples: impl Iterator<Item = ClockSample>) -> Option<(Self, u64)> {
         let distance = |sample: &ClockSample| sample.after.wrapping_sub(sample.before);
         let best = samples.min_by_key(distance)?;
@@ -184,25 +185,26 @@ impl Conversion {
         ))
     }
 
-    /// Returns whether both give the time of `cycles`, and all times near it, to within `tolerance` ns.
+    /// Returns whether both give the time of `cycles`, and all times near it, to within `tolerance`
+    /// ns.
     pub fn agrees_with(&self, other: &Self, cycles: u64, tolerance: u64) -> bool {
         let difference = self.to_ns(cycles).wrapping_sub(other.to_ns(cycles)) as i64;
         self.scale == other.scale && difference.unsigned_abs() <= tolerance
     }
 
-    /// Factor, shift and offset: ns = (cycles * mult >> shift) + offset.
+    /// Returns factor, shift and offset: ns = (cycles * mult >> shift) + offset.
     pub const fn parts(self) -> (u32, u32, u64) {
         (self.scale.mult, self.scale.shift, self.offset)
     }
 
-    /// The time that `cycles` last, in ns.
+    /// Returns the time that `cycles` last, in ns.
     pub const fn duration(self, cycles: u64) -> u64 {
         self.scale.to_ns(cycles)
     }
 
-    /// The cycles that `ns` last.
+    /// Returns the cycles that `ns` last.
     pub const fn to_cycles(self, ns: u64) -> u64 {
-        // (in two steps, since the kernel divides no more than 64 bits)
+        // The division has two steps, since the kernel divides no more than 64 bits.
         let (mult, shift) = (self.scale.mult as u64, self.scale.shift);
         match (ns.checked_div(mult), ns.checked_rem(mult)) {
             (Some(whole), Some(rest)) if shift <= 32 => {
@@ -213,7 +215,7 @@ impl Conversion {
         }
     }
 
-    /// The time of `cycles` on the other clock, in ns.
+    /// Returns the time of `cycles` on the other clock, in ns.
     pub const fn to_ns(self, cycles: u64) -> u64 {
         self.scale.to_ns(cycles).wrapping_add(self.offset)
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Commands, as people write them into `filter` to have something done when a function is called.
+//! Commands, the words: users write them into `filter` to have something done when a function is
+//! called.
 //!
 //! ```text
 //! word   = ["!"] names ":" action [":" count]
@@ -11,7 +12,7 @@
 use super::filter::{Selector, SelectorError};
 use super::parse::parse_any_base;
 
-/// The act of a command.
+/// The action of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
     /// Recording is switched on.
@@ -29,7 +30,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// All of them.
+    /// All actions.
     pub const ALL: [Self; 6] = [
         Self::Traceon,
         Self::Traceoff,
@@ -39,7 +40,7 @@ impl Action {
         Self::Cpudump,
     ];
 
-    /// The word for it.
+    /// Returns the word for it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Traceon => "traceon",
@@ -51,12 +52,12 @@ impl Action {
         }
     }
 
-    /// The action of that name.
+    /// Returns the action of that name.
     fn from_name(name: &[u8]) -> Option<Self> {
         (Self::ALL.into_iter()).find(|action| action.name().as_bytes() == name)
     }
 
-    /// Times that it is done if nothing is said; `None` for always.
+    /// Returns how often it is done if no count is given; `None` for always.
     const fn default_count(self) -> Option<u64> {
         match self {
             Self::Dump | Self::Cpudump => Some(1),
@@ -65,21 +66,22 @@ impl Action {
     }
 }
 
-/// `names:action[:count]`: that is to be done when these functions are called, or no more.
+/// A command, `names:action[:count]`: the action is to be done when these functions are called, or
+/// no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command<'a> {
-    /// It is to be done no more; there is no count then.
+    /// The action is to be done no more; there is no count then.
     pub remove: bool,
     /// A name or a pattern.
     pub names: &'a [u8],
-    /// The act.
+    /// The action.
     pub action: Action,
-    /// Times that it is done; `None` for always.
+    /// Number of times that it is done; `None` for always.
     pub count: Option<u64>,
 }
 
 impl<'a> Command<'a> {
-    /// Understands a word that is a command; `None` if it is none.
+    /// Parses a word that is a command; `None` if it is none.
     pub fn parse(word: &'a [u8]) -> Option<Result<Self, SelectorError>> {
         let mut parts = word.splitn(3, |&byte| byte == b':');
         let (names, action) = (parts.next()?, Action::from_name(parts.next()?)?);
@@ -87,7 +89,7 @@ impl<'a> Command<'a> {
             Some((b'!', rest)) => (true, rest),
             _ => (false, names),
         };
-        // (what `filter` shows may follow what is taken out, as in tracefs)
+        // A word that takes a command out may have the count that `filter` shows, as in tracefs.
         let count = match parts.next() {
             _ if remove => None,
             None => action.default_count(),
@@ -110,7 +112,7 @@ impl<'a> Command<'a> {
         })
     }
 
-    /// The functions that it is for.
+    /// Returns the selector of the functions that it is for.
     pub const fn selector(&self) -> Selector<'a> {
         Selector {
             remove: self.remove,

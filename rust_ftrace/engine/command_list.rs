@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The functions at whose calls something is done: the words `func:action[:count]` of `filter`.
+//! Commands, the list: functions at whose calls an action is done, by the words
+//! `func:action[:count]` of `filter`.
 //!
-//! As in tracefs they are no part of the list itself: it is done whatever the list, `notrace` and the tracer say, and
-//! `>` does not take it out, only `!func:action` does. But what `stacktrace` records is an entry with a stack, and if
-//! only that was wanted of a function, no entries any more once all stacks that were wanted are there.
+//! As in tracefs commands are no part of the filter itself: the action is done whatever the filter,
+//! `notrace` and the tracer say, and `>` does not take it out, only `!func:action` does. But
+//! `stacktrace` records an entry with a stack; a function of which only that is wanted has no
+//! entries any more once all stacks that were wanted are there.
 
 use core::ops::Range;
 
@@ -15,28 +17,28 @@ use super::lists::{KnownFunctions, ListError};
 use super::sort::sort_by_key;
 use crate::platform::{AllocError, Vec};
 
-/// A function, the act at its calls, and a handle of the number of times that it is done yet, which hooks count down:
-/// all copies of the settings share it, so that no count is lost by an edit.
+/// A function, the action at its calls, and a handle of the number of times that are left, which
+/// hooks count down: all copies of the settings share it, so that no count is lost by an edit.
 #[derive(Clone)]
 pub struct Commanded<C> {
     /// Its ftrace location.
     pub ip: usize,
-    /// The act.
+    /// The action.
     pub action: Action,
-    /// The number of times.
+    /// The number of times that are left.
     pub left: C,
 }
 
-/// All of them, sorted by function and act.
+/// All commands, sorted by function and action.
 pub struct CommandList<C>(Vec<Commanded<C>>);
 
 impl<C: Clone> CommandList<C> {
-    /// None.
+    /// Makes an empty list.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// A copy, with the same counts.
+    /// Returns a copy, which shares the counts.
     ///
     /// # Errors
     ///
@@ -49,23 +51,23 @@ impl<C: Clone> CommandList<C> {
         Ok(Self(new))
     }
 
-    /// All of them.
+    /// Returns all commands.
     pub fn as_slice(&self) -> &[Commanded<C>] {
         &self.0
     }
 
-    /// Those whose act is recording a stack, or the others.
+    /// Returns those whose action is recording a stack, or the others.
     pub fn of(&self, stacks: bool) -> impl Iterator<Item = &Commanded<C>> {
         let is_meant = move |it: &&Commanded<C>| (it.action == Action::Stacktrace) == stacks;
         self.0.iter().filter(is_meant)
     }
 
-    /// Returns whether a snapshot may be taken.
+    /// Returns whether an action may take a snapshot.
     pub fn has_snapshot(&self) -> bool {
         self.0.iter().any(|it| it.action == Action::Snapshot)
     }
 
-    /// The functions of [`Self::of`].
+    /// Returns the functions of [`Self::of`].
     ///
     /// # Errors
     ///
@@ -74,7 +76,8 @@ impl<C: Clone> CommandList<C> {
         FunctionSet::from_sorted(self.of(stacks).map(|it| it.ip))
     }
 
-    /// Carries out the commands among words. `count` makes the handle of a number of times, `None` for always.
+    /// Carries out the commands among words. `count` makes the handle of a number of times, `None`
+    /// for always.
     ///
     /// # Errors
     ///
@@ -109,14 +112,15 @@ impl<C: Clone> CommandList<C> {
         Ok(())
     }
 
-    /// Takes out functions at addresses `range`, which needs no memory; whether there were any.
+    /// Takes out functions at addresses `range`, which needs no memory. Returns whether there were
+    /// any.
     pub fn forget(&mut self, range: &Range<usize>) -> bool {
         let before = self.0.len();
         self.0.retain(|it| !range.contains(&it.ip));
         self.0.len() != before
     }
 
-    /// Bytes of memory, without what counts take.
+    /// Returns the bytes of memory that this takes, without the counts.
     pub fn bytes(&self) -> usize {
         self.0.capacity() * size_of::<Commanded<C>>()
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Taking events out of a ring: each is given out once.
+//! Taking events out of a ring, so that each is given out once.
 //!
-//! There is one consumer for a ring, whoever reads, under a lock of its own. It looks at the next event
-//! without taking it ([`Consumer::peek`]), so that a reader can first see what several CPUs have;
-//! [`Consumer::take`] then takes just that one, or nothing if another reader was faster. Or it takes all
-//! slots that are ready, as they are ([`Consumer::take_chunk`]).
+//! A ring has one consumer, which all of its readers share, under a lock of its own. It looks at
+//! the next event without taking it ([`Consumer::peek`]), so that a reader can first see what
+//! several CPUs have; [`Consumer::take`] then takes just that one, or nothing if another reader was
+//! faster. Or it takes all slots that are ready, as they are ([`Consumer::take_chunk`]).
 
 use core::ops::Range;
 
@@ -17,8 +17,8 @@ use super::slot::SlotWords;
 /// Slots that were taken, as they were in the ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakenSlots {
-    /// Where they are in what [`Consumer::take_chunk`] was given. The last one is an event, or fills the
-    /// sub-buffer up.
+    /// Their range in the room that [`Consumer::take_chunk`] was given. The last one is an event,
+    /// or fills the sub-buffer up.
     pub slots: Range<usize>,
     /// The sub-buffer they are from.
     pub seq: u64,
@@ -28,21 +28,22 @@ pub struct TakenSlots {
     pub events: u64,
     /// Events that were lost right before them.
     pub lost: u64,
-    /// The state that slots before them left.
+    /// The state that the slots before them left.
     pub decoder: Decoder,
 }
 
 /// Gets the events that [`Consumer::drain`] takes out.
 ///
-/// A closure is one that gets each by itself.
+/// A closure is a sink that gets each event by itself.
 pub trait Sink<B> {
-    /// Accepts the first of `slots`, as many as it can and as are entries of functions, and returns how many; it is asked of
-    /// the next one by [`Sink::event`]. None of the first such slots has anything beside it, `decoder` has their state.
+    /// Accepts the first of `slots`, as many as it can and as are entries of functions, and returns
+    /// how many; it is asked of the next one by [`Sink::event`]. None of these slots has extras;
+    /// `decoder` has their state.
     fn functions(&mut self, _decoder: &Decoder, _slots: &[SlotWords]) -> usize {
         0
     }
 
-    /// Accepts an event, with what it has beside it, if anything; or returns false.
+    /// Accepts an event, with its extras if there are any. Returns whether it did.
     fn event(&mut self, event: &Event, event_extras: Option<EventExtras<'_, B>>) -> bool;
 }
 
@@ -55,17 +56,18 @@ impl<B, F: FnMut(&Event, Option<EventExtras<'_, B>>) -> bool> Sink<B> for F {
 /// Takes events out of a ring.
 pub struct Consumer<B> {
     window: SubbufWindow<B>,
-    /// The next event and its index, if it was looked at, and where the consumer is behind it.
+    /// The next event and its index, if it was looked at, and the position of the consumer behind
+    /// it.
     peeked: Option<(u64, Event, Position)>,
     /// Events taken.
     read: u64,
-    /// No more events are given out: the ring was replaced.
+    /// No more events are given out, since the ring was replaced.
     closed: bool,
     released: u64,
 }
 
 impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Consumer<B> {
-    /// A consumer of a new ring. `copy` may be empty until [`Consumer::set_copy`].
+    /// Makes a consumer of a new ring. `copy` may be empty until [`Consumer::set_copy`].
     pub fn new(copy: B) -> Self {
         Self {
             window: SubbufWindow {
@@ -96,17 +98,17 @@ impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Consumer<B> {
         }
     }
 
-    /// Number of events taken.
+    /// Returns the number of events taken.
     pub fn read(&self) -> u64 {
         self.read
     }
 
-    /// Index before which all events are taken, cleared, or given up.
+    /// Returns the index before which all events are taken, cleared, or given up.
     pub fn position(&self) -> u64 {
         self.window.place.event.max(self.window.from)
     }
 
-    /// Number of events that can still be read, of a ring whose extent is `extent`.
+    /// Returns the number of events that can still be read, of a ring whose extent is `extent`.
     pub fn present(&self, extent: &Extent) -> u64 {
         let position = self.position();
         let there = extent
@@ -127,12 +129,12 @@ impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Consumer<B> {
             .filter(|words| words.is_event());
         let copied = self.window.place.event.saturating_add(rest.count() as u64);
         let held = copied.saturating_sub(position);
-        // The copy may reach into what is there.
+        // The copy may reach into the part that is still in the ring.
         let both = copied.saturating_sub(extent.first_event);
         held.saturating_add(there).saturating_sub(both)
     }
 
-    /// Number of sub-buffers that hold events to be read.
+    /// Returns the number of sub-buffers that hold events to be read.
     pub fn filled<S: Storage>(&self, ring: &Ring<S>) -> u64 {
         let extent = ring.extent();
         let first = self.window.seq.max(extent.oldest);
@@ -156,7 +158,7 @@ impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Consumer<B> {
         self.release(ring, seq);
     }
 
-    /// Gives out nothing any more, and what was not read counts as lost.
+    /// Gives out nothing any more; events that were not read count as lost.
     pub fn close(&mut self) {
         self.closed = true;
         self.peeked = None;
@@ -169,7 +171,7 @@ impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Consumer<B> {
         }
     }
 
-    /// Returns whether there are slots to decode, after having looked for more.
+    /// Returns whether there are slots to decode, after looking for more.
     fn has_slots<S: Storage>(&mut self, ring: &Ring<S>) -> bool {
         if self.closed || !self.has_copy() {
             return false;
@@ -179,7 +181,7 @@ impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Consumer<B> {
                 return true;
             }
             let refilled = self.window.refill(ring);
-            // What is copied whole needs the ring's memory no more.
+            // A sub-buffer that is copied whole needs the ring's memory no more.
             let whole = u64::from(self.window.complete == ring.subbuf_slots() - 1);
             self.release(ring, self.window.seq.wrapping_add(whole));
             if matches!(refilled, Refill::Unfinished | Refill::NotYet) {
@@ -189,7 +191,7 @@ impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Consumer<B> {
         false
     }
 
-    /// The next event and its index, which stay.
+    /// Returns the next event and its index, without taking it.
     pub fn peek<S: Storage>(&mut self, ring: &Ring<S>) -> Option<(u64, Event)> {
         while self.peeked.is_none() {
             if !self.has_slots(ring) {
@@ -207,23 +209,23 @@ impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Consumer<B> {
         self.peeked.map(|(index, event, _)| (index, event))
     }
 
-    /// The data beside the event that [`Consumer::peek`] returned.
+    /// Returns the extras of the event that [`Consumer::peek`] returned.
     pub fn extras(&self) -> Extras {
         (self.peeked).map_or_else(Extras::default, |(_, _, after)| after.group.extras)
     }
 
-    /// The return addresses behind its `parent_ip`, if its stack was recorded.
+    /// Returns the return addresses behind its `parent_ip`, if its stack was recorded.
     pub fn stack(&self) -> impl Iterator<Item = u64> + '_ {
         self.window.stack(&self.extras())
     }
 
-    /// The bytes that a program has written, if that is the event.
+    /// Returns the bytes that a program has written, if it is a marker.
     pub fn text(&self) -> impl Iterator<Item = u8> + '_ {
         let end = (self.peeked).map_or(0, |(_, _, after)| after.decoded);
         self.window.text(&self.extras(), end)
     }
 
-    /// Takes event `index`, which was the next one; whether it still was.
+    /// Takes event `index`, if it is still the next one. Returns whether it was.
     pub fn take(&mut self, index: u64) -> bool {
         match self.peeked {
             Some((next, event, after)) if next == index => {
@@ -236,9 +238,11 @@ impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Consumer<B> {
         }
     }
 
-    /// Gives `sink` one event after the other; takes those that it accepts, and ends with the first that it does not.
+    /// Gives `sink` one event after the other; takes those that it accepts, and ends with the first
+    /// that it does not.
     ///
-    /// As [`Consumer::peek`] and [`Consumer::take`] do, in fewer instructions: little is kept from one event to the next.
+    /// It does as [`Consumer::peek`] and [`Consumer::take`] do, in fewer instructions: little is
+    /// kept from one event to the next.
     pub fn drain<S: Storage>(&mut self, ring: &Ring<S>, sink: &mut impl Sink<B>) {
         self.peeked = None;
         let mut start = self.window.place;
@@ -266,7 +270,8 @@ impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Consumer<B> {
         }
     }
 
-    /// Drains the next slots as long as they are events with nothing beside them; returns whether all were accepted.
+    /// Drains the next slots as long as they are events without extras. Returns whether all were
+    /// accepted.
     #[inline(always)]
     fn drain_plain(&mut self, sink: &mut impl Sink<B>) -> bool {
         let SubbufWindow {
@@ -307,8 +312,8 @@ impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Consumer<B> {
         accepted
     }
 
-    /// Takes all slots that are ready, at most `most` of them; they are put into `into`, which has room
-    /// for a sub-buffer less one slot. `None` if there is no event.
+    /// Takes all slots that are ready, at most `most` of them, and puts them into `into`, which has
+    /// room for a sub-buffer less one slot. `None` if there is no event.
     pub fn take_chunk<S: Storage>(
         &mut self,
         ring: &Ring<S>,
@@ -316,13 +321,13 @@ impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Consumer<B> {
         into: &mut B,
     ) -> Option<TakenSlots> {
         let (length, events, whole) = self.find_chunk(ring, most)?;
-        // (a place is large: what changes is changed where it is)
+        // A position is large, so it is changed in place.
         let place = &mut self.window.place;
         let (first_event, decoder) = (place.event, place.decoder);
         let slots = place.decoded..place.decoded.saturating_add(length);
         let slots = if whole {
             place.decoded = slots.end;
-            // Nothing of the copy is needed any more, and behind it everything is announced anew.
+            // Nothing of the copy is needed any more, and the next sub-buffer says its state anew.
             core::mem::swap(&mut self.window.copy, into);
             slots
         } else {
@@ -347,8 +352,8 @@ impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Consumer<B> {
         })
     }
 
-    /// Finds the next slots that make a chunk: their number, that of their events, and whether they are all that is left of
-    /// their sub-buffer.
+    /// Finds the next slots that make a chunk. Returns their number, that of their events, and
+    /// whether they are all that is left of their sub-buffer.
     fn find_chunk<S: Storage>(
         &mut self,
         ring: &Ring<S>,
@@ -380,7 +385,7 @@ impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Consumer<B> {
                 return Some((last + 1, events, whole));
             }
             if !whole {
-                // No event is ready, or there is no room for one with what is before it.
+                // No event is ready, or there is no room for one with the slots before it.
                 return None;
             }
             self.window.place.decoded = self.window.complete;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The context word of an event: where on its stack the function was entered, and in what state
-//! of interrupts and preemption.
+//! The context word of an event: the place on the stack at which the function was entered, and the
+//! state of interrupts and preemption.
 //!
 //! | bits  | what                                                                     |
 //! |-------|--------------------------------------------------------------------------|
@@ -40,15 +40,15 @@ pub const NMI: u32 = 1 << 15;
 
 /// Largest preemption or migrate-disable depth that is told from larger ones.
 pub const MAX_DEPTH: u32 = 0xf;
-/// Where the migrate-disable depth begins.
+/// Lowest bit of the migrate-disable depth.
 pub const MIGRATE_SHIFT: u32 = 4;
 
-/// Where the entry tag begins.
+/// Lowest bit of the entry tag.
 pub const ENTRY_TAG_SHIFT: u32 = 16;
 const ENTRY_TAG_MASK: u32 = 7;
-/// Where the stack offset begins.
+/// Lowest bit of the stack offset.
 pub const STACK_SHIFT: u32 = 19;
-/// The number of its bits.
+/// Number of bits of the stack offset.
 pub const STACK_BITS: u32 = 13;
 const STACK_MASK: u32 = (1 << STACK_BITS) - 1;
 
@@ -56,7 +56,7 @@ const STACK_MASK: u32 = (1 << STACK_BITS) - 1;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContextWord(pub u32);
 
-/// Which of a CPU's nested levels of execution an event belongs to; each has frames of its own.
+/// One of a CPU's nested levels of execution, each of which has frames of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
@@ -71,14 +71,14 @@ pub enum Level {
 }
 
 impl ContextWord {
-    /// The fields of the stack offset and the entry tag for stack pointer `sp`, of which the lowest
-    /// three bits are zero, in place.
+    /// Returns the fields of the stack offset and the entry tag, in place, for stack pointer `sp`,
+    /// of which the lowest three bits are zero.
     #[inline(always)]
     pub const fn place(sp: u64, entry_word: u32) -> u32 {
         (sp as u32 | (entry_word & ENTRY_TAG_MASK)) << ENTRY_TAG_SHIFT
     }
 
-    /// The level the event belongs to.
+    /// Returns the level that the event belongs to.
     pub const fn level(self) -> Level {
         if self.0 & NMI != 0 {
             Level::Nmi
@@ -91,23 +91,23 @@ impl ContextWord {
         }
     }
 
-    /// The stack pointer within its window, in units of 8 bytes.
+    /// Returns the stack pointer within its window, in units of 8 bytes.
     pub const fn stack_offset(self) -> u16 {
         (self.0 >> STACK_SHIFT) as u16
     }
 
-    /// Tells apart, mostly, what brought the task into the kernel: the same for all events of one
-    /// system call, and another one for many other system calls.
+    /// Returns a tag of what brought the task into the kernel, which mostly tells system calls
+    /// apart: all events of one system call have one tag, and many other system calls have another.
     pub const fn entry_tag(self) -> u8 {
         ((self.0 >> ENTRY_TAG_SHIFT) & ENTRY_TAG_MASK) as u8
     }
 
-    /// Preemption depth, at most 15.
+    /// Returns the preemption depth, at most 15.
     pub const fn preempt_depth(self) -> u32 {
         self.0 & 0xf
     }
 
-    /// Migrate-disable depth, at most 15.
+    /// Returns the migrate-disable depth, at most 15.
     pub const fn migrate_depth(self) -> u32 {
         (self.0 >> 4) & 0xf
     }
@@ -118,7 +118,7 @@ impl ContextWord {
     }
 }
 
-/// Returns whether stack offset `a` lies deeper in the stack (at a lower address) than `b`.
+/// Returns whether stack offset `a` lies deeper in the stack than `b`, that is, at a lower address.
 pub const fn is_deeper(a: u16, b: u16) -> bool {
     let difference = b.wrapping_sub(a) & STACK_MASK as u16;
     difference != 0 && difference < 1 << (STACK_BITS - 1)

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! From slots to events: what an event is to readers, and how it is decoded.
+//! From slots to events: an event as readers see it, and the decoding of slots.
 
 use super::context::ContextWord;
 use super::extras::ARGS;
 use super::slot::{SlotKind, SlotWords, Task, TIME_BITS};
 
-/// An event as the reader sees it.
+/// An event as readers see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// When, in ticks of the trace clock.
+    /// Its time, in ticks of the trace clock.
     pub time: u64,
     /// The function.
     pub ip: u64,
-    /// Where it was called from, 0 if nothing says so.
+    /// The return address, 0 if it is not known.
     pub parent_ip: u64,
     /// Stack offset and state.
     pub context: ContextWord,
-    /// The task that called it.
+    /// The task that called the function.
     pub task: Task,
-    /// Events of this CPU that were overwritten before this reader came to them, right before it.
+    /// Events of this CPU right before it that were overwritten before this reader came to them.
     pub lost: u64,
     /// The kind of the event.
     pub what: EventKind,
@@ -36,12 +36,12 @@ pub struct Event {
 /// The kinds of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EventKind {
-    /// A function was entered; nothing is said of its end.
+    /// A function was entered; its end is not recorded.
     #[default]
     Function,
     /// A call began.
     Entry,
-    /// A call, of which nothing else of its CPU was recorded from its entry to its return.
+    /// A call between whose entry and return nothing else of its CPU was recorded.
     Call,
     /// A call ended.
     Return,
@@ -52,27 +52,27 @@ pub enum EventKind {
 }
 
 impl Event {
-    /// The number of events of the ring that it stands for: a [`EventKind::Call`] may have been
-    /// two.
+    /// Returns the number of events of the ring that it stands for: a [`EventKind::Call`] may have
+    /// been two.
     pub const fn count(&self) -> u64 {
         1 + self.joined as u64
     }
 }
 
-/// Data that only some events have, beside [`Event`].
+/// The data that only some events have, in addition to [`Event`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extras {
     /// The return value of the call.
     pub retval: Option<u64>,
-    /// When the call began, if that was before the event's own time.
+    /// The time at which the call began, if that was before the event's own time.
     pub since: Option<u64>,
-    /// Calls of the task that were too deep to be traced, up to here.
+    /// Calls of the task so far that were too deep to be traced.
     pub overrun: Option<u32>,
     /// The arguments of the call.
     pub args: Option<[u64; ARGS]>,
-    /// Where in the sub-buffer the stack is; see [`Cursor::stack`].
+    /// The stack's place in the sub-buffer; see [`Cursor::stack`].
     pub stack: Option<usize>,
-    /// Bytes that a program has written; see [`Cursor::text`].
+    /// Number of bytes that a program has written; see [`Cursor::text`].
     pub text: Option<u32>,
 }
 
@@ -90,34 +90,34 @@ pub struct Decoder {
 pub struct DecodedGroup {
     /// Bits 32-63 of the duration.
     long: u32,
-    /// The event was decoded.
+    /// The event has been decoded.
     ended: bool,
     wide: Option<u64>,
-    /// Some of `extras` is there.
+    /// Some of `extras` is set.
     any: bool,
-    /// Something was said, which the next group must not find.
+    /// Something is set that the next group must not find.
     said: bool,
-    /// Data that came beside the event.
+    /// The extras of the event.
     pub extras: Extras,
 }
 
 impl DecodedGroup {
-    /// Returns whether its event was decoded.
+    /// Returns whether its event has been decoded.
     pub(super) fn is_ended(&self) -> bool {
         self.ended
     }
 
-    /// Returns whether anything is beside the event.
+    /// Returns whether the event has extras.
     pub(super) fn is_any(&self) -> bool {
         self.any
     }
 
-    /// Has it forgotten with the next slot.
+    /// Ends the group, so that the next slot begins another one.
     pub(super) fn end(&mut self) {
         self.ended = true;
     }
 
-    /// Adds what the group of a call's return says to that of its entry.
+    /// Adds the data of the group of a call's return to that of its entry.
     pub(super) fn join(&mut self, end: &Self) {
         self.any |= end.any;
         self.said = true;
@@ -127,7 +127,8 @@ impl DecodedGroup {
 }
 
 impl Decoder {
-    /// The event of a slot with nothing before it that says more, if it is one for which nothing behind it need be looked at.
+    /// Returns the event of a slot that has no extras before it, if nothing behind the slot needs
+    /// to be looked at for it.
     #[inline(always)]
     pub(super) fn plain(&self, words: SlotWords) -> Option<Event> {
         let what = match words.kind() {
@@ -158,12 +159,12 @@ impl Decoder {
         })
     }
 
-    /// Decodes one slot; an event, if it is one. `group` is of the slots since the event before it, and stays
-    /// until the next slot is decoded.
+    /// Decodes one slot, and returns the event if it is one. `group` has the slots since the event
+    /// before it, and stays until the next slot is decoded.
     #[inline(always)]
     pub fn decode(&mut self, words: SlotWords, group: &mut DecodedGroup) -> Option<Event> {
         if group.ended {
-            // (it is large, and most events are all that is in their groups)
+            // A group is large, and most groups are nothing but an event.
             group.ended = false;
             if group.said {
                 *group = DecodedGroup::default();

@@ -8,7 +8,8 @@ use super::line::Line;
 /// Bytes of a duration that fits, with its unit and the blanks behind it.
 const WIDTH: usize = 12;
 
-/// Durations above which a mark is due, in ns (`trace_find_mark()` of kernel/trace/trace_output.c).
+/// Overhead marks, and the durations in ns above which they are due (`trace_find_mark()` of
+/// kernel/trace/trace_output.c).
 const MARKS: [(u64, u8); 6] = [
     (1_000_000_000, b'$'),
     (100_000_000, b'@'),
@@ -18,7 +19,7 @@ const MARKS: [(u64, u8); 6] = [
     (10_000, b'+'),
 ];
 
-/// The mark of a duration of `ns`, a space if it is short.
+/// Returns the overhead mark of a duration of `ns`, a space if it is short.
 #[inline(always)]
 pub(super) fn overhead(ns: u64) -> u8 {
     if ns <= 10_000 {
@@ -28,8 +29,8 @@ pub(super) fn overhead(ns: u64) -> u8 {
     due.map_or(b' ', |(_, mark)| *mark)
 }
 
-/// Appends `ns` as microseconds, with as many decimals as seven digits leave room for. It takes 36 bytes of
-/// room.
+/// Appends `ns` as microseconds, with as many decimals as seven digits leave room for. It takes 36
+/// bytes of room.
 #[inline(always)]
 pub(super) fn write(line: &mut Line<'_>, ns: u64) {
     let start = line.length();
@@ -46,7 +47,7 @@ pub(super) fn write(line: &mut Line<'_>, ns: u64) {
         line.number(rest, digits, b'0');
     }
     let length = line.length().wrapping_sub(start);
-    // (no duration has less than five bytes)
+    // No duration has less than five bytes.
     let behind = WIDTH.saturating_sub(length).clamp(4, 8);
     line.put(u64::from_le_bytes(*b" us     "), behind);
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The texts in `events/` of the records of [`kernel_page`](super::kernel_page), by which programs decode them
-//! (`f_show()` of kernel/trace/trace_events.c, kernel/trace/trace_entries.h, `ring_buffer_print_page_header()`).
+//! Raw pages, the formats: the texts in `events/` that describe the records of
+//! [`kernel_page`](super::kernel_page) to programs (`f_show()` of kernel/trace/trace_events.c,
+//! kernel/trace/trace_entries.h, `ring_buffer_print_page_header()`).
 
 use core::fmt::{Result, Write};
 
 use super::kernel_page::{Layout, RecordType, PAGE_HEADER_BYTES};
 
-/// A field of a record: its declaration in C, its offset behind the record's length, its size in bytes, and
-/// whether it is signed.
+/// A field of a record: its declaration in C, its offset behind the record's length, its size in
+/// bytes, and whether it is signed.
 struct Field(&'static str, usize, usize, bool);
 
 /// The fields that all records begin with.
@@ -70,7 +71,7 @@ const KERNEL_STACK_PRINT: &str = concat!(
 );
 
 impl RecordType {
-    /// The event's name.
+    /// Returns the event's name.
     const fn name(self) -> &'static str {
         match self {
             Self::Function => "function",
@@ -94,7 +95,7 @@ impl RecordType {
         }
     }
 
-    /// The way to show it, as C.
+    /// Returns the format to print the event with, as C.
     const fn print(self, layout: Layout) -> &'static str {
         match self {
             Self::Function => r#"" %ps <-- %ps", (void *)REC->ip, (void *)REC->parent_ip"#,
@@ -134,7 +135,7 @@ pub fn write_format(out: &mut dyn Write, kind: RecordType, layout: Layout) -> Re
     writeln!(out, "\nprint fmt: {}", kind.print(layout))
 }
 
-/// Writes `header_page`: what a page begins with.
+/// Writes `header_page`, which describes the begin of a page.
 pub fn write_page_header(out: &mut dyn Write, layout: Layout) -> Result {
     let fields = [
         Field("u64 timestamp", 0, 8, false),
@@ -150,7 +151,7 @@ pub fn write_page_header(out: &mut dyn Write, layout: Layout) -> Result {
     write_fields(out, " ", &fields)
 }
 
-/// Writes `header_event`: what a record begins with.
+/// Writes `header_event`, which describes the begin of a record.
 pub fn write_event_header(out: &mut dyn Write) -> Result {
     out.write_str(concat!(
         "# compressed entry header\n",

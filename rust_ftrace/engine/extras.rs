@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Data that an event can have beside it, in slots of its own right before its own: the arguments of the
-//! call, and the stack.
+//! Extras: data that an event can have in slots right before its own, which are the arguments of
+//! the call and the stack.
 //!
 //! # Arguments
 //!
-//! Six registers, of which almost all values are 59 bits, sign-extended: two of them in each of three
-//! slots ([`SlotKind::Args01`] to [`SlotKind::Args45`]). If they are not, [`SlotKind::ArgsHigh`]
-//! has bits 59-63 of all.
+//! The arguments are six registers, of which almost all values are 59 bits, sign-extended: two of
+//! them in each of three slots ([`SlotKind::Args01`] to [`SlotKind::Args45`]). If they are not,
+//! [`SlotKind::ArgsHigh`] has bits 59-63 of all.
 //!
 //! | word | bits  | first value | second value | [`SlotKind::ArgsHigh`]                     |
 //! |------|-------|-------------|--------------|--------------------------------------------|
@@ -19,21 +19,22 @@
 //!
 //! # Stacks
 //!
-//! A stack is the return addresses behind `parent_ip`, which with `ip` begins it: those two are the
-//! event's own, so that many events have the same stack. It is kept once in a sub-buffer: three
+//! A stack is the return addresses behind `parent_ip`. Its first addresses, `ip` and `parent_ip`,
+//! are the event's own, so that many events have one stack. It is kept once in a sub-buffer: three
 //! addresses of 31 bits in each slot ([`SlotKind::Stack`], then [`SlotKind::MoreStack`]), in bits
 //! 0-30 and 32-63 of word 0 and bits 32-63 of word 1. Bits 0-7 of the first one's word 1 are the
 //! number of addresses, and bits 8-22 the slot's own place in its sub-buffer, counted from 0 for
 //! the header. Later events say only that place ([`SlotKind::SameStack`], bits 8-22 of word 1).
 //!
-//! The writer has a hint where a stack may be, from a table that is shared by all contexts of a CPU, and believes
-//! it only if the very same slots are there. So whatever interrupts do to hints does no harm.
+//! The writer has a hint at the place of a stack, from a table that all contexts of a CPU share,
+//! and trusts it only if the very slots of the stack are there. So interrupts that change hints do
+//! no harm.
 
 use super::ring::Slot;
 use super::slot::{is_text_address, SlotKind, SlotWords};
 use crate::platform::Word;
 
-/// The number of arguments that are recorded: those that are passed in registers.
+/// Number of arguments that are recorded: those that are passed in registers.
 pub const ARGS: usize = 6;
 
 /// Most slots of arguments.
@@ -46,7 +47,7 @@ pub const STACK_ENTRIES: usize = 126;
 pub const STACK_SLOTS: usize = STACK_ENTRIES.div_ceil(PER_SLOT);
 
 const PER_SLOT: usize = 3;
-/// Of the bits that slots keep of a value.
+/// Number of low bits that slots keep of a value.
 const LOW_BITS: u32 = 59;
 const HIGH_BITS: u32 = u64::BITS - LOW_BITS;
 const HIGH_MASK: u64 = (1 << HIGH_BITS) - 1;
@@ -62,13 +63,13 @@ pub struct ArgsSlots {
 }
 
 impl ArgsSlots {
-    /// The slots, in their order.
+    /// Returns the slots, in their order.
     pub fn slots(&self) -> &[SlotWords] {
         self.slots.get(..self.length).unwrap_or_default()
     }
 }
 
-/// Bits `from` to `to` of `value`.
+/// Returns bits `from` to `to` of `value`.
 const fn bits(value: u64, from: u32, to: u32) -> u64 {
     (value >> from) & (u64::MAX >> (63 - to + from))
 }
@@ -83,7 +84,7 @@ const fn pair(kind: SlotKind, first: u64, second: u64) -> SlotWords {
     )
 }
 
-/// Both values of a slot, sign-extended.
+/// Returns both values of a slot, sign-extended.
 const fn values(words: SlotWords) -> (u64, u64) {
     let high1 = words.high1() as u64;
     let first = bits(words.0, 0, 30) | (bits(high1, 0, 27) << 31);
@@ -96,7 +97,7 @@ const fn extended(value: u64) -> u64 {
 }
 
 impl SlotWords {
-    /// The slots with the arguments of the call that follows.
+    /// Returns the slots with the arguments of the call that follows.
     pub const fn args_slots(args: &[u64; ARGS]) -> ArgsSlots {
         let [a, b, c, d, e, f] = *args;
         let mut high = 0;
@@ -118,7 +119,7 @@ impl SlotWords {
         }
     }
 
-    /// Takes the arguments that a slot of them has.
+    /// Reads the arguments that a slot has.
     pub fn read_args(self, args: &mut [u64; ARGS]) {
         let [a, b, c, d, e, f] = args;
         match self.kind() {
@@ -135,18 +136,18 @@ impl SlotWords {
         }
     }
 
-    /// The slot that says where the stack of the event that follows is.
+    /// Makes the slot that says at which place the stack of the event that follows is.
     pub const fn same_stack_slot(place: usize) -> Self {
         let place = (place as u64 & PLACE_MASK) << PLACE_SHIFT;
         Self::other(SlotKind::SameStack, 0, 0, place, 0)
     }
 
-    /// The place that a [`SlotKind::Stack`] or [`SlotKind::SameStack`] slot says.
+    /// Returns the place that a [`SlotKind::Stack`] or [`SlotKind::SameStack`] slot says.
     pub const fn stack_place(self) -> usize {
         ((self.small() >> PLACE_SHIFT) & PLACE_MASK) as usize
     }
 
-    /// The addresses in a slot of a stack.
+    /// Returns the addresses in a slot of a stack.
     fn stack_addresses(self) -> [u64; PER_SLOT] {
         let text = |low: u32| u64::from(low) | 0xffff_ffff_8000_0000;
         [
@@ -157,8 +158,8 @@ impl SlotWords {
     }
 }
 
-/// The addresses of the stack that begins at `place` of a sub-buffer, of which `copy` is all but the header;
-/// none if there is no stack.
+/// Returns the addresses of the stack that begins at `place` of a sub-buffer, of which `copy` is
+/// all but the header; none if there is no stack.
 pub fn stack_at(copy: &[SlotWords], place: usize) -> impl Iterator<Item = u64> + '_ {
     let slots = copy.get(place.wrapping_sub(1)..).unwrap_or_default();
     let count = match slots.first() {
@@ -173,11 +174,11 @@ pub fn stack_at(copy: &[SlotWords], place: usize) -> impl Iterator<Item = u64> +
         .take(count as usize)
 }
 
-/// Room for a stack in the making, as slots. One writer at a time.
+/// Room for a stack in the making, as slots. Only one writer uses it at a time.
 pub struct StackRoom([Slot; STACK_SLOTS]);
 
 impl StackRoom {
-    /// No stack.
+    /// Makes room without a stack.
     pub fn new() -> Self {
         Self(core::array::from_fn(|_| Slot(Word::new(0), Word::new(0))))
     }
@@ -197,18 +198,18 @@ impl StackRoom {
 /// Puts the addresses of a stack into slots.
 pub struct StackWriter<'a> {
     room: &'a [Slot; STACK_SLOTS],
-    /// Slots that are done.
+    /// Number of slots that are done.
     slots: usize,
-    /// The addresses of the next one.
+    /// The addresses of the next slot.
     partial: [u32; PER_SLOT],
     count: usize,
     hash: u64,
 }
 
 impl<'a> StackWriter<'a> {
-    /// Adds an address; false if there is no room for more.
+    /// Adds an address. Returns false if there is no room for it.
     pub fn push(&mut self, address: u64) -> bool {
-        // (nothing else is the return address of anything; if it were, no name would be found)
+        // No other address is a return address; if one were, no name would be found for it.
         let low = match is_text_address(address) {
             true => address as u32 & 0x7fff_ffff,
             false => 0,
@@ -239,7 +240,7 @@ impl<'a> StackWriter<'a> {
         }
     }
 
-    /// The stack, and a hash of it.
+    /// Returns the stack, and a hash of it.
     pub fn end(mut self) -> (&'a [Slot], u64) {
         if self.count % PER_SLOT != 0 || self.count == 0 {
             self.put();
@@ -249,13 +250,13 @@ impl<'a> StackWriter<'a> {
         first.1.store_relaxed(first.1.load_relaxed() | count);
         (
             self.room.get(..self.slots).unwrap_or_default(),
-            // (the lower bits of a product do not know of the upper ones of its factors)
+            // The lower bits of a product do not depend on the upper bits of its factors.
             self.hash >> 32,
         )
     }
 }
 
-/// A stack to be written, and where one like it may be.
+/// A stack to be written, and a hint at the place of one like it.
 #[derive(Clone, Copy)]
 pub struct StackSlots<'a> {
     slots: &'a [Slot],
@@ -263,17 +264,17 @@ pub struct StackSlots<'a> {
 }
 
 impl<'a> StackSlots<'a> {
-    /// `slots` from [`StackWriter::end`]. The hint may be anything.
+    /// Makes one of the `slots` from [`StackWriter::end`]. The hint may be anything.
     pub fn new(slots: &'a [Slot], hint: &'a Word) -> Self {
         Self { slots, hint }
     }
 
-    /// Number of slots.
+    /// Returns the number of slots.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// The slots, for a stack at `place` of its sub-buffer.
+    /// Returns the slots, for a stack at `place` of its sub-buffer.
     pub fn at(self, place: usize) -> impl Iterator<Item = SlotWords> + 'a {
         let place = (place as u64 & PLACE_MASK) << PLACE_SHIFT;
         let mut slots = self.slots.iter();
@@ -282,8 +283,8 @@ impl<'a> StackSlots<'a> {
         first.into_iter().chain(slots.map(load))
     }
 
-    /// The place of an equal stack among `before`, the slots of the sub-buffer that are taken, with its header; they
-    /// have the parity `parity`, if they are complete.
+    /// Returns the place of an equal stack among `before`, the slots of the sub-buffer that are
+    /// taken, with its header. They have the parity `parity`, if they are complete.
     pub fn find(self, before: &[Slot], parity: u64) -> Option<usize> {
         let place = self.hint.load_relaxed() as usize;
         let there = before.get(place..place.checked_add(self.len())?)?;
@@ -294,7 +295,7 @@ impl<'a> StackSlots<'a> {
         (equal && place != 0).then_some(place)
     }
 
-    /// It was written at `place`.
+    /// Keeps `place`, where the stack was written, as the hint.
     pub fn remember(self, place: usize) {
         self.hint.store_relaxed(place as u64);
     }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Calls as fgraph keeps them on a task's shadow stack, as in kernel/trace/fgraph.c.
+//! fgraph's shadow stack: the calls that kernel/trace/fgraph.c keeps of a task.
 //!
-//! The stack grows upward. A call that is open has a frame: the words of a `struct ftrace_ret_stack`, one that says
-//! which users want its return, and for each user that keeps something of the call its words, and one that says
-//! whose they are. These two look like this:
+//! The stack grows upward. A call that is open has a frame: the words of a `struct
+//! ftrace_ret_stack`, a word that says which users want its return, and for each user that keeps
+//! data of the call the words of that data, and a word that says which user has them. These two
+//! kinds of words look like this:
 //!
 //! | bits  | wanted by              | whose                              |
 //! |-------|------------------------|------------------------------------|
@@ -14,8 +15,9 @@
 //! | 12-16 |                        | how many words, less one           |
 //! | 17-20 |                        | the number of the user             |
 //!
-//! The words of fprobe are those of its probes, one after the other, each with a header before: the probe's address,
-//! but for the four highest bits, which are all ones in an address and in a header how many words follow.
+//! The words of fprobe are those of its probes, one after the other, each behind a header: the
+//! probe's address, in whose four highest bits the header has the number of words that follow. In
+//! an address these bits are all ones.
 
 use crate::platform::Word;
 
@@ -32,7 +34,7 @@ const DATA_SHIFT: u32 = 12;
 const DATA_MASK: u64 = (1 << 5) - 1;
 const DATA_INDEX_SHIFT: u32 = 17;
 const DATA_INDEX_MASK: u64 = (1 << 4) - 1;
-/// The bits of a header in which an address is.
+/// The bits of a header that have an address.
 const ADDRESS_MASK: u64 = u64::MAX >> 4;
 
 /// The frame of a call that is open.
@@ -40,22 +42,22 @@ const ADDRESS_MASK: u64 = u64::MAX >> 4;
 pub struct OpenFrame {
     /// A bit for each user that is told of the return.
     pub wanted: u64,
-    /// A bit for each that keeps something of the call.
+    /// A bit for each user that keeps data of the call.
     pub kept: u64,
 }
 
-/// A stack that changed while it was read, or is none of fgraph's.
+/// The error of a stack that changed while it was read, or is none of fgraph's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn;
 
-/// Takes the frame of the innermost call off `words`, where a `struct ftrace_ret_stack` has `frame_words`; `None` if
-/// no call is open.
+/// Takes the frame of the innermost call off `words`, where a `struct ftrace_ret_stack` has
+/// `frame_words`. Returns `None` if no call is open.
 pub fn pop_frame(words: &mut &[Word], frame_words: usize) -> Result<Option<OpenFrame>, Torn> {
     let Some((mut top, mut rest)) = words.split_last() else {
         return Ok(None);
     };
     let mut frame = OpenFrame::default();
-    // Words up to the frame, as the last word says; and those that were seen.
+    // The words up to the frame, as the last word says, and those that were seen.
     let offset = top.load_relaxed() & OFFSET_MASK;
     let mut seen = 0u64;
     let bitmap = loop {
@@ -85,11 +87,12 @@ pub fn pop_frame(words: &mut &[Word], frame_words: usize) -> Result<Option<OpenF
     Ok(Some(frame))
 }
 
-/// A bit for each user that is to be told of the return of a call of which it keeps nothing: fprobe warns of that.
+/// Returns a bit for each user that is to be told of the return of a call of which it keeps no
+/// data: fprobe warns of that.
 ///
 /// # Errors
 ///
-/// [`Torn`] if that cannot be said.
+/// [`Torn`] if the stack does not tell.
 pub fn lacking(mut words: &[Word], frame_words: usize) -> Result<u64, Torn> {
     let mut lacking = 0;
     while let Some(frame) = pop_frame(&mut words, frame_words)? {
@@ -98,18 +101,20 @@ pub fn lacking(mut words: &[Word], frame_words: usize) -> Result<u64, Torn> {
     Ok(lacking)
 }
 
-/// An entry of fgraph's list of free numbers that has none.
+/// An empty entry of fgraph's list of free numbers.
 const NONE: i32 = -1;
 
-/// Has fgraph give away those free numbers last that `avoid` has a bit for, all others in the order that they are in;
-/// returns whether the next one is none of these.
+/// Moves those free numbers that `avoid` has a bit for to the end of fgraph's list, so that they
+/// are given away last; all others keep their order. Returns whether the next number is one of the
+/// others.
 ///
-/// `table` is its list of free numbers, which goes round; the next to be given away is at `next`, the rest of them
-/// follow, and then [`NONE`] in all other places. `used` has a bit for each that is in use.
+/// `table` is the list of free numbers, which is a ring: the next to be given away is at `next`,
+/// the rest follow, and all other entries are [`NONE`]. `used` has a bit for each number in use.
 ///
 /// # Errors
 ///
-/// [`Unknown`] if the list is none such, as before fgraph is used for the first time. Nothing is changed.
+/// [`Unknown`] if the list is not like that, as before fgraph is used for the first time. Nothing
+/// is changed then.
 pub fn avoid(
     table: &mut [i32; NUMBERS as usize],
     next: usize,
@@ -150,50 +155,53 @@ pub fn avoid(
     Ok(ordered.iter().any(|number| !is_avoided(number)))
 }
 
-/// A list of numbers that is not as fgraph's is known to be.
+/// The error of a list of numbers that is not as fgraph's is known to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown;
 
-/// Returns whether a call may be open that knows the fprobe at `address`. True may be wrong, but not false: the
-/// header of a call that is open all the while stays where it is, whatever is done to the stack above it.
+/// Returns whether a call may be open that knows the fprobe at `address`. True may be wrong, but
+/// false is not: the header of a call that is open all the while stays in place, whatever happens
+/// to the stack above it.
 pub fn knows(words: &[Word], address: u64) -> bool {
     let is_header = |word: &Word| (word.load_relaxed() ^ address) & ADDRESS_MASK == 0;
     words.iter().any(is_header)
 }
 
-/// A call that was made in order to look at its frame, as its probe's handlers know it without a look at the stack.
+/// A call that was made in order to look at its frame, as the handlers of its probe know it without
+/// the stack.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnCallFrame {
     /// The function's ftrace location.
     pub ip: u64,
-    /// Where it returns to.
+    /// The address that it returns to.
     pub parent_ip: u64,
-    /// The number of calls around it that are open.
+    /// Number of open calls around it.
     pub depth: u32,
     /// The address of its fprobe.
     pub probe: u64,
-    /// The number that fprobe is thought to have.
+    /// The number that fprobe is expected to have.
     pub number: Option<u32>,
-    /// The address of the words that the probe keeps of the call, and how many.
+    /// The address of the words that the probe keeps of the call, and their number.
     pub data: (u64, usize),
-    /// The call returns: its frame is complete.
+    /// The call returns, so its frame is complete.
     pub returns: bool,
 }
 
-/// A shadow stack that is not laid out as is written above.
+/// A difference between a shadow stack and the layout above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unlike {
-    /// The frame.
+    /// The frame differs.
     Frame,
-    /// The number that the frame has for fprobe.
+    /// The frame has another number for fprobe.
     Number,
 }
 
-/// Compares the innermost frame of a shadow stack, whose first word lies at `base`, with a call that is known.
+/// Compares the innermost frame of a shadow stack, whose first word lies at `base`, with a call
+/// that is known.
 ///
 /// # Errors
 ///
-/// The first difference, the number's last.
+/// The first difference, with that of the number last.
 pub fn compare(
     words: &[Word],
     base: u64,
@@ -202,14 +210,15 @@ pub fn compare(
 ) -> Result<(), Unlike> {
     let word = |index: usize| words.get(index).map(Word::load_relaxed);
     let as_said = |is: bool| if is { Ok(()) } else { Err(Unlike::Frame) };
-    // The frame's words: the return address, the function, and more.
+    // The words of the frame: the return address, the function, and more.
     let mut below = words;
     let frame = pop_frame(&mut below, frame_words).map_err(|Torn| Unlike::Frame)?;
     let frame = frame.ok_or(Unlike::Frame)?;
     let first = below.len();
     as_said(word(first) == Some(call.parent_ip))?;
     as_said(word(first.wrapping_add(1)) == Some(call.ip))?;
-    // The probe's words, behind a header; above them one that says whose they are.
+    // The probe's words are behind a header, and above them is a word that says which user has
+    // them.
     let (data, length) = call.data;
     let offset = data.checked_sub(base).ok_or(Unlike::Frame)?;
     let place = usize::try_from(offset / 8).map_err(|_| Unlike::Frame)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Words that name functions, as people write them into `filter` and `notrace`.
+//! Words that name functions, which users write into `filter` and `notrace`.
 //!
 //! ```text
 //! word   = ["!"] names [":mod:" ["!"] module]
@@ -8,45 +8,45 @@
 //! module = a module's name, or a pattern
 //! ```
 //!
-//! In `filter` there are also words that have something done; see [`command`](super::command).
+//! In `filter` there are also words for actions; see [`command`](super::command).
 //!
-//! A name without wildcards also means the variants that compilers make of it, such as
+//! A name without wildcards also means the variants that compilers make of the function, such as
 //! `name.constprop.0` and `name.isra.0`; not `name.cold`, which is never entered by a call.
 
 use super::glob;
 
-/// Which functions a word means.
+/// The functions that a word means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selector<'a> {
-    /// Take them out of the set instead of putting them in.
+    /// Functions are taken out of the set instead of put in.
     pub remove: bool,
     /// A name or a pattern.
     pub names: &'a [u8],
-    /// Only those of modules that match.
+    /// Only functions of modules that match are meant.
     pub module: Option<ModuleSelector<'a>>,
 }
 
 /// The part after `:mod:`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModuleSelector<'a> {
-    /// Means the modules that do not match.
+    /// The modules that do not match are meant.
     pub inverted: bool,
     /// A name or a pattern.
     pub name: &'a [u8],
 }
 
-/// Why a word is refused.
+/// A reason for which a word is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SelectorError {
-    /// Nothing but an exclamation mark.
+    /// The word is nothing but an exclamation mark.
     Empty,
     /// No function's name has such a character.
     BadCharacter,
-    /// The word behind the colon is no command that this file knows.
+    /// The word behind the colon is no command that the list knows.
     UnknownCommand,
     /// The word behind `:stacktrace:` and the like is no number.
     BadCount,
-    /// `:mod:` without a module.
+    /// There is no module behind `:mod:`.
     NoModule,
     /// No function has such a name.
     NoSuchFunction,
@@ -55,7 +55,7 @@ pub enum SelectorError {
 }
 
 impl SelectorError {
-    /// A sentence for people.
+    /// Returns a sentence for the user.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Empty => "Nothing to remove after '!'",
@@ -88,13 +88,13 @@ pub fn words(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     })
 }
 
-/// Returns whether words end here; a NUL does so too, as in tracefs.
+/// Returns whether words end at this byte; a NUL ends them too, as in tracefs.
 pub const fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | 0)
 }
 
 impl<'a> Selector<'a> {
-    /// Understands one word.
+    /// Parses one word.
     pub fn parse(word: &'a [u8]) -> Result<Self, SelectorError> {
         let (remove, word) = match word.split_first() {
             Some((b'!', rest)) => (true, rest),
@@ -138,7 +138,8 @@ impl<'a> Selector<'a> {
         !glob::is_pattern(self.names)
     }
 
-    /// Returns whether a function of this name, in this module or (`None`) in the kernel itself, is meant.
+    /// Returns whether a function of this name, in this module or (`None`) in the kernel itself, is
+    /// meant.
     pub fn matches(&self, name: &[u8], module: Option<&[u8]>) -> bool {
         self.matches_module(module) && self.matches_name(name)
     }

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The calls that are open on one stack, as far as entries tell.
+//! Frames: the calls that are open on one stack, as far as entries tell.
 
 use super::call_sites::{enters, is_location, CallSites, CodeRole, FunctionCode};
 use super::context::{is_deeper, STACK_BITS};
 use super::decode::Event;
 use crate::platform::{AllocError, Vec};
 
-/// Most calls that are open on one stack: as many as the largest stack has room for, if each takes no
-/// more than it must, are never seen.
+/// Most calls that are open on one stack. As many as the largest stack has room for, at the least
+/// that a call takes, are never seen.
 const MAX_FRAMES: usize = 1024;
 
-/// Most arguments that a function gets on the stack.
+/// Most arguments that a function gets on the stack, each of which takes one unit of the offset.
 const MAX_ARGUMENTS: u16 = 8;
 
-/// The farthest apart that two system calls can begin: CONFIG_RANDOMIZE_KSTACK_OFFSET takes up to 1 KiB.
+/// Greatest distance between the heights at which two system calls begin:
+/// CONFIG_RANDOMIZE_KSTACK_OFFSET takes up to 1 KiB.
 const MAX_RANDOM: u16 = 1024 / 8;
 
-/// The number of stack offsets that there can be.
+/// The bits of a stack offset, as a mask.
 const OFFSETS: u16 = (1 << STACK_BITS) - 1;
 
 /// An open call.
@@ -25,28 +26,28 @@ const OFFSETS: u16 = (1 << STACK_BITS) - 1;
 pub(super) struct Frame {
     /// The function.
     pub(super) ip: u64,
-    /// Where it returns to.
+    /// The address that it returns to.
     pub(super) parent_ip: u64,
-    /// Where the function begins that it was called from, 0 if that is not known.
+    /// Begin of the function that it was called from, 0 if that is not known.
     pub(super) caller: u64,
-    /// Where on the stack `parent_ip` lies.
+    /// Stack offset at which `parent_ip` lies.
     pub(super) offset: u16,
     /// See [`ContextWord::entry_tag`](super::context::ContextWord::entry_tag).
     pub(super) entry_tag: u8,
-    /// `parent_ip` is not where it was called from: it was jumped to.
+    /// The function was jumped to, so `parent_ip` is not the place that it was called from.
     is_jump: bool,
-    /// It was entered on another stack than its caller: `offset` is none of this one.
+    /// It was entered on another stack than its caller, so `offset` is assumed, not read.
     is_elsewhere: bool,
 }
 
 impl Frame {
-    /// The call that `event` is the entry of, made from `caller`.
+    /// Makes the call that `event` is the entry of, made from `caller`.
     pub(super) fn new(event: &Event, caller: &FunctionCode) -> Self {
         let is_jump = caller.role == CodeRole::ReturnHook;
         Self {
             ip: event.ip,
             parent_ip: event.parent_ip,
-            // (all that were jumped to have the hook in common)
+            // All functions that were jumped to have the hook in common.
             caller: if is_jump { 0 } else { caller.start },
             is_jump,
             offset: event.context.stack_offset(),
@@ -57,7 +58,7 @@ impl Frame {
 }
 
 impl Frame {
-    /// Returns whether it has the return address of `open`, at the place of that one.
+    /// Returns whether it has the return address of `open`, at that one's place on the stack.
     fn is_at(&self, open: &Self) -> bool {
         self.offset == open.offset && (self.parent_ip == open.parent_ip || self.is_jump)
     }
@@ -66,13 +67,13 @@ impl Frame {
 /// The caller of a call, as far as it is known before it is compared with those that are open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
-    /// It is among the open calls: the one at this place, of the innermost one of its function.
+    /// The caller is open: the innermost call of its function, at this place.
     Open(usize),
-    /// It is among the open calls, and the entry is on another stack than that call.
+    /// The caller is open at this place, and the entry is on another stack than that call.
     Elsewhere(usize),
-    /// It is not, and nothing is open: all that was has returned.
+    /// The caller is not open, and neither is any call: all that were have returned.
     Nothing,
-    /// It is not, and the rest follows from where the calls lie on the stack.
+    /// The caller is not open, and the rest follows from the places of the calls on the stack.
     Hidden,
 }
 
@@ -83,9 +84,9 @@ pub(super) enum Caller {
 /// None lies deeper in the stack than the one after it.
 pub(super) struct Frames {
     frames: Vec<Frame>,
-    /// Depth of the outermost call: not 0 if that was called by one of another stack.
+    /// Depth of the outermost call, which is not 0 if a call of another stack has made it.
     base: usize,
-    /// Whoever comes on this stack can begin at another height than the last one.
+    /// The stack can be entered at another height each time.
     has_random_height: bool,
 }
 
@@ -106,15 +107,16 @@ impl Frames {
         self.frames.is_empty()
     }
 
-    /// Depth of the call at `index`.
+    /// Returns the depth of the call at `index`.
     pub(super) fn depth(&self, index: usize) -> usize {
         self.base.wrapping_add(index)
     }
 
-    /// The innermost open call of the function that begins at `start` with a return address above `offset`: its
-    /// place, and how far above.
+    /// Returns the place of the innermost open call of the function that begins at `start` with a
+    /// return address above `offset`, and the distance.
     ///
-    /// Each time that the function was entered there was an entry, so if it runs, it is in this call.
+    /// There was an entry each time that the function was entered, so if it runs, it is in this
+    /// call.
     pub(super) fn find_above(&self, start: u64, offset: u16) -> Option<(usize, u16)> {
         let index = self
             .frames
@@ -124,19 +126,21 @@ impl Frames {
         Some((index, distance))
     }
 
-    /// The innermost open call of the function that begins at `start`, wherever it lies: its place.
+    /// Returns the place of the innermost open call of the function that begins at `start`, at any
+    /// offset.
     pub(super) fn find(&self, start: u64) -> Option<usize> {
         (self.frames.iter()).rposition(|open| is_location(open.ip, start))
     }
 
-    /// The call that the scheduler was entered from, if that has called anything since: its place.
+    /// Returns the place of the call that the scheduler was entered from, if the scheduler has
+    /// called anything since.
     pub(super) fn find_scheduling(&self, sites: &mut impl CallSites) -> Option<usize> {
         let mut by_scheduler = |open: &Frame| sites.code(open.caller).role == CodeRole::Scheduler;
         let called = self.frames.iter().rposition(&mut by_scheduler)?;
         called.checked_sub(1)
     }
 
-    /// Depth of `call`, if the innermost open call has jumped there.
+    /// Returns the depth of `call`, if the innermost open call has jumped there.
     pub(super) fn depth_after_jump(
         &self,
         call: &Frame,
@@ -147,7 +151,7 @@ impl Frames {
         (self.left_by_jump(callers, call, sites) != 0).then(|| self.depth(self.frames.len()))
     }
 
-    /// Enters `call`; its depth. The outermost one's is `base`.
+    /// Enters `call`, and returns its depth. The depth of an outermost call is `base`.
     pub(super) fn enter(
         &mut self,
         mut call: Frame,
@@ -164,7 +168,7 @@ impl Frames {
         self.truncate(kept.min(MAX_FRAMES - 1));
         match self.frames.last() {
             None => self.base = base,
-            // INVARIANT: It is taken for one right below its caller.
+            // INVARIANT: The call is given the offset right below its caller.
             Some(last) if matches!(caller, Caller::Elsewhere(_)) => {
                 call.offset = last.offset.wrapping_sub(1) & OFFSETS;
                 call.is_elsewhere = true;
@@ -181,12 +185,12 @@ impl Frames {
         }
     }
 
-    /// The number of open calls that are callers of `call`, whose own caller is not among them.
+    /// Returns the number of open calls that are callers of `call`, whose own caller is not open.
     fn callers_by_offset(&self, call: &Frame, sites: &mut impl CallSites) -> usize {
         let Some(outermost) = self.frames.first() else {
             return 0;
         };
-        // Another system call, at another random height of the stack.
+        // This is another system call, at another random height of the stack.
         let is_anew = outermost.entry_tag != call.entry_tag
             || (outermost.parent_ip == call.parent_ip
                 && outermost.offset != call.offset
@@ -194,14 +198,14 @@ impl Frames {
         if self.has_random_height && is_anew {
             return 0;
         }
-        // Return addresses lay where the new one is, or deeper.
+        // Calls whose return address lay where the new one is, or deeper, have returned.
         let here = self.frames.iter().take_while(|open| !open.is_elsewhere);
         let open = self.frames.get(..here.count()).unwrap_or_default();
         let deeper = open
             .iter()
             .rposition(|open| is_deeper(call.offset, open.offset));
         let callers = deeper.map_or(0, |index| index.wrapping_add(1));
-        // So have those that the same hidden function called with less on the stack.
+        // So have calls that the hidden caller made with fewer arguments on the stack.
         let same_caller = |open: &Frame| {
             call.caller != 0
                 && open.caller == call.caller
@@ -211,7 +215,8 @@ impl Frames {
         if let Some(index) = open.iter().rposition(same_caller) {
             return index;
         }
-        // Who calls the hidden caller, if any of them does so itself.
+        // The innermost call that calls the hidden caller itself, if there is one, is the last of
+        // its callers.
         let calls = |open: &Frame| call.caller != 0 && sites.calls(open.ip, call.caller);
         match open.iter().rposition(calls) {
             Some(index) => index.wrapping_add(1),
@@ -219,8 +224,8 @@ impl Frames {
         }
     }
 
-    /// The number of calls behind the first `callers` that have left by a jump, to `call` in the end: a tail call, whose
-    /// return address is that of the function which it leaves.
+    /// Returns the number of calls behind the first `callers` that have left by a jump, to `call`
+    /// in the end: a tail call, which has the return address of the function that it leaves.
     fn left_by_jump(&self, callers: usize, call: &Frame, sites: &mut impl CallSites) -> usize {
         let rest = self.frames.get(callers..).unwrap_or_default();
         let count = rest.iter().take_while(|open| call.is_at(open)).count();
@@ -231,13 +236,13 @@ impl Frames {
             return count;
         }
         if first.ip == call.ip {
-            // Called once more.
+            // The function was called once more.
             return 0;
         }
         let has_jumped = match sites.target(call.parent_ip) {
             Some(target) if enters(target, call.ip) => false,
             Some(target) if enters(target, first.ip) => true,
-            // An indirect call, or one of a function that is hidden.
+            // The call is indirect, or one of a function that is hidden.
             _ => sites.jumps(last.ip, call.ip),
         };
         match has_jumped {

@@ -14,12 +14,12 @@ pub struct FunctionSet {
 }
 
 impl FunctionSet {
-    /// No function.
+    /// Makes an empty set.
     pub const fn new() -> Self {
         Self { ips: Vec::new() }
     }
 
-    /// A set of addresses that come in ascending order; others are left out.
+    /// Makes a set of addresses that come in ascending order; others are left out.
     ///
     /// # Errors
     ///
@@ -27,7 +27,7 @@ impl FunctionSet {
     pub fn from_sorted(ips: impl Iterator<Item = usize>) -> Result<Self, AllocError> {
         let mut set = Self::new();
         for ip in ips {
-            // INVARIANT: Only what is larger than the last one is taken.
+            // INVARIANT: Only an address that is larger than the last one is taken.
             if set.ips.last().is_none_or(|&last| last < ip) {
                 set.ips.push(ip)?;
             }
@@ -35,17 +35,17 @@ impl FunctionSet {
         Ok(set)
     }
 
-    /// The addresses, in ascending order.
+    /// Returns the addresses, in ascending order.
     pub fn as_slice(&self) -> &[usize] {
         &self.ips
     }
 
-    /// Number of functions.
+    /// Returns the number of functions.
     pub fn len(&self) -> usize {
         self.ips.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no functions.
     pub fn is_empty(&self) -> bool {
         self.ips.is_empty()
     }
@@ -55,7 +55,7 @@ impl FunctionSet {
         self.ips.binary_search(&ip).is_ok()
     }
 
-    /// The union of this set and `other`.
+    /// Returns the union of this set and `other`.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl FunctionSet {
         Self::from_sorted(merged)
     }
 
-    /// The functions in this set that are not in `other`.
+    /// Returns the functions of this set that are not in `other`.
     ///
     /// # Errors
     ///
@@ -90,14 +90,14 @@ impl FunctionSet {
         Self::from_sorted(kept)
     }
 
-    /// Takes out what lies in `range`; whether anything did.
+    /// Takes out the addresses in `range`. Returns whether there were any.
     pub fn remove_range(&mut self, range: &core::ops::Range<usize>) -> bool {
         let before = self.len();
         self.ips.retain(|ip| !range.contains(ip));
         self.len() != before
     }
 
-    /// A copy of the set.
+    /// Returns a copy of the set.
     ///
     /// # Errors
     ///
@@ -105,11 +105,11 @@ impl FunctionSet {
     pub fn duplicate(&self) -> Result<Self, AllocError> {
         let mut ips = Vec::new();
         ips.extend_from_slice(&self.ips)?;
-        // INVARIANT: As this one's.
+        // INVARIANT: The addresses are those of this set.
         Ok(Self { ips })
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory that this takes.
     pub fn bytes(&self) -> usize {
         self.ips.capacity() * size_of::<usize>()
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Wildcards, as the kernel's `glob_match()` (lib/glob.c) understands them: `*`, `?`, `[a-z]`,
-//! `[!a-z]` and `\` before a character that is to stand for itself.
+//! `[!a-z]`, and `\` before a character that stands for itself.
 
 /// Returns whether `pattern` has a wildcard.
 pub fn is_pattern(pattern: &[u8]) -> bool {
@@ -10,10 +10,11 @@ pub fn is_pattern(pattern: &[u8]) -> bool {
 
 /// Returns whether all of `text` matches `pattern`.
 ///
-/// Takes time proportional to the product of the lengths at worst.
+/// The time that it takes is at worst proportional to the product of the lengths.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut pattern, mut text) = (pattern, text);
-    // Where to go on if what follows the last `*` does not match here: a byte further.
+    // The place to go on from if the rest behind the last `*` does not match here: one byte
+    // further.
     let mut retry: Option<(&[u8], &[u8])> = None;
     loop {
         let matched = match (pattern.split_first(), text.split_first()) {
@@ -23,16 +24,16 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
                 continue;
             }
             (None, None) => return true,
-            // As in lib/glob.c, where it escapes the NUL.
+            // As in lib/glob.c, where the backslash escapes the NUL.
             (Some((b'\\', [])), None) => return true,
-            // What a `*` takes more of the text does not make the rest longer.
+            // A `*` that takes more of the text leaves less of it, so nothing else can match.
             (Some(_), None) => return false,
             (None, Some(_)) => None,
             (Some((b'?', rest)), Some(_)) => Some(rest),
             (Some((b'[', rest)), Some((&byte, _))) => match class(rest, byte) {
                 Some((true, rest)) => Some(rest),
                 Some((false, _)) => None,
-                // Not a class: a bracket like any other character.
+                // It is no class, but a bracket like any other character.
                 None => (byte == b'[').then_some(rest),
             },
             (Some((b'\\', rest)), Some((&byte, _))) => rest.strip_prefix(&[byte]),
@@ -52,8 +53,8 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// Parses the class that `pattern` begins with, after its `[`: whether `byte` is in it, and what
-/// comes after its `]`. `None` if it has no end.
+/// Parses the class that `pattern` begins with, after its `[`. Returns whether `byte` is in it, and
+/// the pattern behind its `]`; `None` if it has no end.
 fn class(pattern: &[u8], byte: u8) -> Option<(bool, &[u8])> {
     let (inverted, mut rest) = match pattern.split_first() {
         Some((b'!', rest)) => (true, rest),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Calls as text, in the format of tracefs's `function_graph` tracer
+//! Lines of calls: each call as text, in the format of tracefs's `function_graph` tracer
 //! (kernel/trace/trace_functions_graph.c).
 
 use core::fmt::{Error, Result};
@@ -15,49 +15,50 @@ use super::render::{state, SymbolNames};
 use super::slot::Task;
 use crate::platform::Vec;
 
-/// Depths of which the open calls are known: FTRACE_RETFUNC_DEPTH of include/linux/ftrace.h.
+/// Number of depths of which open calls are known: FTRACE_RETFUNC_DEPTH of include/linux/ftrace.h.
 const DEPTHS: usize = 50;
 
 /// Blanks for each depth.
 const INDENT: usize = 2;
 
-/// Bytes of a task's column (TRACE_GRAPH_PROCINFO_LENGTH), and how many of its name fit.
+/// Bytes of a task's column (TRACE_GRAPH_PROCINFO_LENGTH), and of its name that fit.
 const TASK_WIDTH: usize = 14;
 const NAME_WIDTH: usize = 7;
 
-/// Most that is written of a return value.
+/// Most bytes of a return value as text.
 const VALUE_ROOM: usize = 32;
 
 /// The kernel's greatest error code (MAX_ERRNO).
 const MAX_ERROR: u64 = 4095;
 
-/// A call's event, and what is made of its numbers to show it.
+/// A call's event, with the numbers and the text that its line shows.
 #[derive(Clone, Copy, Debug)]
 pub struct CallLine<'a> {
-    /// Where it was recorded.
+    /// The CPU that it was recorded on.
     pub cpu: u32,
     /// The event; not [`EventKind::Function`].
     pub event: &'a Event,
-    /// The data beside it.
+    /// The extras of the event.
     pub extras: &'a Extras,
-    /// [When](time_of), in ns or what else the trace clock counts; needed for `funcgraph-abstime` only.
+    /// The event's [time](time_of), in ns or the unit of the trace clock; needed for
+    /// `funcgraph-abstime` only.
     pub time: u64,
-    /// [How long](ticks_of) the call took, in ns; `None` if nothing says so.
+    /// The [time that the call took](ticks_of), in ns; `None` if it is not known.
     pub duration: Option<u64>,
-    /// The arguments, in parentheses; nothing if they were not recorded.
+    /// The arguments, in parentheses; empty if they were not recorded.
     pub arguments: &'a [u8],
 }
 
-/// The time that is shown of a call's event, in ticks of the trace clock.
+/// Returns the time that is shown of a call's event, in ticks of the trace clock.
 ///
-/// An entry that was recorded late, as it is with a threshold, shows when the call began, so times of
-/// entries need not follow each other.
+/// An entry that was recorded late, as it is with a threshold, shows when the call began, so the
+/// times of entries are not always in order.
 pub fn time_of(event: &Event, extras: &Extras) -> u64 {
     extras.since.unwrap_or(event.time).min(event.time)
 }
 
-/// The time that the call took, in ticks of the trace clock; `None` if it had to begin before time did, or to end
-/// after it.
+/// Returns the time that the call took, in ticks of the trace clock; `None` if the call would have
+/// begun before time 0, or would end after the last.
 pub fn ticks_of(event: &Event) -> Option<u64> {
     let is_possible = match event.what {
         EventKind::Return => event.duration <= event.time,
@@ -67,7 +68,7 @@ pub fn ticks_of(event: &Event) -> Option<u64> {
     is_possible.then_some(event.duration)
 }
 
-/// The state of one CPU that lines follow from, beside their events.
+/// The state of one CPU that lines depend on, in addition to their events.
 #[derive(Clone, Copy)]
 struct CpuState {
     /// The task of the last event.
@@ -86,7 +87,8 @@ struct GraphCpu {
 }
 
 impl GraphCpu {
-    /// check_irq_entry() and check_irq_return(): whether the event is of an interrupt that is not to be shown.
+    /// Returns whether the event is of an interrupt that is not to be shown, as `check_irq_entry()`
+    /// and `check_irq_return()` do.
     fn hides(&mut self, event: &Event, in_irq_text: bool) -> bool {
         let hidden_at = &mut self.state.hidden_at;
         if hidden_at.is_none() && event.what != EventKind::Return && in_irq_text {
@@ -101,7 +103,7 @@ impl GraphCpu {
         true
     }
 
-    /// Follows the open calls; whether the event is no return without its entry.
+    /// Follows the open calls. Returns false for a return without its entry.
     #[inline(always)]
     fn matches(&mut self, event: &Event) -> bool {
         let Some(open) = self.open.get_mut(usize::from(event.depth)) else {
@@ -122,7 +124,7 @@ impl GraphCpu {
     }
 }
 
-/// The change that the last event has made.
+/// The change that the last event made.
 #[derive(Clone, Copy)]
 struct LineChange {
     index: usize,
@@ -136,18 +138,18 @@ pub struct GraphLines {
     options: Options,
     /// Digits of the largest number of a CPU.
     cpu_digits: u32,
-    /// Where the code lies that interrupts come in by.
+    /// The addresses of the code that interrupts come in by.
     irq_text: Range<u64>,
-    /// By their numbers.
+    /// The CPUs, by their numbers.
     cpus: Vec<GraphCpu>,
-    /// Where the last event's CPU is.
+    /// Index of the last event's CPU.
     index: usize,
     change: Option<LineChange>,
 }
 
 impl GraphLines {
-    /// Lines in which CPUs have numbers below `cpus`; `irq_text` is where the code lies that interrupts come
-    /// in by (`__irqentry_text_start` to `__irqentry_text_end`).
+    /// Makes lines in which CPUs have numbers below `cpus`; `irq_text` is the code that interrupts
+    /// come in by (`__irqentry_text_start` to `__irqentry_text_end`).
     pub fn new(options: Options, cpus: u32, irq_text: Range<u64>) -> Self {
         Self {
             options,
@@ -159,7 +161,7 @@ impl GraphLines {
         }
     }
 
-    /// Lines as other options say, from the next on.
+    /// Changes the options, from the next line on.
     pub fn set_options(&mut self, options: Options) {
         self.options = options;
     }
@@ -181,7 +183,7 @@ impl GraphLines {
         self.options.has(option)
     }
 
-    /// Forgets the last event: its lines were thrown away, and it may come again.
+    /// Forgets the last event, whose lines were thrown away, as it may come again.
     pub fn take_back(&mut self) {
         let Some(change) = self.change.take() else {
             return;
@@ -194,7 +196,7 @@ impl GraphLines {
         }
     }
 
-    /// The state of `cpu`.
+    /// Returns the state of `cpu`.
     #[inline(always)]
     fn cpu(&mut self, cpu: u32) -> core::result::Result<&mut GraphCpu, Error> {
         if self.cpus.get(self.index).is_none_or(|last| last.cpu != cpu) {
@@ -223,8 +225,8 @@ impl GraphLines {
         }
     }
 
-    /// Writes an event's line, and those that its task or an interrupt call for; none if it is of an interrupt
-    /// that is not to be shown.
+    /// Writes an event's line, with the lines that a switch of tasks or an interrupt calls for. It
+    /// writes none if the event is of an interrupt that is not to be shown.
     ///
     /// # Errors
     ///
@@ -280,7 +282,7 @@ impl GraphLines {
         Ok(())
     }
 
-    /// Writes what a program has written, as a comment between calls (print_graph_comment()).
+    /// Writes a marker of a program as a comment between calls, as `print_graph_comment()` does.
     ///
     /// # Errors
     ///
@@ -296,7 +298,7 @@ impl GraphLines {
         let cpu = self.cpu(shown.cpu)?;
         let before = cpu.state;
         cpu.state.last = Some(event.task);
-        // (of no call, so nothing is changed at a depth that is not)
+        // A marker is of no call, so the change is at a depth that does not exist.
         let depth = u8::MAX;
         let open = cpu.open.get(usize::from(depth));
         let open = open.copied().unwrap_or(0);
@@ -326,7 +328,7 @@ impl GraphLines {
         out.write_str(" */\n")
     }
 
-    /// Writes the line itself.
+    /// Writes the line of the event.
     #[inline(always)]
     fn write_line<O: LineOutput>(
         &self,
@@ -396,8 +398,8 @@ impl GraphLines {
         Ok(())
     }
 
-    /// print_graph_prologue(), of which the first is elsewhere: the columns before the duration, at most 56
-    /// bytes.
+    /// Writes the columns before the duration, at most 56 bytes, as `print_graph_prologue()` does
+    /// without its first part.
     #[inline(always)]
     fn put_prologue(&self, line: &mut Line<'_>, shown: &CallLine<'_>) {
         if !self.has(TraceOption::ContextInfo) {
@@ -423,7 +425,7 @@ impl GraphLines {
         }
     }
 
-    /// print_graph_cpu()
+    /// Writes the column of the CPU, as `print_graph_cpu()` does.
     #[inline(always)]
     fn put_cpu(&self, line: &mut Line<'_>, cpu: u32) {
         line.push(b' ');
@@ -431,7 +433,7 @@ impl GraphLines {
         line.put(u64::from_le_bytes(*b")       "), 2);
     }
 
-    /// print_graph_duration(): the column of the duration, at most 29 bytes.
+    /// Writes the column of the duration, at most 29 bytes, as `print_graph_duration()` does.
     #[inline(always)]
     fn put_duration(&self, line: &mut Line<'_>, duration: Option<u64>) {
         if !self.with_duration() {
@@ -454,7 +456,8 @@ impl GraphLines {
         line.put(u64::from_le_bytes(*b"|       "), 3);
     }
 
-    /// print_graph_retval(): a value that can be an error's, of 32 bits or all, is shown as that.
+    /// Writes a return value, as `print_graph_retval()` does: a value that can be an error's, of 32
+    /// bits or of all, is shown as an error.
     fn put_retval(&self, line: &mut Line<'_>, value: u64) {
         line.put(u64::from_le_bytes(*b" ret=   "), 5);
         let extended = match u32::try_from(value) {
@@ -471,7 +474,7 @@ impl GraphLines {
         }
     }
 
-    /// print_graph_irq()
+    /// Writes the line of an interrupt's begin or end, as `print_graph_irq()` does.
     #[cold]
     fn write_arrow(
         &self,
@@ -495,7 +498,7 @@ impl GraphLines {
         Ok(())
     }
 
-    /// verif_pid(): that another task runs.
+    /// Writes that another task runs, as `verif_pid()` does.
     #[cold]
     fn write_switch(
         &self,
@@ -519,15 +522,16 @@ impl GraphLines {
     }
 }
 
-/// As many as the greatest depth has.
+/// Blanks for the greatest depth.
 static BLANKS: [u8; 0xff * INDENT] = [b' '; 0xff * INDENT];
 
-/// The number of digits of a number.
+/// Returns the number of digits of a number.
 fn digits(number: u32) -> usize {
     number.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
-/// print_graph_proc(): the task's name, cut, and its pid, in the middle of its column. At most 18 bytes.
+/// Writes the task's name, cut, and its pid, in the middle of the column, as `print_graph_proc()`
+/// does. It takes at most 18 bytes.
 fn put_task(line: &mut Line<'_>, task: &Task) {
     let mut bytes = [0; 16];
     let name = match task.pid() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The lines that explain the columns of calls (kernel/trace/trace_functions_graph.c).
+//! Lines of calls, the header: the lines that explain the columns
+//! (kernel/trace/trace_functions_graph.c).
 
 use core::fmt::{Result, Write};
 
@@ -8,7 +9,7 @@ use super::options::{Options, TraceOption};
 use super::render::BufferTotals;
 use super::style::{write_latency_header, LatencyHeader};
 
-/// Writes the lines that begin with `#` (`__print_graph_headers_flags()`).
+/// Writes the lines that begin with `#`, as `__print_graph_headers_flags()` does.
 pub fn write_header(
     out: &mut dyn Write,
     tracer: &str,
@@ -23,7 +24,7 @@ pub fn write_header(
     }
     if is_latency {
         write_latency_header(out, tracer, totals, machine)?;
-        // print_lat_header()
+        // The header of the latency format is that of `print_lat_header()`.
         let size = [
             (TraceOption::GraphAbstime, 16),
             (TraceOption::GraphCpu, 4),

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Events in the format of the kernel's own ring buffer, as `trace_pipe_raw` gives them to programs
-//! (kernel/trace/ring_buffer.c, include/linux/ring_buffer.h, kernel/trace/trace_entries.h).
+//! Raw pages, the records: events in the format of the kernel's own ring buffer, as programs read
+//! them from `trace_pipe_raw` (kernel/trace/ring_buffer.c, include/linux/ring_buffer.h,
+//! kernel/trace/trace_entries.h).
 //!
 //! A page has a header of 16 bytes and records:
 //!
-//! | bytes | what                                                                                       |
-//! |-------|--------------------------------------------------------------------------------------------|
-//! | 0-7   | time of the first record, in ticks of the clock that is shown                               |
-//! | 8-15  | bits 0-19: bytes of records; bit 31: events were lost before; bit 30: how many is said behind them |
+//! | bytes | what                                                                             |
+//! |-------|----------------------------------------------------------------------------------|
+//! | 0-7   | time of the first record, in ticks of the clock that is shown                    |
+//! | 8-15  | bits 0-19: bytes of records; bit 30: the number of lost events is behind them;   |
+//! |       | bit 31: events were lost before                                                  |
 //!
-//! A record of event `type` begins with 4 bytes, bits 0-4 of which are its length in words less one (or 30: the word
-//! that follows has the upper bits of a time; or 0: it has the length in bytes, its own four included), and bits 5-31 the ticks since the record before it. Then follow what all events
-//! have (8 bytes: type, flags, preempt count, pid) and the fields of their own. All numbers are little-endian.
+//! A record of event `type` begins with 4 bytes, bits 0-4 of which are its length in words less
+//! one, and bits 5-31 the ticks since the record before it. A length of 30 says that the word that
+//! follows has the upper bits of a time; 0 says that the word that follows has the length in bytes,
+//! its own four included. Then come the fields that all events have (8 bytes: type, flags, preempt
+//! count, pid) and the fields of the event. All numbers are little-endian.
 
 use core::ops::DerefMut;
 
@@ -28,7 +32,7 @@ pub const PAGE_BYTES: usize = 4096;
 /// Bytes of its header.
 pub const PAGE_HEADER_BYTES: usize = 16;
 
-/// Numbers of the events, as their `format` files say. They are the kernel's.
+/// The events by their numbers, which are the kernel's, as their `format` files say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum RecordType {
@@ -47,7 +51,7 @@ pub enum RecordType {
 }
 
 impl RecordType {
-    /// The one of that number.
+    /// Returns the event of that number.
     pub fn from_number(number: u16) -> Option<Self> {
         let all = [
             Self::Function,
@@ -61,12 +65,12 @@ impl RecordType {
     }
 }
 
-/// The value of a record's first word that stands for a length of its own.
+/// The length in a record's first word that stands for a length in a word of its own.
 const LONG: u32 = 0;
 const TIME_EXTEND: u32 = 30;
 /// Most words of a payload whose length is in the first word.
 const MAX_WORDS: usize = 28;
-/// Bits of a time beside the kind of a record.
+/// Number of bits of the first word that are time.
 const DELTA_BITS: u32 = 27;
 const LOST: u64 = 1 << 31;
 const LOST_STORED: u64 = 1 << 30;
@@ -115,36 +119,37 @@ const FLAGS: [u8; 256] = {
     flags
 };
 
-/// Packs the beginning of the records of all events: type, flags, preempt count, pid.
+/// Returns the fields of all events: type, flags, preempt count, pid.
 fn common(kind: RecordType, event: &Event) -> u64 {
     common_of(kind, &event.task) | common_state(event.context)
 }
 
-/// The part of it that says what it is of, and of which task.
+/// Returns those fields that say the type and the task.
 fn common_of(kind: RecordType, task: &Task) -> u64 {
     (u64::from(task.pid() as u32) << 32) | u64::from(kind as u16)
 }
 
-/// The part of it that says what state the CPU was in.
+/// Returns those fields that say the state of the CPU.
 #[inline(always)]
 fn common_state(context: ContextWord) -> u64 {
-    // (the depths of preemption and migration are as they are there)
+    // The depths of preemption and migration have the kernel's layout already.
     let [depths, state, ..] = context.0.to_le_bytes();
     let flags = FLAGS.get(usize::from(state)).copied().unwrap_or(0);
     (u64::from(depths) << 24) | (u64::from(flags) << 16)
 }
 
-/// Packs the first word of a record, `delta` ticks after the one before it, in front of so many `words`.
+/// Returns the first word of a record, `delta` ticks after the record before it, in front of so
+/// many `words`.
 const fn first_word(delta: u64, words: u32) -> u32 {
     ((delta as u32) << (u32::BITS - DELTA_BITS)) | words
 }
 
-/// A record in the making.
+/// A record that is being written.
 struct RecordWriter<'a> {
-    /// The rest of the page.
+    /// The bytes from the begin of the record to the end of the page.
     bytes: &'a mut [u8],
     length: usize,
-    /// There was room for all of it.
+    /// There was room for all of the record.
     fits: bool,
 }
 
@@ -172,7 +177,7 @@ impl RecordWriter<'_> {
         self.put(value.to_le_bytes());
     }
 
-    /// Adds the beginning of the records of all events.
+    /// Adds the fields of all events.
     fn common(&mut self, kind: RecordType, event: &Event) {
         self.word(common(kind, event));
     }
@@ -184,12 +189,12 @@ impl RecordWriter<'_> {
     }
 }
 
-/// The parts of the format that readers can choose.
+/// The layout of pages that readers can choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Bytes of a page: [`PAGE_BYTES`] or more.
     pub page_bytes: usize,
-    /// Values that functions return are in `funcgraph_exit`.
+    /// `funcgraph_exit` has the values that functions return.
     pub retval: bool,
 }
 
@@ -202,18 +207,18 @@ impl Default for Layout {
     }
 }
 
-/// A page in the making.
+/// A page that is being filled.
 pub struct KernelPage<B> {
     bytes: B,
     layout: Layout,
     /// Bytes of records.
     used: usize,
-    /// Time of the last one.
+    /// Time of the last record.
     time: u64,
 }
 
 impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
-    /// An empty page in `bytes`, as many as the layout says.
+    /// Makes an empty page in `bytes`, which has as many as the layout says.
     pub fn new(bytes: B, layout: Layout) -> Self {
         Self {
             bytes,
@@ -223,18 +228,18 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
         }
     }
 
-    /// Returns whether nothing is in it.
+    /// Returns whether the page is empty.
     pub fn is_empty(&self) -> bool {
         self.used == 0
     }
 
-    /// Empties it. What comes first may be earlier than what was last in it.
+    /// Empties the page. Its first record may be earlier than the last one was.
     pub fn clear(&mut self) {
         self.used = 0;
         self.time = 0;
     }
 
-    /// The page, as programs read it.
+    /// Returns the page, as programs read it.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -246,9 +251,10 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
         }
     }
 
-    /// Adds the records of `event`, which begins at `time` and whose call took `duration` if it has ended, both in ticks of
-    /// the clock that is shown, and of its stack, if it has one: behind its `parent_ip` come `callers`. False, and nothing
-    /// is added, if there is no room. `text` is what a program has written, if that is the event.
+    /// Adds the records of `event`, which begins at `time` and whose call took `duration` if it has
+    /// ended, both in ticks of the clock that is shown; and of its stack, if it has one, which is
+    /// its `parent_ip` and `callers`. `text` is what a program has written, if the event is a
+    /// marker. Returns false, and adds nothing, if there is no room.
     pub fn push(
         &mut self,
         event: &Event,
@@ -280,11 +286,11 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
         added
     }
 
-    /// Adds the first of `slots` that are entries of functions, as many as have room, and no time that needs a record of
-    /// its own; returns how many. Nothing is to be beside them. Their state is that of `decoder`, `to_time` makes of a
-    /// stamp the time that is shown.
+    /// Adds the first of `slots` that are entries of functions, as many as have room, and no time
+    /// that needs a record of its own. Returns how many. None of the slots has extras, and their
+    /// state is that of `decoder`; `to_time` turns a stamp into the time that is shown.
     ///
-    /// As [`Self::push`] does, in fewer instructions.
+    /// It does as [`Self::push`] does, in fewer instructions.
     #[inline(always)]
     pub fn push_functions(
         &mut self,
@@ -293,7 +299,7 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
         to_time: impl Fn(u64) -> u64,
     ) -> usize {
         if self.used == 0 {
-            // The first one says its time in the header.
+            // The first record has its time in the header.
             return 0;
         }
         let start = PAGE_HEADER_BYTES.saturating_add(self.used);
@@ -304,7 +310,7 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
         let mut count = 0usize;
         for (record, words) in rest.chunks_exact_mut(FUNCTION_BYTES).zip(slots) {
             let time = to_time(epoch | u64::from(words.high0()));
-            // (also great if it is negative)
+            // A negative difference is a large number here.
             let delta = time.wrapping_sub(last);
             let Some((first, fields)) = record.split_first_chunk_mut() else {
                 break;
@@ -326,7 +332,7 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
         count
     }
 
-    /// Adds an event with nothing beside it, as [`Self::push`] does.
+    /// Adds an event without extras, as [`Self::push`] does.
     pub fn push_plain(&mut self, event: &Event, time: u64, duration: u64) -> bool {
         let none = (&mut core::iter::empty(), &mut core::iter::empty());
         self.push(event, &Extras::default(), none.0, none.1, time, duration)
@@ -418,7 +424,7 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
         })
     }
 
-    /// Adds a record that `fill` makes; false if there is no room.
+    /// Adds a record that `fill` makes. Returns false if there is no room.
     #[inline(always)]
     fn add(&mut self, time: u64, fill: impl FnOnce(&mut RecordWriter<'_>)) -> bool {
         let delta = match self.used {
@@ -439,7 +445,7 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
         let mut length = record.length;
         let is_long = length > 4 * MAX_WORDS;
         if is_long {
-            // (room for its length before it)
+            // The length takes a word before the payload.
             length = length.saturating_add(4);
             match record.bytes.get_mut(..length) {
                 Some(bytes) => bytes.copy_within(..record.length, 4),
@@ -470,7 +476,8 @@ impl<B: DerefMut<Target = [u8]>> KernelPage<B> {
         true
     }
 
-    /// Completes the page: says how much is in it, and that `lost` events were before it. What is behind that is zero.
+    /// Completes the page: writes the header, which says that `lost` events were before it, and
+    /// zeroes behind the records.
     pub fn finish(&mut self, lost: u64) {
         let end = PAGE_HEADER_BYTES.saturating_add(self.used);
         if let Some(rest) = self.bytes.get_mut(end..) {

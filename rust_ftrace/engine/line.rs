@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A line of text in the making, which takes few instructions.
+//! A line of text that is being made, in few instructions.
 
 use core::fmt::{Error, Result, Write};
 
 use super::clock::TimeUnit;
 use super::slot::Task;
 
-/// Room for a line in the making: the columns before the function take 100 bytes at their longest, and
-/// names have the rest.
+/// Room for a line: the columns before the function take 100 bytes at most, and names have the
+/// rest.
 pub const ROOM: usize = 256;
 
-/// Where text goes.
+/// An output that lines are written to.
 pub trait LineOutput: Write {
     /// Writes bytes, which need not be UTF-8.
     fn write_bytes(&mut self, bytes: &[u8]) -> Result;
 
-    /// Room for the next bytes. What is put there is written by [`LineOutput::advance`].
+    /// Returns room for the next bytes, which [`LineOutput::advance`] writes.
     fn room(&mut self) -> core::result::Result<&mut [u8; ROOM], Error>;
 
     /// Writes the first `length` bytes of the room.
     fn advance(&mut self, length: usize);
 }
 
-/// One digit in each byte, the first in the lowest, of a number below 10^8.
+/// Returns the eight digits of a number below 10^8, one in each byte, the first in the lowest.
 #[inline(always)]
 const fn digits_of(value: u32) -> u64 {
-    // In halves of four digits, in quarters of two, and in eighths: each step divides all parts at once,
-    // by a factor that is exact for as many digits.
+    // The number is divided into halves of four digits, quarters of two, and eighths: each step
+    // divides all parts at once, by a factor that is exact for as many digits.
     let (high, low) = (value / 10_000, value % 10_000);
     let halves = high as u64 | ((low as u64) << 32);
     let tops = (halves.wrapping_mul(10_486) >> 20) & 0x0000_007f_0000_007f;
@@ -36,12 +36,12 @@ const fn digits_of(value: u32) -> u64 {
     tops | (quarters.wrapping_sub(tops.wrapping_mul(10)) << 8)
 }
 
-/// All bytes the same.
+/// Returns a word whose bytes are all `byte`.
 pub(super) const fn all(byte: u8) -> u64 {
     u64::from_ne_bytes([byte; 8])
 }
 
-/// The lowest `count` bytes.
+/// Returns a mask of the lowest `count` bytes.
 #[inline(always)]
 const fn lowest(count: u32) -> u64 {
     match count {
@@ -50,31 +50,32 @@ const fn lowest(count: u32) -> u64 {
     }
 }
 
-/// Bytes that are left free behind what was appended at a length of its own, for an eight put three bytes
+/// Bytes that stay free behind text of any length, for eight bytes that are put up to three bytes
 /// further on.
 const BEHIND: usize = 16;
 
-/// A line in the making, where it will be. `core::fmt` would take longer for it than all else does.
+/// A line that is made in place. `core::fmt` would take longer for it than all the rest.
 ///
-/// Most is put there eight bytes at a time, of which the last are overwritten by what comes next.
+/// Most text is put there eight bytes at a time, of which the last are overwritten by the next
+/// text.
 pub(super) struct Line<'a> {
     bytes: &'a mut [u8; ROOM],
     length: usize,
 }
 
 impl<'a> Line<'a> {
-    /// A line at the start of the room.
+    /// Begins a line at the start of the room.
     pub(super) fn new(bytes: &'a mut [u8; ROOM]) -> Self {
         Self { bytes, length: 0 }
     }
 
-    /// The number of its bytes.
+    /// Returns the number of its bytes.
     #[inline(always)]
     pub(super) const fn length(&self) -> usize {
         self.length
     }
 
-    /// Appends the first `count` bytes of eight, if there is room for all.
+    /// Appends the first `count` bytes of eight, if there is room for all eight.
     #[inline(always)]
     pub(super) fn put(&mut self, bytes: u64, count: usize) {
         let rest = self.bytes.get_mut(self.length..);
@@ -90,8 +91,8 @@ impl<'a> Line<'a> {
         self.put(byte.into(), 1);
     }
 
-    /// Appends all bytes; false if there is no room for them and what comes behind a name, and none is
-    /// appended.
+    /// Appends all bytes. Returns false, and appends none, if there is no room for them and for the
+    /// text behind a name.
     #[inline(always)]
     pub(super) fn push_all(&mut self, bytes: &[u8]) -> bool {
         let rest = self.bytes.get_mut(self.length..).unwrap_or_default();
@@ -99,7 +100,7 @@ impl<'a> Line<'a> {
             return false;
         };
         let (room, _) = room.split_at_mut_checked(bytes.len()).unwrap_or_default();
-        // (not `copy_from_slice`, which calls what is made for more)
+        // `copy_from_slice()` would call a function that is made for longer copies.
         if let (Some(last), Some(last_room)) = (bytes.last_chunk::<8>(), room.last_chunk_mut::<8>())
         {
             *last_room = *last;
@@ -120,13 +121,14 @@ impl<'a> Line<'a> {
         true
     }
 
-    /// Returns whether there is room for so many bytes and for those that come behind a name.
+    /// Returns whether there is room for so many bytes and for the text behind a name.
     #[inline(always)]
     pub(super) const fn has_room(&self, count: usize) -> bool {
         self.length.saturating_add(count).saturating_add(BEHIND) <= ROOM
     }
 
-    /// Appends blanks; false if there is no room for them and what comes behind a name, and none is appended.
+    /// Appends blanks. Returns false, and appends none, if there is no room for them and for the
+    /// text behind a name.
     #[inline(always)]
     pub(super) fn blanks(&mut self, mut count: usize) -> bool {
         if !self.has_room(count) {
@@ -158,7 +160,7 @@ impl<'a> Line<'a> {
         match u32::try_from(value) {
             Ok(value @ 0..100_000_000) if width <= 8 => {
                 let digits = digits_of(value);
-                // (the last digit is shown, whatever it is)
+                // The last digit is shown even if it is 0.
                 let zeros = (digits.trailing_zeros() / 8).min(7);
                 let padding = all(b'0' ^ pad) & lowest(zeros);
                 let hidden = zeros.min(8 - width);
@@ -191,11 +193,11 @@ impl<'a> Line<'a> {
         const ONES: u128 = u128::from_ne_bytes([1; 16]);
         const SPACES: u128 = u128::from_ne_bytes([b' '; 16]);
         let name = match task.pid() {
-            // (tracefs's word for the idle tasks)
+            // tracefs calls the idle tasks so.
             0 => u128::from_le_bytes(*b"<idle>\0\0\0\0\0\0\0\0\0\0"),
             _ => u128::from(task.comm[0]) | (u128::from(task.comm[1]) << 64),
         };
-        // The highest bits of bytes, of zeroes: all up to the first are right.
+        // The highest bit of each byte that is zero; bits above the first of them may be wrong.
         let zeroes = name.wrapping_sub(ONES) & !name & (ONES << 7);
         let behind = 128 - zeroes.trailing_zeros() / 8 * 8;
         let text = name.checked_shl(behind).unwrap_or(0)
@@ -207,7 +209,7 @@ impl<'a> Line<'a> {
         self.put((text >> 64) as u64, 8);
     }
 
-    /// Adds a name that is no more than probably text.
+    /// Adds a name that may not be text.
     #[cold]
     fn odd_name(&mut self, task: &Task) {
         let mut bytes = [0; 16];
@@ -248,7 +250,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Writes `length` bytes that are in the room, and bytes that are not, as there is none for them there.
+/// Writes `length` bytes that are in the room, and then bytes that have no room there.
 #[cold]
 pub(super) fn write_long<'a>(
     out: &'a mut impl LineOutput,
@@ -260,8 +262,8 @@ pub(super) fn write_long<'a>(
     Ok(Line::new(out.room()?))
 }
 
-/// Appends bytes to a line; if there is no room for them, what it has is written before them, and the line
-/// begins anew.
+/// Appends bytes to a line. If there is no room for them, it writes the line so far and the bytes,
+/// and begins the line anew.
 macro_rules! append {
     ($out:ident, $line:ident, $bytes:expr) => {
         let bytes = $bytes;

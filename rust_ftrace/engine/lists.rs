@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The lists of functions that users write: `filter`, `notrace`, `graph_function` and `graph_notrace`.
+//! The lists of functions that users write: `filter`, `notrace`, `graph_function` and
+//! `graph_notrace`.
 
 use core::ops::Range;
 
@@ -16,16 +17,16 @@ use crate::platform::{AllocError, Vec};
 pub enum FunctionList {
     /// Functions that are traced.
     Filter,
-    /// Functions that are not traced, though the filter says so.
+    /// Functions that are not traced, even if the filter has them.
     Notrace,
-    /// Functions that `function_graph` traces all calls below of.
+    /// Functions below which `function_graph` traces all calls.
     GraphFunction,
-    /// Functions that it traces no calls below of.
+    /// Functions below which it traces no calls.
     GraphNotrace,
 }
 
 impl FunctionList {
-    /// All of them.
+    /// All lists.
     pub const ALL: [Self; 4] = [
         Self::Filter,
         Self::Notrace,
@@ -33,7 +34,7 @@ impl FunctionList {
         Self::GraphNotrace,
     ];
 
-    /// The file's name.
+    /// Returns the name of its file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Filter => "filter",
@@ -44,10 +45,10 @@ impl FunctionList {
     }
 }
 
-/// Reasons for words to be refused.
+/// A reason for which words are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListError {
-    /// The word at this byte means nothing that can be had.
+    /// The word at this byte is refused.
     Word(usize, SelectorError),
     /// There is no memory.
     NoMemory,
@@ -59,17 +60,17 @@ impl From<AllocError> for ListError {
     }
 }
 
-/// Knowledge of functions that words are understood by.
+/// The functions and symbols that words can mean.
 #[derive(Clone, Copy)]
 pub struct KnownFunctions<'a> {
     /// The functions that can be traced.
     pub catalog: &'a Catalog,
-    /// The address of a symbol: several names can share one, of which the catalog has one.
+    /// Returns the address of a symbol: several names can share one, of which the catalog has one.
     pub address_of: &'a dyn Fn(&[u8]) -> Option<usize>,
 }
 
 impl KnownFunctions<'_> {
-    /// The functions that a word means; at least one.
+    /// Returns the functions that a word means, at least one.
     pub(super) fn choose(
         self,
         selector: &Selector<'_>,
@@ -94,19 +95,21 @@ impl KnownFunctions<'_> {
 /// Most bytes of patterns that are kept for `status`.
 const MAX_PATTERNS: usize = 4096;
 
-/// The lists.
+/// All lists of functions.
 pub struct FunctionLists {
-    /// By [`FunctionList`]. `None`: nothing was said, so all functions, or none are left out. An
-    /// empty set is what remains of a list whose functions all went away with their modules.
+    /// The functions of each [`FunctionList`]. `None` if nothing was written: then all functions
+    /// are traced, or none are left out. An empty set is the rest of a list whose functions all
+    /// went away with their modules.
     sets: [Option<FunctionSet>; 4],
-    /// By [`FunctionList`], for the first two: words that mean something once a module is there.
+    /// For each of the first two [`FunctionList`]s, the words that mean something once a module is
+    /// loaded.
     pending: [PendingWords; 2],
     /// The patterns in the filter, with a space after each.
     patterns: Vec<u8>,
 }
 
 impl FunctionLists {
-    /// All empty.
+    /// Makes empty lists.
     pub const fn new() -> Self {
         Self {
             sets: [const { None }; 4],
@@ -115,7 +118,7 @@ impl FunctionLists {
         }
     }
 
-    /// A copy.
+    /// Returns a copy.
     ///
     /// # Errors
     ///
@@ -134,12 +137,13 @@ impl FunctionLists {
         Ok(new)
     }
 
-    /// One of the lists; `None` if nothing was said.
+    /// Returns the functions of a list; `None` if nothing was written.
     pub fn get(&self, list: FunctionList) -> Option<&FunctionSet> {
         self.sets.get(list as usize)?.as_ref()
     }
 
-    /// Returns whether something was said in a list: functions, if they may all be gone, or words that wait.
+    /// Returns whether anything was written to a list: functions, even if all are gone, or words
+    /// that wait.
     pub fn has(&self, list: FunctionList) -> bool {
         self.get(list).is_some()
     }
@@ -150,7 +154,7 @@ impl FunctionLists {
         }
     }
 
-    /// The words of a list that wait for modules; `None` if it has no such.
+    /// Returns the words of a list that wait for modules; `None` if it has none such.
     pub fn pending(&self, list: FunctionList) -> Option<&PendingWords> {
         self.pending.get(list as usize)
     }
@@ -161,13 +165,13 @@ impl FunctionLists {
         }
     }
 
-    /// The patterns in the filter, with a space after each.
+    /// Returns the patterns in the filter, with a space after each.
     pub fn patterns(&self) -> &[u8] {
         &self.patterns
     }
 
-    /// Edits a list by the words written to its file, but for commands. With `replace` the old list goes; if no words
-    /// come then, all of it.
+    /// Edits a list by the words written to its file, except commands. With `replace` the words
+    /// replace the old list; without words nothing is left of it.
     ///
     /// # Errors
     ///
@@ -209,7 +213,7 @@ impl FunctionLists {
             };
             self.keep_pattern(list, word, &selector)?;
         }
-        // A filter that waits for modules is not one for all functions.
+        // A filter that waits for modules is not a filter for all functions.
         let waits = list == FunctionList::Filter
             && self.pending(list).is_some_and(|words| !words.is_empty());
         let is_as_before = !replace && !has_names;
@@ -222,8 +226,8 @@ impl FunctionLists {
         Ok(())
     }
 
-    /// Keeps a word that means nothing yet until its module is there, or takes such a word out; otherwise it is
-    /// refused.
+    /// Keeps a word that means nothing yet until its module is loaded, or takes such a word out.
+    /// Any other word is refused.
     fn put_off(
         &mut self,
         list: FunctionList,
@@ -249,7 +253,7 @@ impl FunctionLists {
         Ok(Ok(()))
     }
 
-    /// Adds a word to the patterns of the filter, if it is one and there is room.
+    /// Adds a word to the patterns of the filter, if it is a pattern and there is room.
     fn keep_pattern(
         &mut self,
         list: FunctionList,
@@ -270,7 +274,8 @@ impl FunctionLists {
         words.any(|word| pending::waits_for(word, module))
     }
 
-    /// Puts the functions in the lists that words mean which wait for `module`, and takes those words out.
+    /// Resolves the words that wait for `module`: puts the functions that they mean in the lists,
+    /// and takes the words out.
     ///
     /// # Errors
     ///
@@ -279,7 +284,7 @@ impl FunctionLists {
         self.resolve_if(|word| pending::waits_for(word, module), catalog)
     }
 
-    /// As [`Self::resolve`], for all words whose module is there by now.
+    /// Resolves all words whose module is loaded by now, as [`Self::resolve`] does.
     ///
     /// # Errors
     ///
@@ -320,7 +325,7 @@ impl FunctionLists {
         Ok(())
     }
 
-    /// The functions to be traced; `None` for all, which needs no catalog.
+    /// Returns the functions to be traced; `None` for all, which needs no catalog.
     ///
     /// # Errors
     ///
@@ -340,8 +345,8 @@ impl FunctionLists {
         }))
     }
 
-    /// Returns whether entries of the function at symbol address `start` are to be traced; `None` if that depends on
-    /// there being such a function.
+    /// Returns whether entries of the function at symbol address `start` are to be traced; `None`
+    /// if that depends on whether the function is in the catalog.
     pub fn wants(&self, start: usize) -> Option<bool> {
         let has = |set: &FunctionSet| {
             let from = set.as_slice().partition_point(|&ip| ip < start);
@@ -354,11 +359,13 @@ impl FunctionLists {
         self.get(FunctionList::Filter).map(has)
     }
 
-    /// Takes the functions at addresses `range` out of all lists, which needs no memory; whether any were there.
+    /// Takes the functions at addresses `range` out of all lists, which needs no memory. Returns
+    /// whether there were any.
     pub fn forget(&mut self, range: &Range<usize>) -> bool {
         let sets = self.sets.iter_mut().flatten();
         let found = sets.fold(false, |found, set| set.remove_range(range) || found);
-        // (what is left out can be nothing, but what is traced does not become all)
+        // An empty list of functions to leave out counts as none, but an empty filter does not mean
+        // all.
         for list in [FunctionList::Notrace, FunctionList::GraphNotrace] {
             if self.get(list).is_some_and(FunctionSet::is_empty) {
                 self.set(list, None);
@@ -367,7 +374,7 @@ impl FunctionLists {
         found
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory that this takes.
     pub fn bytes(&self) -> usize {
         let sets = self.sets.iter().flatten().map(FunctionSet::bytes);
         sets.sum::<usize>() + self.patterns.capacity()

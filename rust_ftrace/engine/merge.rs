@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! One stream of events, in the order of time, out of one per CPU.
+//! Merging the events of all CPUs into one stream, in the order of time.
 
 use super::decode::Event;
 use crate::platform::{AllocError, Vec};
 
 /// A CPU's events, in order.
 pub trait EventSource {
-    /// All that is kept of its next event until that is given out: the event, or, where the source itself keeps that, its time.
+    /// The part of its next event that is kept until the event is given out: the event, or its time
+    /// if the source itself keeps the event.
     type Event: Timed;
-    /// The CPU's number.
+    /// Returns the CPU's number.
     fn cpu(&self) -> u32;
-    /// Its next event.
+    /// Returns its next event.
     fn next(&mut self) -> Option<Self::Event>;
 }
 
-/// Something that has a time by which it is ordered.
+/// A value that has a time by which it is ordered.
 pub trait Timed {
-    /// The time.
+    /// Returns the time.
     fn time(&self) -> u64;
 }
 
@@ -28,7 +29,7 @@ impl Timed for Event {
     }
 }
 
-/// A time alone.
+/// A time alone is ordered by itself.
 impl Timed for u64 {
     #[inline(always)]
     fn time(&self) -> u64 {
@@ -42,7 +43,7 @@ struct MergeHead<S: EventSource> {
 }
 
 impl<S: EventSource> MergeHead<S> {
-    /// Order of events: by time, and by CPU where that is equal.
+    /// Returns the key by which events are ordered: the time, and the CPU for equal times.
     fn key(&self) -> (u64, u32) {
         (self.event.time(), self.source.cpu())
     }
@@ -52,17 +53,17 @@ impl<S: EventSource> MergeHead<S> {
 ///
 /// # Invariants
 ///
-/// `heap` has indices of `heads`, and is a heap: no head has a smaller key than that of its parent in
-/// it, `(index - 1) / 2`.
+/// `heap` has indices of `heads`, and is a heap: no head has a smaller key than its parent, which
+/// is at `(index - 1) / 2`.
 pub struct Merge<S: EventSource> {
     heads: Vec<MergeHead<S>>,
     heap: Vec<usize>,
-    /// The first of the heap was given out.
+    /// The first event of the heap was given out.
     given: bool,
 }
 
 impl<S: EventSource> Merge<S> {
-    /// A merge of nothing.
+    /// Makes a merge without sources.
     pub fn new() -> Self {
         Self {
             heads: Vec::new(),
@@ -79,14 +80,14 @@ impl<S: EventSource> Merge<S> {
     pub fn add(&mut self, mut source: S) -> Result<(), AllocError> {
         if let Some(event) = source.next() {
             self.heads.push(MergeHead { source, event })?;
-            // (a head that is not in the heap does no harm)
+            // A head that is not in the heap does no harm.
             self.heap.push(self.heads.len() - 1)?;
             self.sift_up(self.heap.len() - 1);
         }
         Ok(())
     }
 
-    /// The next event, and where it is from.
+    /// Returns the next event, and the source that it is from.
     #[inline(always)]
     pub fn next(&mut self) -> Option<(&S, &S::Event)> {
         if core::mem::take(&mut self.given) {
@@ -97,7 +98,7 @@ impl<S: EventSource> Merge<S> {
         Some((&first.source, &first.event))
     }
 
-    /// Looks for what comes behind the first event.
+    /// Looks for the event behind the first one.
     #[inline]
     fn advance(&mut self) -> Option<()> {
         let first = self.heads.get_mut(*self.heap.first()?)?;

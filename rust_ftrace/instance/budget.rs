@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The budget of an instance: how it is set, and what a call costs.
+//! Budget of an instance: edits of its file, and the cost of a call.
 
 use kernel::prelude::*;
 
@@ -49,7 +49,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Says what recording a call costs, as tracer and options are, if that is known.
+    /// Passes on what recording a call costs with this tracer and these options, if that is known.
     pub(super) fn price(&self, settings: &OwnSettings) {
         let options = settings.options;
         let recorded = RecordedParts {

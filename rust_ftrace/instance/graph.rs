@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The `function_graph` tracer of an instance: the way it records, and its limits.
+//! `function_graph` of an instance: the limits and options by which it records.
 
 use kernel::prelude::*;
 
@@ -11,7 +11,7 @@ use crate::engine::settings::Tracer;
 use crate::tracer::graph_settings::Want;
 use crate::tracer::hook_flags::HookFlag;
 
-/// The bits of [`Want`] that options stand for.
+/// Returns the bits of [`Want`] that options stand for.
 fn wants(options: Options) -> u64 {
     let wants = [
         (TraceOption::GraphRetval, true, Want::Retval),
@@ -25,7 +25,7 @@ fn wants(options: Options) -> u64 {
 }
 
 impl Instance {
-    /// Has calls recorded as options and limits say.
+    /// Passes on how calls are recorded, by options and limits.
     pub(super) fn set_graph(&self, settings: &OwnSettings) {
         let recorder = self.recording.hook.handler();
         let mut wants = wants(settings.options);
@@ -39,33 +39,33 @@ impl Instance {
         recorder.set_flag(HookFlag::Graph, unusual && is_graph);
     }
 
-    /// Calls whose return could not be watched.
+    /// Returns the number of calls whose return could not be watched.
     pub(crate) fn missed_calls(&self) -> u64 {
         self.control.lock().graph.missed()
     }
 
-    /// The depth above which calls are traced, `None` for all: `max_depth`.
+    /// Returns the depth above which calls are traced, `None` for all: `max_depth`.
     pub(crate) fn max_depth(&self) -> Option<u32> {
         self.control.lock().settings.max_depth
     }
 
-    /// Changes it, which needs no memory.
+    /// Changes `max_depth`. Needs no memory.
     pub(crate) fn set_max_depth(&self, depth: Option<u32>) {
         let mut control = self.control.lock();
         control.settings.max_depth = depth;
         self.set_graph(&control.settings);
     }
 
-    /// The time that calls take at least which are recorded, in ns: `tracing_thresh`.
+    /// Returns the least time of calls that are recorded, in ns: `tracing_thresh`.
     pub(crate) fn thresh(&self) -> u64 {
         self.control.lock().settings.thresh
     }
 
-    /// Changes it.
+    /// Changes `tracing_thresh`.
     ///
     /// # Errors
     ///
-    /// It is as before then; those of [`Self::change`].
+    /// Those of [`Self::change`]; all is as before then.
     pub(crate) fn set_thresh(&self, ns: u64) -> Result {
         self.change(&mut self.control.lock(), |settings| {
             settings.thresh = ns;

@@ -18,8 +18,8 @@ impl Buffers {
             .any(|(_, buffers)| buffers.spare.buffer.is_some())
     }
 
-    /// Takes a snapshot of `cpu`, or all: what was recorded is in it, and recording goes on in an empty
-    /// buffer. Some CPU may still be writing to the snapshot; see [`TakenSnapshot`].
+    /// Takes a snapshot of `cpu`, or all: what was recorded is in it, and recording goes on in an
+    /// empty buffer. Some CPU may still be writing to the snapshot; see [`TakenSnapshot`].
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ impl Buffers {
         }
     }
 
-    /// Frees all snapshots. Nobody writes to them: whoever took them has waited for that.
+    /// Frees all snapshots. Nothing writes to them: what took them has waited for that.
     pub(crate) fn drop_spares(&mut self) {
         for buffers in self.cpus.iter_mut() {
             buffers.spare = CountedBuffer::default();
@@ -113,8 +113,8 @@ impl Buffers {
 pub(crate) struct TakenSnapshot(());
 
 impl TakenSnapshot {
-    /// Waits until nobody writes to the snapshot any more. Locks that CPU hotplug needs must not be
-    /// held.
+    /// Waits until nothing writes to the snapshot any more. Locks that CPU hotplug needs must not
+    /// be held.
     pub(crate) fn wait(self) {
         rcu::synchronize_preempt_off();
     }

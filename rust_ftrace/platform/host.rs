@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The surroundings of the engine on a host: memory, atomics, fences; the module's twin is `kernel.rs`.
+//! Platform, the host: memory, atomics and fences for the engine outside the kernel. The module has
+//! `kernel.rs` instead.
 //!
-//! With the feature `simulation` every operation on a [`Word`] first passes a preemption point, where a test
-//! may let an interrupt happen, and memory can run out. Under `--cfg loom` the words are loom's, so that all
-//! orders of memory accesses are tried.
+//! With the feature `simulation` every operation on a [`Word`] first passes a preemption point, at
+//! which a test may let an interrupt happen, and memory can run out. Under `--cfg loom` the words
+//! are loom's, so that all orders of memory accesses are tried.
 
 #[cfg(loom)]
 use std::cell::Cell;
@@ -15,7 +16,7 @@ use loom::sync::atomic::{fence, AtomicU64, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{fence, AtomicU64, Ordering};
 
-/// There is no memory.
+/// The error of an allocation that found no memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocError;
 
@@ -23,18 +24,18 @@ pub struct AllocError;
 pub struct Word(AtomicU64);
 
 impl Word {
-    /// A word with this value.
+    /// Makes a word with this value.
     pub fn new(value: u64) -> Self {
         Self(AtomicU64::new(value))
     }
 
-    /// Loads, in no order with other words.
+    /// Loads the word, in no order with other words.
     pub fn load_relaxed(&self) -> u64 {
         preempt::point();
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Loads, before all accesses after it.
+    /// Loads the word, before all accesses after it.
     pub fn load_acquire(&self) -> u64 {
         preempt::point();
         self.0.load(match weakened(Part::LoadAcquire) {
@@ -43,13 +44,13 @@ impl Word {
         })
     }
 
-    /// Stores, in no order with other words.
+    /// Stores the word, in no order with other words.
     pub fn store_relaxed(&self, value: u64) {
         preempt::point();
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// Stores, after all accesses before it.
+    /// Stores the word, after all accesses before it.
     pub fn store_release(&self, value: u64) {
         preempt::point();
         let order = match weakened(Part::StoreRelease) {
@@ -59,16 +60,16 @@ impl Word {
         self.0.store(value, order);
     }
 
-    /// Stores bits 0-31: only for a word that nobody looks at before another one was stored with
+    /// Stores bits 0-31 of a word that no reader looks at before another word was stored with
     /// [`Word::store_release`].
     pub fn store_low(&self, low: u32) {
         preempt::point();
-        // (loom knows no halves; nobody else writes the word)
+        // loom knows no halves, and no other CPU writes the word.
         let high = self.0.load(Ordering::Relaxed) >> 32 << 32;
         self.0.store(high | u64::from(low), Ordering::Relaxed);
     }
 
-    /// Stores bits 32-63, likewise.
+    /// Stores bits 32-63, of a word as for [`Word::store_low`].
     pub fn store_high(&self, high: u32) {
         preempt::point();
         let low = self.0.load(Ordering::Relaxed) as u32;
@@ -76,7 +77,8 @@ impl Word {
             .store(u64::from(low) | (u64::from(high) << 32), Ordering::Relaxed);
     }
 
-    /// Replaces `old` by `new`, atomic towards interrupts of this CPU only; whether it was `old`.
+    /// Replaces `old` by `new`, atomically towards interrupts of this CPU; no other CPU may write
+    /// the word. Returns whether the word was `old`.
     pub fn local_exchange(&self, old: u64, new: u64) -> bool {
         preempt::point();
         self.0
@@ -84,7 +86,8 @@ impl Word {
             .is_ok()
     }
 
-    /// Turns the bits `BITS`, of the lower half, after all stores before it. Nobody else writes the word.
+    /// Toggles the bits `BITS`, of the lower half, after all stores before it. No other CPU may
+    /// write the word.
     pub fn toggle_release<const BITS: u64>(&self) {
         preempt::point();
         let value = self.0.load(Ordering::Relaxed) ^ BITS;
@@ -95,34 +98,34 @@ impl Word {
         self.0.store(value, order);
     }
 
-    /// Sets bits, atomic towards all CPUs.
+    /// Sets bits, atomically towards all CPUs.
     pub fn set_bits(&self, bits: u64) {
         preempt::point();
         self.0.fetch_or(bits, Ordering::Relaxed);
     }
 
-    /// Clears bits, atomic towards all CPUs.
+    /// Clears bits, atomically towards all CPUs.
     pub fn clear_bits(&self, bits: u64) {
         preempt::point();
         self.0.fetch_and(!bits, Ordering::Relaxed);
     }
 
-    /// Replaces `old` by `new`, atomic towards all CPUs; whether it was `old`.
+    /// Replaces `old` by `new`, atomically towards all CPUs. Returns whether the word was `old`.
     pub fn exchange(&self, old: u64, new: u64) -> bool {
         preempt::point();
         let order = Ordering::SeqCst;
         self.0.compare_exchange(old, new, order, order).is_ok()
     }
 
-    /// Adds, atomic towards interrupts of this CPU only.
+    /// Adds a value, atomically towards interrupts of this CPU; no other CPU may write the word.
     pub fn local_add(&self, value: u64) {
         preempt::point();
         self.0.fetch_add(value, Ordering::Relaxed);
     }
 }
 
-/// Adds to a number of two words, the lower first, atomic towards interrupts of this CPU only: whoever comes
-/// between the two halves carries for itself.
+/// Adds to a number of two words, the lower first, atomically towards interrupts of this CPU: one
+/// that comes between the two halves adds its own carry. No other CPU may write the words.
 pub fn local_add_wide(number: &[Word; 2], value: u128) {
     preempt::point();
     let low = value as u64;
@@ -133,28 +136,28 @@ pub fn local_add_wide(number: &[Word; 2], value: u128) {
     number[1].0.fetch_add(high, Ordering::Relaxed);
 }
 
-/// Stores before it are seen no later than stores after it.
+/// Orders stores before the fence before stores after it.
 pub fn fence_release() {
     if !weakened(Part::FenceRelease) {
         fence(Ordering::Release);
     }
 }
 
-/// Loads before it are done no later than loads after it.
+/// Orders loads before the fence before loads after it.
 pub fn fence_acquire() {
     if !weakened(Part::FenceAcquire) {
         fence(Ordering::Acquire);
     }
 }
 
-/// All accesses before it are done before all after it.
+/// Orders all accesses before the fence before all accesses after it.
 pub fn fence_full() {
     if !weakened(Part::FenceFull) {
         fence(Ordering::SeqCst);
     }
 }
 
-/// A part of the ordering that a model can do without, to show that it fails then.
+/// A part of the ordering that a model can leave out, to show that it fails without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The order of [`Word::load_acquire`].
@@ -169,7 +172,7 @@ pub enum Part {
     FenceAcquire,
     /// [`fence_full`].
     FenceFull,
-    /// Of the models' own: nothing here waits for writers to end.
+    /// A grace period, which is the models' own: nothing here waits for writers to end.
     GracePeriod,
 }
 
@@ -178,13 +181,13 @@ thread_local! {
     static WEAKENED: Cell<Option<Part>> = const { Cell::new(None) };
 }
 
-/// From now on this thread (and the threads of its models) lacks `part`.
+/// Takes `part` from this thread and the threads of its models, from now on.
 #[cfg(loom)]
 pub fn weaken(part: Part) {
     WEAKENED.set(Some(part));
 }
 
-/// Says that this thread lacks `part`.
+/// Returns whether this thread lacks `part`.
 #[cfg(loom)]
 pub fn weakened(part: Part) -> bool {
     WEAKENED.get() == Some(part)
@@ -195,7 +198,7 @@ const fn weakened(_part: Part) -> bool {
     false
 }
 
-/// Called in loops that wait for a writer.
+/// Tells the processor that a loop waits for a writer.
 pub fn spin_hint() {
     #[cfg(loom)]
     loom::thread::yield_now();
@@ -203,7 +206,7 @@ pub fn spin_hint() {
     std::hint::spin_loop();
 }
 
-/// Memory that does not run out.
+/// The memory of a build without simulation, which does not run out.
 #[cfg(not(feature = "simulation"))]
 mod memory {
     pub(super) fn allocate() -> Result<(), super::AllocError> {
@@ -211,7 +214,7 @@ mod memory {
     }
 }
 
-/// Memory that a test lets run out.
+/// The memory of a simulation, which a test can let run out.
 #[cfg(feature = "simulation")]
 pub mod memory {
     use std::cell::Cell;
@@ -222,7 +225,7 @@ pub mod memory {
         static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
     }
 
-    /// Runs `body` with memory for only so many allocations of vectors that grow.
+    /// Runs `body` with memory for no more than `left` allocations of vectors that grow.
     pub fn with_allocations<R>(left: usize, body: impl FnOnce() -> R) -> R {
         let before = LEFT.replace(left);
         let result = body();
@@ -241,12 +244,12 @@ pub mod memory {
 pub struct Vec<T>(std::vec::Vec<T>);
 
 impl<T> Vec<T> {
-    /// An empty one, without memory.
+    /// Makes an empty vector, without memory.
     pub const fn new() -> Self {
         Self(std::vec::Vec::new())
     }
 
-    /// Adds a value at the end. `ENOMEM` without memory.
+    /// Adds a value at the end. Fails with `ENOMEM` without memory.
     pub fn push(&mut self, value: T) -> Result<(), AllocError> {
         if self.0.len() == self.0.capacity() {
             memory::allocate()?;
@@ -255,13 +258,13 @@ impl<T> Vec<T> {
         Ok(())
     }
 
-    /// Adds a value at `index`, and moves those behind it. `ENOMEM` without memory.
+    /// Inserts a value at `index`, and moves those behind it. Fails with `ENOMEM` without memory.
     pub fn insert(&mut self, index: usize, value: T) -> Result<(), AllocError> {
         self.0.insert(index, value);
         Ok(())
     }
 
-    /// Adds copies of values at the end. `ENOMEM` without memory.
+    /// Adds copies of values at the end. Fails with `ENOMEM` without memory.
     pub fn extend_from_slice(&mut self, values: &[T]) -> Result<(), AllocError>
     where
         T: Copy,
@@ -273,27 +276,27 @@ impl<T> Vec<T> {
         Ok(())
     }
 
-    /// Values that there is room for.
+    /// Returns the number of values that there is room for.
     pub fn capacity(&self) -> usize {
         self.0.capacity()
     }
 
-    /// Gives back memory that is not used, if that can be.
+    /// Frees memory that is not used, if that is possible.
     pub fn shrink(&mut self) {
         self.0.shrink_to_fit();
     }
 
-    /// Takes the last value off.
+    /// Removes the last value, and returns it.
     pub fn pop(&mut self) -> Option<T> {
         self.0.pop()
     }
 
-    /// Keeps the values that `keep` is true of, in their order.
+    /// Keeps the values for which `keep` returns true, in their order.
     pub fn retain(&mut self, keep: impl FnMut(&T) -> bool) {
         self.0.retain(keep);
     }
 
-    /// Takes all values off; the memory stays.
+    /// Removes all values, and keeps the memory.
     pub fn clear(&mut self) {
         self.0.clear();
     }
@@ -317,7 +320,7 @@ impl<T> std::ops::DerefMut for Vec<T> {
 pub struct Table<T, const N: usize>(Box<[T; N]>);
 
 impl<T, const N: usize> Table<T, N> {
-    /// An array of values that `make` makes. `ENOMEM` without memory.
+    /// Makes an array of values that `make` returns. Fails with `ENOMEM` without memory.
     pub fn new(make: impl Fn() -> T) -> Result<Self, AllocError> {
         let values: Box<[T]> = (0..N).map(|_| make()).collect();
         values.try_into().map(Self).map_err(|_| AllocError)
@@ -335,46 +338,47 @@ impl<T, const N: usize> std::ops::Deref for Table<T, N> {
 /// Number of words of a [`LazyWords`].
 pub const LAZY_WORDS: usize = 64;
 
-/// Words that take no memory while they are all zero. Once made they stay as long as this does.
+/// Words that take no memory while they are all zero. Once made they stay as long as this lives.
 pub struct LazyWords(OnceLock<Table<Word, LAZY_WORDS>>);
 
 impl LazyWords {
-    /// Zeroes, without memory.
+    /// Makes words that are all zero, without memory.
     pub const fn new() -> Self {
         Self(OnceLock::new())
     }
 
-    /// The value of the word at `index`, which wraps.
+    /// Returns the word at `index`, which wraps.
     pub fn load(&self, index: usize) -> u64 {
         preempt::point();
         let word = |words: &[Word; LAZY_WORDS]| words[index % LAZY_WORDS].load_relaxed();
         self.get().map_or(0, word)
     }
 
-    /// The words, if they have been made.
+    /// Returns the words, if they have been made.
     pub fn get(&self) -> Option<&[Word; LAZY_WORDS]> {
         self.0.get().map(|words| &**words)
     }
 
-    /// The words, which are made if they are not there.
+    /// Returns the words, and makes them if there are none.
     pub fn get_or_make(&self) -> Result<&[Word; LAZY_WORDS], AllocError> {
         if self.0.get().is_none() {
-            // (someone else's may come first)
+            // Another thread may have made them first.
             let _ = self.0.set(Table::new(|| Word::new(0))?);
         }
         self.get().ok_or(AllocError)
     }
 
-    /// Does as [`get_or_make`](Self::get_or_make) where nobody may sleep.
+    /// Does as [`get_or_make`](Self::get_or_make), for callers that may not sleep.
     pub fn get_or_make_now(&self) -> Result<&[Word; LAZY_WORDS], AllocError> {
         self.get_or_make()
     }
 }
 
-/// Other threads in the middle of anything: all of a model's threads store to a word that none reads.
+/// Lets other threads run in the middle of anything: all of a model's threads store to a word that
+/// none reads.
 ///
-/// That orders nothing, but makes each step depend on the others' for loom, which remembers only the
-/// last access to a word and takes a writer's load of the head for the end of all races on it.
+/// That orders nothing, but makes each step depend on the others' for loom, which remembers only
+/// the last access to a word and takes a writer's load of the head for the end of all races on it.
 #[cfg(loom)]
 pub mod preempt {
     use super::{AtomicU64, Ordering};
@@ -388,13 +392,13 @@ pub mod preempt {
     }
 }
 
-/// Nothing comes between.
+/// Does nothing, since nothing comes between.
 #[cfg(not(any(loom, feature = "simulation")))]
 mod preempt {
     pub(super) const fn point() {}
 }
 
-/// Interrupts in the middle of anything.
+/// Interrupts that a test makes in the middle of anything.
 #[cfg(all(not(loom), feature = "simulation"))]
 pub mod preempt {
     use std::cell::RefCell;
@@ -405,7 +409,7 @@ pub mod preempt {
         static HANDLER: RefCell<Option<Handler>> = const { RefCell::new(None) };
     }
 
-    /// Puts the handler back that was there before, also when a test panics.
+    /// Puts the earlier handler back, even when a test panics.
     struct Restore(Option<Handler>);
 
     impl Drop for Restore {
@@ -414,15 +418,16 @@ pub mod preempt {
         }
     }
 
-    /// Runs `body`, and `handler` at every preemption point of it.
+    /// Runs `body`, with `handler` at every preemption point of it.
     ///
-    /// The handler's own points are not among them; for those it calls this function itself.
+    /// The handler's own points are not among them; a handler that wants those calls this function
+    /// itself.
     pub fn with_handler<R>(handler: impl FnMut() + 'static, body: impl FnOnce() -> R) -> R {
         let _restore = Restore(HANDLER.replace(Some(Box::new(handler))));
         body()
     }
 
-    /// A place where an interrupt may happen.
+    /// Passes a point at which an interrupt may happen.
     pub fn point() {
         if let Some(mut handler) = HANDLER.take() {
             handler();
