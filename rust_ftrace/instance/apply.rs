@@ -30,6 +30,7 @@ use crate::engine::sort::sort_by_key;
 use crate::sys::ftrace::Functions;
 use crate::sys::{cpu, rcu, unwind};
 use crate::tracer::entry_extras::EntryExtra;
+use crate::tracer::flags::FlagSet;
 use crate::tracer::graph_hooks::GraphChange;
 use crate::tracer::hook_flags::HookFlag;
 use crate::tracer::probes::{Probe, Probes, Ready};
@@ -450,8 +451,9 @@ fn functions(entries: &Entries) -> Functions<'_> {
         .map_or(Functions::All, |set| Functions::Only(set.as_slice()))
 }
 
-/// Returns the bits of [`Without`] of what does not count.
-fn without(counted: &ProfiledCalls) -> u64 {
-    let calls = u64::from(counted.without_calls) * Without::Calls as u64;
-    calls | (u64::from(counted.without_sleep) * Without::Sleep as u64)
+/// Returns the parts of a call's time that do not count.
+fn without(counted: &ProfiledCalls) -> FlagSet<Without> {
+    FlagSet::NONE
+        .with(Without::Calls, counted.without_calls)
+        .with(Without::Sleep, counted.without_sleep)
 }
