@@ -2,8 +2,8 @@
 
 //! Traces kernel functions: who calls them, when, on which CPU, how deep.
 //!
-//! This file only wires the parts. Data flows one way: `tracer` (the hook) -> `engine` (ring, merge,
-//! replay, render) -> `files`. `sys` is what the `kernel` crate lacks, `instance` the state.
+//! This file only wires the parts. Data flows one way: `tracer` (the hook) -> `engine` (ring,
+//! merge, replay, render) -> `files`. `sys` is what the `kernel` crate lacks, `instance` the state.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -45,7 +45,8 @@ const NAME: &CStr = c"rftrace";
 #[pin_data]
 struct RustFtrace {
     // Field order is teardown order: first nobody can ask for anything any more, then nobody tells
-    // us anything, and then, if that can be, the instances unhook themselves and free their buffers.
+    // us anything, and then, if that can be, the instances unhook themselves and free their
+    // buffers.
     _directory: InstanceDirectory,
     #[pin]
     _hotplug: Hotplug<Instances>,

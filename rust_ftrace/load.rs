@@ -57,7 +57,8 @@ pub(crate) fn check_kernel() -> Result {
     })
 }
 
-/// Looks at what is private to the kernel, and notes what is not as known: that is then done without.
+/// Looks at what is private to the kernel, and notes what is not as known: that is then done
+/// without.
 pub(crate) fn look_at_kernel(machine: &Machine) {
     // (without memory each says later, when it is needed)
     let _ = private::look_at(KernelFile::Kallsyms);

@@ -36,8 +36,8 @@ pub(crate) mod unwind;
 pub(crate) mod wait;
 pub(crate) mod work;
 
-/// This module, as `THIS_MODULE` of the kernel's C. (The kernel crate has that in one place before Linux 7.3, and in
-/// another one since.)
+/// This module, as `THIS_MODULE` of the kernel's C. (The kernel crate has that in one place before
+/// Linux 7.3, and in another one since.)
 pub(crate) const fn this_module() -> *mut kernel::bindings::module {
     extern "C" {
         // (a `struct module`, of which only the address is taken)

@@ -22,7 +22,8 @@ struct Named {
 
 /// The instances that users made.
 ///
-/// `named` is held while directories are made and removed. It is taken before the locks of an instance.
+/// `named` is held while directories are made and removed. It is taken before the locks of an
+/// instance.
 #[pin_data]
 pub(crate) struct UserInstances {
     all: Arc<Instances>,

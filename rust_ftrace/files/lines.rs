@@ -139,8 +139,8 @@ impl LineMaker {
         }
     }
 
-    /// Forgets names that may not be right for an event that has just been looked at; none can be wrong
-    /// for one that was there before anything was looked up.
+    /// Forgets names that may not be right for an event that has just been looked at; none can be
+    /// wrong for one that was there before anything was looked up.
     pub(super) fn follow_modules(&mut self, instance: &Instance) {
         let modules_loaded = instance.machine().modules_loaded();
         if self.modules_loaded != modules_loaded {
@@ -295,8 +295,9 @@ impl LineMaker {
         self.delay.take()
     }
 
-    /// Appends an event's line, one before it if events were lost there, and its stack if it has one: behind
-    /// its `parent_ip` come `callers`. `said` is what a program has written, if that is the event.
+    /// Appends an event's line, one before it if events were lost there, and its stack if it has
+    /// one: behind its `parent_ip` come `callers`. `said` is what a program has written, if that is
+    /// the event.
     ///
     /// # Errors
     ///
@@ -392,8 +393,9 @@ impl SymbolNames for SymbolCache {
 
 /// Texts of addresses.
 ///
-/// An address of the kernel proper is always the same function's. Those of modules, and of BPF programs
-/// and trampolines, of whose coming and going nobody is told, can be another's the next time.
+/// An address of the kernel proper is always the same function's. Those of modules, and of BPF
+/// programs and trampolines, of whose coming and going nobody is told, can be another's the next
+/// time.
 struct Cache {
     lasting: NameCache,
     passing: NameCache,

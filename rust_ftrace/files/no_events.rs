@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files that are about events in tracefs. There are none here that could be switched on, and that is what these say.
+//! Files that are about events in tracefs. There are none here that could be switched on, and that
+//! is what these say.
 
 use kernel::prelude::*;
 

@@ -70,8 +70,8 @@ impl PipeHead {
 }
 
 impl PipeLines {
-    /// Notes which event of `cpu` comes now. Others may be missing before it: they were cleared, or another
-    /// reader has them.
+    /// Notes which event of `cpu` comes now. Others may be missing before it: they were cleared, or
+    /// another reader has them.
     fn follow(&mut self, cpu: u32, index: u64, count: u64) -> Result {
         let now = (cpu, index, index.wrapping_add(count));
         match self.next.iter_mut().find(|known| known.0 == cpu) {

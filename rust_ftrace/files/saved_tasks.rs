@@ -46,7 +46,8 @@ impl Attribute for SavedTgids {
     }
 }
 
-/// The most names that `saved_cmdlines` can be told to keep in tracefs: PID_MAX_DEFAULT of include/linux/threads.h.
+/// The most names that `saved_cmdlines` can be told to keep in tracefs: PID_MAX_DEFAULT of
+/// include/linux/threads.h.
 const MAX_CMDLINES: u64 = 0x8000;
 
 /// `saved_cmdlines_size`: how many are kept is not limited.

@@ -535,7 +535,8 @@ pub(super) const TABLE: &[Spec] = &[
     ),
 ];
 
-/// The files that the top directory alone has: they show what is the machine's, and other instances.
+/// The files that the top directory alone has: they show what is the machine's, and other
+/// instances.
 pub(super) const TOP_ONLY: &[&str] = &[
     INSTANCES,
     "README",

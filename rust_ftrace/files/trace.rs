@@ -57,7 +57,8 @@ struct CpuSource {
 }
 
 impl CpuSource {
-    /// The events of the CPU of the first of `sources`, which are put in the order in which they were written.
+    /// The events of the CPU of the first of `sources`, which are put in the order in which they
+    /// were written.
     fn new(mut sources: impl Iterator<Item = BufferSource>) -> Result<Option<Self>> {
         let with_cursor = |source: BufferSource| -> Result<_> {
             let ring = source.buffer.ring();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `per_cpu/cpuN/trace_pipe_raw`: the events as pages of the kernel's own ring buffer, each given out once. See
-//! [`engine::kernel_page`](crate::engine::kernel_page) for the format.
+//! `per_cpu/cpuN/trace_pipe_raw`: the events as pages of the kernel's own ring buffer, each given
+//! out once. See [`engine::kernel_page`](crate::engine::kernel_page) for the format.
 
 use kernel::prelude::*;
 

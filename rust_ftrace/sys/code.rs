@@ -7,12 +7,14 @@
 use kernel::bindings;
 use kernel::prelude::*;
 
-/// Copies what is at `address` of the kernel into `bytes`; false, and `bytes` are undefined, if there is not
-/// so much. It may be changed meanwhile: whoever patches code writes a byte or eight at a time.
+/// Copies what is at `address` of the kernel into `bytes`; false, and `bytes` are undefined, if
+/// there is not so much. It may be changed meanwhile: whoever patches code writes a byte or eight
+/// at a time.
 pub(crate) fn read(address: u64, bytes: &mut [u8]) -> bool {
     let into = bytes.as_mut_ptr().cast::<c_void>();
     let from = address as usize as *const c_void;
-    // SAFETY: `bytes` has room for its length. Any address may be asked for: the function sees to faults.
+    // SAFETY: `bytes` has room for its length. Any address may be asked for: the function sees to
+    // faults.
     let result = unsafe { bindings::copy_from_kernel_nofault(into, from, bytes.len()) };
     result == 0
 }

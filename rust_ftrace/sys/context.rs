@@ -49,7 +49,8 @@ macro_rules! on_count {
     };
 }
 
-/// The size of a task's stack, and its alignment, in bytes: include/asm/page_64_types.h of arch/x86.
+/// The size of a task's stack, and its alignment, in bytes: include/asm/page_64_types.h of
+/// arch/x86.
 pub(crate) const THREAD_SIZE: usize = kernel::page::PAGE_SIZE << THREAD_ORDER;
 const THREAD_ORDER: u32 = if cfg!(CONFIG_KASAN) { 3 } else { 2 };
 
@@ -102,7 +103,8 @@ impl PreemptGuard {
     }
 }
 
-/// Proof that preemption is off, by a [`PreemptGuard`]. It has no size, so passing it on costs nothing.
+/// Proof that preemption is off, by a [`PreemptGuard`]. It has no size, so passing it on costs
+/// nothing.
 ///
 /// # Invariants
 ///
@@ -290,7 +292,8 @@ impl Current<'_> {
         self.with_state::<1>(bits::ContextWord::place(sp, self.entry_word()))
     }
 
-    /// Bits 0-15 of it, where preemption was disabled `RAISED` times since the function was entered.
+    /// Bits 0-15 of it, where preemption was disabled `RAISED` times since the function was
+    /// entered.
     #[inline(always)]
     pub(crate) fn state_word<const RAISED: u32>(&self) -> u32 {
         self.with_state::<RAISED>(0)
@@ -420,8 +423,8 @@ impl Current<'_> {
         unsafe { orig_ax.cast::<u32>().read_volatile() }
     }
 
-    /// The number of calls of the task, beside this one, that fgraph watches: the depth of this one, while fgraph
-    /// calls us for it.
+    /// The number of calls of the task, beside this one, that fgraph watches: the depth of this
+    /// one, while fgraph calls us for it.
     #[inline(always)]
     pub(crate) fn call_depth(&self) -> u32 {
         let depth = load!(self.task, curr_ret_depth) as u32;
@@ -429,8 +432,8 @@ impl Current<'_> {
         depth & ((SHADOW_STACK_SIZE / 32) as u32 - 1)
     }
 
-    /// The words of its shadow stack below `end`, and the address of the first: fgraph's frames of the calls
-    /// that are open. Nothing if `end` does not lie in it.
+    /// The words of its shadow stack below `end`, and the address of the first: fgraph's frames of
+    /// the calls that are open. Nothing if `end` does not lie in it.
     pub(crate) fn shadow_below(&self, end: *const u64) -> (&[Word], u64) {
         let base: *const c_ulong = load!(self.task, ret_stack);
         let bytes = (end as usize).wrapping_sub(base as usize);

@@ -48,7 +48,8 @@ pub(crate) fn from_number(number: u32) -> Option<CpuId> {
 pub(crate) struct Mask(KVec<c_ulong>);
 
 impl Mask {
-    /// Understands what people write as a mask: hex digits, groups of up to eight with commas between.
+    /// Understands what people write as a mask: hex digits, groups of up to eight with commas
+    /// between.
     ///
     /// # Errors
     ///
@@ -87,8 +88,8 @@ impl Mask {
 pub(crate) struct ReadLock(NotThreadSafe);
 
 impl ReadLock {
-    /// Takes the lock, which many may have, but nobody twice. No lock that [hotplug](super::hotplug) takes may be held
-    /// then: those are taken after it.
+    /// Takes the lock, which many may have, but nobody twice. No lock that
+    /// [hotplug](super::hotplug) takes may be held then: those are taken after it.
     pub(crate) fn new() -> Self {
         lockdep::waits();
         // SAFETY: Has no preconditions but that the caller may sleep.
@@ -97,7 +98,8 @@ impl ReadLock {
         Self(NotThreadSafe)
     }
 
-    /// Has `cpu` call `user` in an interrupt, and waits for the end of it. False if the CPU is not online.
+    /// Has `cpu` call `user` in an interrupt, and waits for the end of it. False if the CPU is not
+    /// online.
     pub(crate) fn call<F: Fn(PreemptOff<'_>) + Sync>(&self, cpu: CpuId, user: &F) -> bool {
         /// # Safety
         ///
@@ -113,7 +115,8 @@ impl ReadLock {
         let user: *const F = user;
         // (what says so is an int before Linux 7.3, and a bool since)
         #[allow(clippy::useless_conversion)]
-        // SAFETY: Interrupts are on. `call` gets `user`, which outlives the call, as it is waited for.
+        // SAFETY: Interrupts are on. `call` gets `user`, which outlives the call, as it is waited
+        // for.
         let result = unsafe {
             bindings::smp_call_function_single(
                 number,
@@ -133,8 +136,9 @@ impl Drop for ReadLock {
     }
 }
 
-/// Calls `user` while all other CPUs stand still: nothing runs beside it but NMIs, and none of them is in code that runs
-/// with preemption off. Needs no memory. No lock that [hotplug](super::hotplug) takes may be held.
+/// Calls `user` while all other CPUs stand still: nothing runs beside it but NMIs, and none of them
+/// is in code that runs with preemption off. Needs no memory. No lock that
+/// [hotplug](super::hotplug) takes may be held.
 pub(crate) fn with_all_stopped<F: Fn() + Sync>(user: &F) {
     /// # Safety
     ///
@@ -149,7 +153,8 @@ pub(crate) fn with_all_stopped<F: Fn() + Sync>(user: &F) {
     lockdep::waits();
     let user: *const F = user;
     let data = user.cast_mut().cast();
-    // SAFETY: `call` gets `user`, which outlives the call; without CPUs that are named any one calls it.
+    // SAFETY: `call` gets `user`, which outlives the call; without CPUs that are named any one
+    // calls it.
     let _ = unsafe { ffi::stop_machine(Some(call::<F>), data, core::ptr::null()) };
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The end of ftrace, which shuts itself down for good when it finds code that is not what it put there.
+//! The end of ftrace, which shuts itself down for good when it finds code that is not what it put
+//! there.
 //!
-//! From then on nothing is unhooked any more, and nobody is waited for who is on the way through a hook. So whatever a
-//! hook uses stays for good, the module's text first of all: the module holds a reference to itself.
+//! From then on nothing is unhooked any more, and nobody is waited for who is on the way through a
+//! hook. So whatever a hook uses stays for good, the module's text first of all: the module holds a
+//! reference to itself.
 
 use kernel::bindings;
 use kernel::prelude::*;
@@ -13,7 +15,8 @@ use super::this_module;
 
 static IS_DEAD: Atomic<bool> = Atomic::new(false);
 
-/// The module has no reference to itself though ftrace is dead, as it was being removed when that was noticed.
+/// The module has no reference to itself though ftrace is dead, as it was being removed when that
+/// was noticed.
 static GOES: Atomic<bool> = Atomic::new(false);
 
 /// Tells if ftrace is known to be dead, so that what a hook uses is not to go.
@@ -22,8 +25,9 @@ pub(crate) fn is_known() -> bool {
     IS_DEAD.load(Acquire)
 }
 
-/// Looks at the result of hooking or unhooking functions, and hands it on: `ENODEV` tells that ftrace is dead. The
-/// module is not removed any more then; if it is being removed already, [`TextStays`] sees to it.
+/// Looks at the result of hooking or unhooking functions, and hands it on: `ENODEV` tells that
+/// ftrace is dead. The module is not removed any more then; if it is being removed already,
+/// [`TextStays`] sees to it.
 ///
 /// # Errors
 ///
@@ -40,8 +44,8 @@ pub(super) fn notice<T>(result: Result<T>) -> Result<T> {
     result
 }
 
-/// Does not go if hooks stay that use the module's text. To be dropped when nobody asks the module for anything any
-/// more, and without any lock: nobody must ever wait for who drops it.
+/// Does not go if hooks stay that use the module's text. To be dropped when nobody asks the module
+/// for anything any more, and without any lock: nobody must ever wait for who drops it.
 pub(crate) struct TextStays;
 
 impl Drop for TextStays {
@@ -52,7 +56,8 @@ impl Drop for TextStays {
     }
 }
 
-/// Keeps the running task for good, as what it was about to free is in use. It sleeps, and is not to hold a lock.
+/// Keeps the running task for good, as what it was about to free is in use. It sleeps, and is not
+/// to hold a lock.
 pub(super) fn never_return() -> ! {
     pr_err!("this cannot be removed any more: {} sleeps for good\n", {
         // SAFETY: The running task, as long as it runs.
@@ -61,7 +66,8 @@ pub(super) fn never_return() -> ! {
         unsafe { CStr::from_char_ptr(comm.as_ptr().cast()) }
     });
     loop {
-        // SAFETY: The task may sleep. (Idle: it is no load, and nobody takes it for one that hangs.)
+        // SAFETY: The task may sleep. (Idle: it is no load, and nobody takes it for one that
+        // hangs.)
         unsafe { bindings::schedule_timeout_idle(c_long::MAX) };
     }
 }

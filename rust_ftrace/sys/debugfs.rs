@@ -417,8 +417,8 @@ impl<C: Owner> FileTree<C> {
         Ok(tree)
     }
 
-    /// Makes a directory where a user asked for one. By the contract of [`Subdirectories`] it goes before the tree
-    /// that it is in.
+    /// Makes a directory where a user asked for one. By the contract of [`Subdirectories`] it goes
+    /// before the tree that it is in.
     ///
     /// # Errors
     ///
@@ -535,8 +535,8 @@ impl<C: Owner> FileTree<C> {
         let parent = self.dentry(place)?;
         let private = self.hold(context)?;
         faults::here("debugfs_create_file_unsafe")?;
-        // SAFETY: `parent` is a live directory; the operations are static, fit the private data, and
-        // hold the file while they run.
+        // SAFETY: `parent` is a live directory; the operations are static, fit the private data,
+        // and hold the file while they run.
         let dentry = unsafe {
             bindings::debugfs_create_file_unsafe(
                 name.as_char_ptr(),

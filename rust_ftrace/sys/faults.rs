@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Faults on purpose, for tests: what allocates or registers asks here first, and is told once that it cannot.
+//! Faults on purpose, for tests: what allocates or registers asks here first, and is told once that
+//! it cannot.
 //!
-//! The kernel's own fault injection knows neither per-CPU memory nor registrations. Only a module that is built for that
-//! (`FAULTS=1 scripts/build`) has this; in others [`here`] is nothing at all. Its parameter `fail_nth` says which of the
-//! questions from then on is answered so; it is 0 once that was done, and the log says where. `not_as_known` says which
-//! parts of the kernel's insides are to be taken for unknown: a bit for each, as `private/part.rs` numbers them.
+//! The kernel's own fault injection knows neither per-CPU memory nor registrations. Only a module
+//! that is built for that (`FAULTS=1 scripts/build`) has this; in others [`here`] is nothing at
+//! all. Its parameter `fail_nth` says which of the questions from then on is answered so; it is 0
+//! once that was done, and the log says where. `not_as_known` says which parts of the kernel's
+//! insides are to be taken for unknown: a bit for each, as `private/part.rs` numbers them.
 //!
 //! C header: [`include/linux/moduleparam.h`](srctree/include/linux/moduleparam.h)
 
@@ -23,7 +25,8 @@ pub(super) fn here(_place: &'static str) -> Result {
     Ok(())
 }
 
-/// The parts of the kernel, a bit for each, that are not as known, for tests: those of the parameter `not_as_known`.
+/// The parts of the kernel, a bit for each, that are not as known, for tests: those of the
+/// parameter `not_as_known`.
 #[cfg(not(rust_ftrace_faults))]
 #[inline(always)]
 pub(super) fn not_as_known() -> u32 {

@@ -44,7 +44,8 @@ impl<T: ForkHandler> Forks<T> {
     ///
     /// # Errors
     ///
-    /// Nothing is called then. `ENODEV` if the kernel has no such tracepoints, `ENOMEM` if there is no memory.
+    /// Nothing is called then. `ENODEV` if the kernel has no such tracepoints, `ENOMEM` if there is
+    /// no memory.
     ///
     /// # Safety
     ///

@@ -78,7 +78,8 @@ pub(crate) struct RoleFunctions<'a, R> {
 /// All of `live` are registered, none of `idle` is.
 pub(crate) struct Fprobes<T: CallHandler<D>, D: Copy + 'static> {
     live: KVec<ProbePlace<T, D>>,
-    /// Calls may still be open that know the address of one of these. So they are used for nothing else.
+    /// Calls may still be open that know the address of one of these. So they are used for nothing
+    /// else.
     idle: KVec<ProbePlace<T, D>>,
     /// Of these, those that calls know which are to be taken for nobody's.
     worn: KVec<ProbePlace<T, D>>,
@@ -86,8 +87,8 @@ pub(crate) struct Fprobes<T: CallHandler<D>, D: Copy + 'static> {
     missed: u64,
 }
 
-// SAFETY: Probes are only changed under exclusive access; what callbacks read of them does not change while
-// they are registered.
+// SAFETY: Probes are only changed under exclusive access; what callbacks read of them does not
+// change while they are registered.
 unsafe impl<T: CallHandler<D>, D: Copy + 'static> Send for Fprobes<T, D> {}
 // SAFETY: What shared references change are flags, by single stores.
 unsafe impl<T: CallHandler<D>, D: Copy + 'static> Sync for Fprobes<T, D> {}
@@ -103,11 +104,12 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         }
     }
 
-    /// Has fprobe a number that will do, as long as what is returned is kept and others are registered before it goes.
-    /// Nothing is called by it; `ip` is any function.
+    /// Has fprobe a number that will do, as long as what is returned is kept and others are
+    /// registered before it goes. Nothing is called by it; `ip` is any function.
     ///
-    /// A number is kept as long as anybody uses it. If another user of fgraph was faster than we, and it will not do,
-    /// one is asked for once more. If somebody else has fprobe hold it, that is in vain, and it is theirs to answer for.
+    /// A number is kept as long as anybody uses it. If another user of fgraph was faster than we,
+    /// and it will not do, one is asked for once more. If somebody else has fprobe hold it, that is
+    /// in vain, and it is theirs to answer for.
     fn hold_number(
         numbers: &mut FprobeNumber,
         handler: *const T,
@@ -148,10 +150,11 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         self.missed = 0;
     }
 
-    /// Prepares to trace the functions of `groups`, and no others: registers what is missing, which calls nothing yet.
-    /// [`Self::finish`] or [`Self::give_up`] is to follow.
+    /// Prepares to trace the functions of `groups`, and no others: registers what is missing, which
+    /// calls nothing yet. [`Self::finish`] or [`Self::give_up`] is to follow.
     ///
-    /// With `anew` nothing goes on as it is, and no call that is open is taken for one of what is new.
+    /// With `anew` nothing goes on as it is, and no call that is open is taken for one of what is
+    /// new.
     ///
     /// # Errors
     ///
@@ -222,7 +225,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         }
     }
 
-    /// Registers probes of `missing`, which call nothing yet, and makes room for them. If that fails, some may be there.
+    /// Registers probes of `missing`, which call nothing yet, and makes room for them. If that
+    /// fails, some may be there.
     ///
     /// # Safety
     ///
@@ -240,7 +244,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
             for ips in near.flat_map(|ips| ips.chunks(MAX_FUNCTIONS)) {
                 change.new.reserve(1, GFP_KERNEL)?;
                 let mut place = self.place(Fprobe::new(*role, ips)?, change.anew)?;
-                // (those that are registered may have gone out with a module meanwhile, and the number with them)
+                // (those that are registered may have gone out with a module meanwhile, and the
+                // number with them)
                 let result = numbers.make_ready().and_then(|()| {
                     // SAFETY: The caller promises that `handler` stays valid until nothing is
                     // traced any more, and nothing is once the probe is unregistered.
@@ -273,9 +278,9 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         }
     }
 
-    /// Has those that go call nothing any more, and those that are new call from now on. Needs no memory, and sleeps
-    /// not: where a function goes from one to another, it may be called where all CPUs stand still, so that no call is
-    /// missed or told of twice.
+    /// Has those that go call nothing any more, and those that are new call from now on. Needs no
+    /// memory, and sleeps not: where a function goes from one to another, it may be called where
+    /// all CPUs stand still, so that no call is missed or told of twice.
     pub(crate) fn turn(&self, change: &ProbeChange<T, D>) {
         let live = self.live.iter().zip(&change.keep);
         for (probe, _) in live.filter(|(_, keep)| !**keep) {
@@ -286,8 +291,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         }
     }
 
-    /// Ends the change that was prepared, after [`Self::turn`]. Needs no memory. Open calls of functions that go are not
-    /// told of their return; nor are some others.
+    /// Ends the change that was prepared, after [`Self::turn`]. Needs no memory. Open calls of
+    /// functions that go are not told of their return; nor are some others.
     pub(crate) fn finish(&mut self, change: ProbeChange<T, D>) {
         let ProbeChange {
             keep,
@@ -338,7 +343,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         }
     }
 
-    /// Makes sure that no call that is open now is ever taken for one of a later probe. Nothing is traced.
+    /// Makes sure that no call that is open now is ever taken for one of a later probe. Nothing is
+    /// traced.
     fn wear_out(&mut self) {
         self.worn.retain(|place| place.is_known());
         while let Some(mut place) = self.idle.pop() {
@@ -350,7 +356,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         }
     }
 
-    /// Ends tracing, and makes sure that no call that is open now is ever taken for one of a later probe.
+    /// Ends tracing, and makes sure that no call that is open now is ever taken for one of a later
+    /// probe.
     pub(crate) fn forget_calls(&mut self) {
         self.clear();
         self.wear_out();

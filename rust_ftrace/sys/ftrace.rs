@@ -28,8 +28,8 @@ pub(crate) trait EntryHandler: Send + Sync + 'static {
 /// Where a traced function was entered.
 #[derive(Clone, Copy)]
 pub(crate) struct FunctionEntry<'a> {
-    /// The function, by its ftrace location (its first instruction, or the one after `endbr64`), and
-    /// its caller.
+    /// The function, by its ftrace location (its first instruction, or the one after `endbr64`),
+    /// and its caller.
     pub(crate) call: Call,
     /// The registers that ftrace saved.
     pub(crate) registers: Registers<'a>,
@@ -116,8 +116,8 @@ pub(crate) enum Functions<'a> {
 /// # Invariants
 ///
 /// - `ops` was initialised by `new` and stays in place.
-/// - `ops` is registered iff `registered` says so, unless `is_stuck`, and then its filter is empty only for
-///   [`Functions::All`].
+/// - `ops` is registered iff `registered` says so, unless `is_stuck`, and then its filter is empty
+///   only for [`Functions::All`].
 #[pin_data(PinnedDrop)]
 pub(crate) struct Registration<T: EntryHandler> {
     #[pin]
@@ -171,7 +171,8 @@ impl<T: EntryHandler> Registration<T> {
     ///
     /// - `EINVAL` if one of the addresses is no ftrace location.
     /// - `ENOMEM` if there is no memory.
-    /// - `ENODEV` if ftrace has disabled itself; the hook must not go any more then ([`dead_ftrace`]).
+    /// - `ENODEV` if ftrace has disabled itself; the hook must not go any more then
+    ///   ([`dead_ftrace`]).
     /// - `EBUSY` if another ops holds a function exclusively.
     pub(crate) fn trace(&self, functions: Functions<'_>) -> Result {
         let mut registered = self.registered.lock();
@@ -244,8 +245,8 @@ impl<T: EntryHandler> PinnedDrop for Registration<T> {
         if self.is_stuck.load(Relaxed) {
             dead_ftrace::never_return();
         }
-        // And no CPU is in the callback: a task that is preempted in it, before it turns preemption off, is on its
-        // way still for RCU-tasks, too.
+        // And no CPU is in the callback: a task that is preempted in it, before it turns preemption
+        // off, is on its way still for RCU-tasks, too.
         rcu::synchronize_preempt_off();
         // SAFETY: `ops` is not registered, so nothing uses its hashes.
         unsafe { bindings::ftrace_free_filter(self.ops.get()) };

@@ -2,8 +2,8 @@
 
 //! Callbacks when CPUs come and go.
 //!
-//! All that they call runs with the CPUs' lock held for writing: a lock that it takes must never be held by who waits
-//! for CPUs, RCU, or user memory ([`lockdep::waits`](super::lockdep::waits)).
+//! All that they call runs with the CPUs' lock held for writing: a lock that it takes must never be
+//! held by who waits for CPUs, RCU, or user memory ([`lockdep::waits`](super::lockdep::waits)).
 //!
 //! C header: [`include/linux/cpuhotplug.h`](srctree/include/linux/cpuhotplug.h)
 
@@ -18,17 +18,19 @@ use kernel::types::Opaque;
 
 use super::{faults, irq_work};
 
-/// Is told of CPUs that come and go. None of it can fail: a CPU is neither kept away nor kept for our sake.
+/// Is told of CPUs that come and go. None of it can fail: a CPU is neither kept away nor kept for
+/// our sake.
 pub(crate) trait CpuWatcher: Send + Sync {
     /// `cpu` is about to come online; nothing runs on it yet.
     fn prepare(&self, cpu: CpuId);
 
-    /// `cpu` is online, and serves irq_works from now on: what was asked for on it before is to be handed on. Also said
-    /// of each CPU that is online when watching begins, and of one that was to go and stays after all.
+    /// `cpu` is online, and serves irq_works from now on: what was asked for on it before is to be
+    /// handed on. Also said of each CPU that is online when watching begins, and of one that was to
+    /// go and stays after all.
     fn online(&self, cpu: CpuId);
 
-    /// `cpu`, which this runs on, is about to go, or not to be watched any more. It serves no irq_works that are queued
-    /// from now on; those queued before are to be waited for.
+    /// `cpu`, which this runs on, is about to go, or not to be watched any more. It serves no
+    /// irq_works that are queued from now on; those queued before are to be waited for.
     fn going(&self, cpu: CpuId);
 
     /// `cpu` is gone, or did not come after [`CpuWatcher::prepare`]: what was asked for on it at
@@ -170,8 +172,8 @@ type Callback = unsafe extern "C" fn(c_uint, *mut bindings::hlist_node) -> c_int
 
 /// Makes a callback one that `__cpuhp_setup_state()` takes.
 fn plain(callback: Callback) -> unsafe extern "C" fn(c_uint) -> c_int {
-    // SAFETY: A multi-instance state's functions are stored in a union and called with the node, so the cast is what
-    // the C macros do too.
+    // SAFETY: A multi-instance state's functions are stored in a union and called with the node, so
+    // the cast is what the C macros do too.
     unsafe { core::mem::transmute::<Callback, unsafe extern "C" fn(c_uint) -> c_int>(callback) }
 }
 
@@ -258,7 +260,8 @@ impl<T, S: Stage<T>> PinnedDrop for StateInstance<T, S> {
         unsafe {
             bindings::__cpuhp_state_remove_instance(self.state, self.node.get(), S::INVOKE);
         }
-        // SAFETY: The state is ours and has no nodes any more. Waits for a CPU that is coming or going.
+        // SAFETY: The state is ours and has no nodes any more. Waits for a CPU that is coming or
+        // going.
         unsafe { bindings::__cpuhp_remove_state(self.state, false) };
     }
 }

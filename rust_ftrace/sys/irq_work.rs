@@ -2,10 +2,10 @@
 
 //! Work put off until interrupts may come again: what any context, NMI included, can ask for.
 //!
-//! A CPU that goes calls functions when it does not serve irq_works any more, and one that comes before it does.
-//! An irq_work that is queued then is not run before the CPU comes again, if ever; until then its `irq_work_sync()`
-//! waits, and as the CPU's list is not empty, no interrupt is raised there for anybody else's. So only CPUs that are
-//! [served](serve) queue any.
+//! A CPU that goes calls functions when it does not serve irq_works any more, and one that comes
+//! before it does. An irq_work that is queued then is not run before the CPU comes again, if ever;
+//! until then its `irq_work_sync()` waits, and as the CPU's list is not empty, no interrupt is
+//! raised there for anybody else's. So only CPUs that are [served](serve) queue any.
 //!
 //! C header: [`include/linux/irq_work.h`](srctree/include/linux/irq_work.h)
 
@@ -53,8 +53,8 @@ static GONE: CpuBits = CpuBits::new();
 /// CPUs that are at [`unless_gone`].
 static ASKING: CpuBits = CpuBits::new();
 
-/// Says whether irq_works may be queued on `cpu`. It is to run threads of its own as long as they may, and to call this
-/// itself when they may not any more.
+/// Says whether irq_works may be queued on `cpu`. It is to run threads of its own as long as they
+/// may, and to call this itself when they may not any more.
 pub(super) fn serve(cpu: CpuId, is_served: bool) {
     SERVED.put(cpu.as_u32(), is_served);
 }
@@ -64,8 +64,8 @@ pub(crate) fn is_served_here(token: PreemptOff<'_>) -> bool {
     SERVED.has(token.cpu_number().unsigned_abs())
 }
 
-/// Calls `user` on this CPU, unless it is gone and everybody was told of that already. (It goes on running for a moment
-/// then, and calls functions.)
+/// Calls `user` on this CPU, unless it is gone and everybody was told of that already. (It goes on
+/// running for a moment then, and calls functions.)
 pub(crate) fn unless_gone(token: PreemptOff<'_>, user: impl FnOnce()) {
     let cpu = token.cpu_number().unsigned_abs();
     if SERVED.has(cpu) {
@@ -82,7 +82,8 @@ pub(crate) fn unless_gone(token: PreemptOff<'_>, user: impl FnOnce()) {
     }
 }
 
-/// Says whether `cpu` is gone, before anybody is told. On return it is not at [`unless_gone`] any more.
+/// Says whether `cpu` is gone, before anybody is told. On return it is not at [`unless_gone`] any
+/// more.
 pub(super) fn set_gone(cpu: CpuId, is_gone: bool) {
     let cpu = cpu.as_u32();
     // Full: pairs with `unless_gone`.
@@ -104,7 +105,8 @@ pub(crate) unsafe trait HasIrqWork: Sized + Send + Sync {
     /// Where the field lies.
     const OFFSET: usize;
 
-    /// The work. Runs in a hardirq, on PREEMPT_RT in a thread with preemption on; never twice at once.
+    /// The work. Runs in a hardirq, on PREEMPT_RT in a thread with preemption on; never twice at
+    /// once.
     fn run(&self);
 }
 
@@ -182,8 +184,9 @@ impl<T: HasIrqWork> IrqWork<T> {
         })
     }
 
-    /// Has the work done soon, on this CPU, unless that is asked for already. False if this CPU serves none: when it is
-    /// gone or online, [`hotplug::CpuWatcher`](super::hotplug::CpuWatcher) is told.
+    /// Has the work done soon, on this CPU, unless that is asked for already. False if this CPU
+    /// serves none: when it is gone or online, [`hotplug::CpuWatcher`](super::hotplug::CpuWatcher)
+    /// is told.
     pub(crate) fn queue(&self, token: PreemptOff<'_>) -> bool {
         let is_served = is_served_here(token);
         if is_served {

@@ -6,8 +6,8 @@ use kernel::prelude::*;
 
 use super::private::{read_lines, KernelFile};
 
-/// Calls `user` with address, name and module of every symbol in a text section, in another thread: it must not need a
-/// lock that the caller holds.
+/// Calls `user` with address, name and module of every symbol in a text section, in another thread:
+/// it must not need a lock that the caller holds.
 ///
 /// Addresses are 0 if nobody may see them (`kernel.kptr_restrict` is 2).
 ///

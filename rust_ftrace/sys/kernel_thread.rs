@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls functions in a thread of the kernel's own, for which it does not matter who asks: it has the kernel's
-//! credentials, and the namespaces and the root directory that the machine began with. A task that is ending has none
-//! of its own any more, but closes files even then.
+//! Calls functions in a thread of the kernel's own, for which it does not matter who asks: it has
+//! the kernel's credentials, and the namespaces and the root directory that the machine began with.
+//! A task that is ending has none of its own any more, but closes files even then.
 //!
 //! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
 
@@ -50,14 +50,16 @@ pub(crate) fn call<R: Send, F: FnOnce() -> R + Send>(function: F) -> Result<R> {
 ///
 /// # Safety
 ///
-/// `work` points to memory for one, which stays valid and in place while it is done. `function` may be called with it.
+/// `work` points to memory for one, which stays valid and in place while it is done. `function` may
+/// be called with it.
 unsafe fn do_work(
     work: *mut bindings::work_struct,
     function: unsafe extern "C" fn(*mut bindings::work_struct),
 ) {
     // (not that of other work, which may wait for this)
     let key = kernel::static_lock_class!();
-    // SAFETY: The caller promises that it is memory for one; name and key live as long as the module.
+    // SAFETY: The caller promises that it is memory for one; name and key live as long as the
+    // module.
     unsafe {
         bindings::init_work_with_key(
             work,

@@ -2,11 +2,12 @@
 
 //! Tells lockdep of what it cannot see by itself: which locks nobody may hold who waits.
 //!
-//! CPU hotplug takes locks of ours while it holds the CPUs' lock for writing, and RCU, code patching and page faults
-//! may wait for hotplug. So who waits for one of these with such a lock held may wait for ever, though it takes
-//! another task at the wrong moment to show it. For lockdep there is a lock that is in all of this: who waits takes it
-//! for a moment, and each lock of hotplug's was taken with it held, once. So the first time that anybody waits with
-//! one of them held is a circular dependency, which is reported.
+//! CPU hotplug takes locks of ours while it holds the CPUs' lock for writing, and RCU, code
+//! patching and page faults may wait for hotplug. So who waits for one of these with such a lock
+//! held may wait for ever, though it takes another task at the wrong moment to show it. For lockdep
+//! there is a lock that is in all of this: who waits takes it for a moment, and each lock of
+//! hotplug's was taken with it held, once. So the first time that anybody waits with one of them
+//! held is a circular dependency, which is reported.
 //!
 //! On a kernel without lockdep nothing of this is there.
 //!
@@ -74,8 +75,8 @@ pub(crate) fn waits() {
     imp::with_map(|| {});
 }
 
-/// Has it reported when anybody [waits](waits()) with a lock held that `lock` takes and lets go of: CPU hotplug takes
-/// it.
+/// Has it reported when anybody [waits](waits()) with a lock held that `lock` takes and lets go of:
+/// CPU hotplug takes it.
 #[inline(always)]
 pub(crate) fn never_waits_with(lock: impl FnOnce()) {
     if cfg!(CONFIG_LOCKDEP) {

@@ -23,8 +23,8 @@ const _: () = assert!(core::mem::size_of::<Slot>() == SLOT_BYTES);
 ///
 /// # Invariants
 ///
-/// `slots` points to `length` slots that are ours alone, allocated by `Vmalloc` with `layout` unless
-/// that is empty.
+/// `slots` points to `length` slots that are ours alone, allocated by `Vmalloc` with `layout`
+/// unless that is empty.
 pub(crate) struct SlotMemory {
     slots: NonNull<Slot>,
     length: usize,
@@ -51,8 +51,8 @@ impl SlotMemory {
     ///
     /// # Errors
     ///
-    /// [`AllocError`] if there is no memory that can be had without somebody being killed for it, or the caller is
-    /// being killed.
+    /// [`AllocError`] if there is no memory that can be had without somebody being killed for it,
+    /// or the caller is being killed.
     pub(crate) fn new(length: usize, node: i32, _room: &Room) -> Result<Self, AllocError> {
         let layout = Layout::array::<Slot>(length).map_err(|_| AllocError)?;
         let slots = allocate(layout, ffi::RUST_CONST_GFP_RING, node)?.cast();
@@ -82,10 +82,11 @@ const MAX_CUSHION: usize = 32 << 20;
 
 /// Room in memory for some rings, which are allocated while this lives.
 ///
-/// As in `__rb_allocate_pages()` of kernel/trace/ring_buffer.c nothing is begun that obviously cannot be, and what is
-/// allocated waits for memory that others can give back, but has nobody killed; if others need memory meanwhile that
-/// there is not, whoever allocates the rings is killed for it. Beyond that, some memory is held until the rings are
-/// there: who got them has not taken the last of it, and nobody is killed afterwards.
+/// As in `__rb_allocate_pages()` of kernel/trace/ring_buffer.c nothing is begun that obviously
+/// cannot be, and what is allocated waits for memory that others can give back, but has nobody
+/// killed; if others need memory meanwhile that there is not, whoever allocates the rings is killed
+/// for it. Beyond that, some memory is held until the rings are there: who got them has not taken
+/// the last of it, and nobody is killed afterwards.
 ///
 /// # Invariants
 ///
@@ -97,8 +98,8 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Room for `bytes`, which are to replace others: if these are many more, that gives memory back, and is tried
-    /// whatever there is.
+    /// Room for `bytes`, which are to replace others: if these are many more, that gives memory
+    /// back, and is tried whatever there is.
     ///
     /// # Errors
     ///

@@ -17,11 +17,12 @@ use super::faults;
 
 /// Is told of modules.
 pub(crate) trait ModuleWatcher: Send + Sync {
-    /// The functions of module `name` are in their place, at addresses `text`, have names, and can be traced; none
-    /// has run yet.
+    /// The functions of module `name` are in their place, at addresses `text`, have names, and can
+    /// be traced; none has run yet.
     fn loads(&self, name: &[u8], text: &[Range<usize>]);
 
-    /// A module is loaded; its functions for that, at addresses `init`, will not run any more, and go.
+    /// A module is loaded; its functions for that, at addresses `init`, will not run any more, and
+    /// go.
     fn coming(&self, init: &Range<usize>);
 
     /// The module whose functions lie at addresses `text` is being removed; they can still be

@@ -96,7 +96,8 @@ impl<T> PerCpu<T> {
 
     /// The instance of `cpu`.
     pub(crate) fn get(&self, cpu: CpuId) -> &T {
-        // SAFETY: By the type's invariant there is an instance for each possible CPU, and no `&mut`.
+        // SAFETY: By the type's invariant there is an instance for each possible CPU, and no
+        // `&mut`.
         unsafe { &*Self::instance(self.base, cpu) }
     }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Things that are private to the kernel: symbols that it does not export, and the layout of what it keeps for itself.
+//! Things that are private to the kernel: symbols that it does not export, and the layout of what
+//! it keeps for itself.
 //!
-//! Nothing else relies on such. docs/private.md has the list: what each is for, how it is found and checked, and what
-//! happens where a kernel does not have it as it is known here.
+//! Nothing else relies on such. docs/private.md has the list: what each is for, how it is found and
+//! checked, and what happens where a kernel does not have it as it is known here.
 
 mod addresses;
 pub(crate) mod numbers;

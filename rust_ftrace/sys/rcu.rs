@@ -21,8 +21,8 @@ pub(crate) fn synchronize_preempt_off() {
     unsafe { bindings::synchronize_rcu_tasks_rude() };
 }
 
-/// Returns when every task has slept, or left the kernel, of its own will since the call: none is left in the middle of
-/// anything, though it may have been preempted there.
+/// Returns when every task has slept, or left the kernel, of its own will since the call: none is
+/// left in the middle of anything, though it may have been preempted there.
 pub(crate) fn synchronize_tasks() {
     lockdep::waits();
     #[cfg(CONFIG_TASKS_RCU)]

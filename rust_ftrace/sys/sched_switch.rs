@@ -63,8 +63,8 @@ impl<T: SwitchHandler> Switches<T> {
         }
         let tracepoint = find(c"sched_switch").ok_or(ENODEV)?;
         faults::here("tracepoint_probe_register, sched_switch")?;
-        // SAFETY: A tracepoint of the kernel, whose probes are called as `probe` is declared. The caller
-        // promises that the handler stays.
+        // SAFETY: A tracepoint of the kernel, whose probes are called as `probe` is declared. The
+        // caller promises that the handler stays.
         to_result(unsafe {
             bindings::tracepoint_probe_register(
                 tracepoint.as_ptr(),

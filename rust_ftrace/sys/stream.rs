@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files in debugfs that are read as streams: without positions, waiting for more, with poll and splice.
+//! Files in debugfs that are read as streams: without positions, waiting for more, with poll and
+//! splice.
 //!
 //! debugfs's own operations around a file's do not pass splice on, so these are files without them
 //! (`debugfs_create_file_unsafe`), and each operation holds the file itself.
@@ -114,8 +115,8 @@ pub(crate) trait Stream: Sized + Send + Sync + 'static {
     /// Those that opening it is to return; there will be no `release` then.
     fn open(context: &Arc<Self::Context>) -> Result<Pin<KBox<Self>>>;
 
-    /// Gives what there is, as much as `into` takes; 0 at the end. Waits for the first byte if it may
-    /// `block`.
+    /// Gives what there is, as much as `into` takes; 0 at the end. Waits for the first byte if it
+    /// may `block`.
     ///
     /// # Errors
     ///
@@ -318,7 +319,8 @@ impl<S: Stream> StreamOperations<S> {
             Ok(false) => return 0,
             Err(error) => return error.to_errno() as isize,
         }
-        // It comes back by way of `read_iter`, which is not told of `flags`; and another reader may have been faster.
+        // It comes back by way of `read_iter`, which is not told of `flags`; and another reader may
+        // have been faster.
         let _splicing = (!block).then(|| {
             let guard = open.splicing.lock();
             open.splicer.store(address_of_current(), Relaxed);

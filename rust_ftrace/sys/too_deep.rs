@@ -2,10 +2,12 @@
 
 //! Calls for which the shadow stacks of tasks had no room.
 //!
-//! fgraph counts them for each task, whoever watches them, in `trace_overrun`, which only grows from when the task
-//! gets its shadow stack until it is freed. So the sum is what all tasks have, and what those had that are freed.
+//! fgraph counts them for each task, whoever watches them, in `trace_overrun`, which only grows
+//! from when the task gets its shadow stack until it is freed. So the sum is what all tasks have,
+//! and what those had that are freed.
 //!
-//! C: `kernel/trace/fgraph.c`, [`include/linux/sched/signal.h`](srctree/include/linux/sched/signal.h)
+//! C: `kernel/trace/fgraph.c`,
+//! [`include/linux/sched/signal.h`](srctree/include/linux/sched/signal.h)
 
 use kernel::bindings;
 use kernel::prelude::*;
@@ -57,8 +59,8 @@ impl Overruns {
             return Ok(());
         }
         let gone: *const Atomic<u64> = &*self.gone;
-        // SAFETY: The function is declared as this tracepoint calls it. `gone` does not move with its box, which goes
-        // after the registration has ended.
+        // SAFETY: The function is declared as this tracepoint calls it. `gone` does not move with
+        // its box, which goes after the registration has ended.
         let freed = unsafe {
             Registration::new(
                 c"sched_process_free",
@@ -79,20 +81,22 @@ impl Overruns {
         }
     }
 
-    /// The sum. A task that is just ending may be left out until it is freed, some milliseconds later, and so are
-    /// the idle tasks of CPUs other than 0 where the kernel lists no symbols of data. No task counts twice.
+    /// The sum. A task that is just ending may be left out until it is freed, some milliseconds
+    /// later, and so are the idle tasks of CPUs other than 0 where the kernel lists no symbols of
+    /// data. No task counts twice.
     pub(crate) fn total(&self) -> u64 {
         let mut total = 0_u64;
         let mut add = |task| {
-            // SAFETY: Idle tasks stay; others do as long as the guard below is there, which is as long as they come.
+            // SAFETY: Idle tasks stay; others do as long as the guard below is there, which is as
+            // long as they come.
             total = total.wrapping_add(unsafe { overrun_of(task) }.into());
         };
         tasks::for_each_idle(&mut add);
         let _guard = rcu::read_lock();
         // SAFETY: The guard is there, and `add` keeps nothing.
         unsafe { tasks::for_each(&mut add) };
-        // None of those that were found can have been freed by now: that takes a grace period after it was taken out
-        // of the list. So none is in both.
+        // None of those that were found can have been freed by now: that takes a grace period after
+        // it was taken out of the list. So none is in both.
         total.wrapping_add(self.gone.load(Relaxed))
     }
 }

@@ -35,7 +35,8 @@ pub(super) fn find(name: &'static CStr) -> Option<NonNull<bindings::tracepoint>>
     }
     let mut search = Search { name, found: None };
     let pointer: *mut Search = &mut search;
-    // SAFETY: `look` gets each tracepoint and the pointer, which is valid until the end of the call.
+    // SAFETY: `look` gets each tracepoint and the pointer, which is valid until the end of the
+    // call.
     unsafe { bindings::for_each_kernel_tracepoint(Some(look), pointer.cast()) };
     search.found
 }
@@ -99,8 +100,8 @@ impl Registration {
     ///
     /// # Safety
     ///
-    /// `probe` is a function that takes `data` and what this tracepoint gives, and may be called so until
-    /// [`Registration::end`] has returned and [`wait`] after it.
+    /// `probe` is a function that takes `data` and what this tracepoint gives, and may be called so
+    /// until [`Registration::end`] has returned and [`wait`] after it.
     pub(super) unsafe fn new(
         name: &'static CStr,
         probe: *mut c_void,
@@ -133,8 +134,9 @@ impl Registration {
     }
 }
 
-/// Waits until no function is running any more that was called by a tracepoint before its registration ended, as
-/// `tracepoint_synchronize_unregister()` does for tracepoints that cannot fault.
+/// Waits until no function is running any more that was called by a tracepoint before its
+/// registration ended, as `tracepoint_synchronize_unregister()` does for tracepoints that cannot
+/// fault.
 pub(super) fn wait() {
     lockdep::waits();
     // SAFETY: The kernel's own, initialised at boot; the caller may sleep.

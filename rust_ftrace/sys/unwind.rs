@@ -2,10 +2,11 @@
 
 //! The stack below a traced function.
 //!
-//! The unwinder begins with the registers that ftrace saved, not with the frames of hook and trampoline, as
-//! `stack_trace_save()` would. At a function's entry it needs three of them: ip, sp and bp, which are always saved;
-//! `cs`, which tells user mode from the kernel, is zero or the kernel's. Whatever unwinder the kernel is built with, it finds
-//! `first` here as `arch_stack_walk()` of arch/x86/kernel/stacktrace.c does with `struct pt_regs`.
+//! The unwinder begins with the registers that ftrace saved, not with the frames of hook and
+//! trampoline, as `stack_trace_save()` would. At a function's entry it needs three of them: ip, sp
+//! and bp, which are always saved; `cs`, which tells user mode from the kernel, is zero or the
+//! kernel's. Whatever unwinder the kernel is built with, it finds `first` here as
+//! `arch_stack_walk()` of arch/x86/kernel/stacktrace.c does with `struct pt_regs`.
 //!
 //! C header: `arch/x86/include/asm/unwind.h`
 
@@ -18,7 +19,8 @@ use super::context::PreemptOff;
 use super::ffi;
 use super::ftrace::Registers;
 
-/// The functions that unwinding calls most: with all functions traced, nine of ten calls would be of these.
+/// The functions that unwinding calls most: with all functions traced, nine of ten calls would be
+/// of these.
 pub(crate) const OWN_FUNCTIONS: &[&[u8]] = &[
     b"stack_access_ok",
     b"*orc_find*",
@@ -26,14 +28,15 @@ pub(crate) const OWN_FUNCTIONS: &[&[u8]] = &[
     b"update_stack_state",
 ];
 
-/// Calls `each` with the return addresses on the stack, the innermost first, until it returns false. `text` is where
-/// the kernel's own text lies; empty will do, but takes longer.
+/// Calls `each` with the return addresses on the stack, the innermost first, until it returns
+/// false. `text` is where the kernel's own text lies; empty will do, but takes longer.
 ///
-/// With the ORC unwinder the first is where the traced function returns to, also if somebody has put a trampoline
-/// in its place; with others it may be missing, since the function has no frame yet.
+/// With the ORC unwinder the first is where the traced function returns to, also if somebody has
+/// put a trampoline in its place; with others it may be missing, since the function has no frame
+/// yet.
 ///
-/// May be called in any context, NMI included. Functions of the unwinder are traced themselves. Where RCU is not
-/// watching, which the unwinder needs for modules, there are none.
+/// May be called in any context, NMI included. Functions of the unwinder are traced themselves.
+/// Where RCU is not watching, which the unwinder needs for modules, there are none.
 pub(crate) fn walk(
     token: PreemptOff<'_>,
     registers: Registers<'_>,
@@ -47,7 +50,8 @@ pub(crate) fn walk(
     let mut state = ffi::unwind_state::default();
     let task = token.current().as_ptr().cast_mut();
     let sp = registers.sp() as *mut c_ulong;
-    // SAFETY: `task` is the running one. The registers are those of a place on its stack, and are not changed.
+    // SAFETY: `task` is the running one. The registers are those of a place on its stack, and are
+    // not changed.
     unsafe { ffi::__unwind_start(&mut state, task.cast(), registers.as_ptr().cast(), sp) };
     loop {
         let address = match address_in(&state) {
@@ -64,7 +68,8 @@ pub(crate) fn walk(
     }
 }
 
-/// The address that a state is at, if it can be had without a call; whether it is one, nobody has looked.
+/// The address that a state is at, if it can be had without a call; whether it is one, nobody has
+/// looked.
 ///
 /// `unwind_get_return_address()` is this, and three functions that are traced.
 #[cfg(any(CONFIG_UNWINDER_ORC, CONFIG_UNWINDER_FRAME_POINTER))]

@@ -2,8 +2,8 @@
 
 //! Work put off to a thread of the kernel's, which may sleep.
 //!
-//! Unlike `kernel::workqueue`, the work belongs to the value that it works for: when that goes, the work
-//! is cancelled and waited for, so nothing of a module that is removed runs any more.
+//! Unlike `kernel::workqueue`, the work belongs to the value that it works for: when that goes, the
+//! work is cancelled and waited for, so nothing of a module that is removed runs any more.
 //!
 //! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
 
@@ -85,8 +85,8 @@ impl<T: HasWork> Work<T> {
         pin_init!(Self {
             work <- Opaque::ffi_init(|work| {
                 let key = kernel::static_lock_class!();
-                // SAFETY: `work` points to memory for one, which stays in place; name and key live as
-                // long as the module.
+                // SAFETY: `work` points to memory for one, which stays in place; name and key live
+                // as long as the module.
                 unsafe {
                     bindings::init_work_with_key(
                         work,
@@ -107,7 +107,8 @@ impl<T: HasWork> Work<T> {
         // SAFETY: A static of the kernel, which is set at boot, before any module, and never
         // changed.
         let queue = unsafe { (&raw const bindings::system_dfl_wq).read() };
-        // SAFETY: By the type's invariants; whoever drops it waits for it. The constant means any CPU.
+        // SAFETY: By the type's invariants; whoever drops it waits for it. The constant means any
+        // CPU.
         unsafe {
             bindings::queue_work_on(
                 bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,

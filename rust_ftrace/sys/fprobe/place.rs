@@ -15,9 +15,10 @@ use crate::sys::private::shadow_stacks;
 
 /// A probe where fprobe knows it.
 ///
-/// Calls that are open know a probe by its address, and fprobe hands what was kept of a call to whoever has that
-/// address when it returns, whatever it is. So what lies there may not become another kind of probe, ours or
-/// anybody's, while such a call is open: a task may sleep in one for ever.
+/// Calls that are open know a probe by its address, and fprobe hands what was kept of a call to
+/// whoever has that address when it returns, whatever it is. So what lies there may not become
+/// another kind of probe, ours or anybody's, while such a call is open: a task may sleep in one for
+/// ever.
 ///
 /// # Invariants
 ///

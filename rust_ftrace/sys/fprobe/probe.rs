@@ -17,20 +17,20 @@ use crate::sys::{dead_ftrace, faults, ffi};
 
 /// Called at the entry and the return of traced functions.
 ///
-/// `D` is what is kept of a call between the two, on the task's shadow stack. It is of plain words, for which
-/// any bits will do.
+/// `D` is what is kept of a call between the two, on the task's shadow stack. It is of plain words,
+/// for which any bits will do.
 pub(crate) trait CallHandler<D: Copy>: Send + Sync + 'static {
     /// The role that the functions of a probe have in common.
     type Role: Copy + Send + Sync + Eq;
 
     /// A traced function was entered; whether its return is of interest. `data` is not initialised.
     ///
-    /// Runs in any context, NMI included, with preemption off. What it calls may be traced; fgraph does
-    /// not come back here from it, but the hooks of others may.
+    /// Runs in any context, NMI included, with preemption off. What it calls may be traced; fgraph
+    /// does not come back here from it, but the hooks of others may.
     fn called(&self, role: Self::Role, call: CallEntry<'_, D>) -> bool;
 
-    /// A traced function returns. `data` is what `called` left there, perhaps of an earlier probe with the
-    /// same `D`.
+    /// A traced function returns. `data` is what `called` left there, perhaps of an earlier probe
+    /// with the same `D`.
     fn returned(&self, call: CallReturn<'_, D>);
 }
 

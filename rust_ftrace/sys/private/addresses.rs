@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Addresses of symbols that the kernel does not export, looked up once: that waits for CPUs and RCU.
+//! Addresses of symbols that the kernel does not export, looked up once: that waits for CPUs and
+//! RCU.
 //!
 //! C header: [`include/linux/kprobes.h`](srctree/include/linux/kprobes.h)
 
@@ -72,7 +73,8 @@ impl Addresses {
     }
 }
 
-/// The addresses from `start` to `end`, where `part` lies; empty if they are not known, or none such.
+/// The addresses from `start` to `end`, where `part` lies; empty if they are not known, or none
+/// such.
 fn range(part: PrivatePart, start: Option<u64>, end: Option<u64>) -> Range<u64> {
     let start = part.at(start.filter(|start| end.is_some_and(|end| *start < end)));
     match (start, end) {
@@ -87,8 +89,8 @@ fn addresses_of<const N: usize>(_names: [&[u8]; N]) -> [Option<u64>; N] {
     [None; N]
 }
 
-/// The addresses of symbols, aliases included; `None` for one of which the kernel knows none that is unique. Waits for
-/// CPUs and RCU.
+/// The addresses of symbols, aliases included; `None` for one of which the kernel knows none that
+/// is unique. Waits for CPUs and RCU.
 ///
 /// A disabled kprobe finds it: `register_kprobe` resolves the name before it looks at anything
 /// else, and a disabled one changes no code.
@@ -118,7 +120,8 @@ fn addresses_of<const N: usize>(names: [&[u8]; N]) -> [Option<u64>; N] {
         *slot = *probe;
         count += 1;
     }
-    // SAFETY: `probes` begins with `count` probes, all of them registered. Waits until nobody uses them.
+    // SAFETY: `probes` begins with `count` probes, all of them registered. Waits until nobody uses
+    // them.
     unsafe { ffi::unregister_kprobes(probes.as_mut_ptr(), count) };
     for (probe, _) in registered {
         // SAFETY: From `into_raw`, and nobody knows of it any more.

@@ -2,20 +2,23 @@
 
 //! The number that fprobe has among the users of fgraph.
 //!
-//! fgraph gives each of its users one of 16 numbers, the one that was not used for longest, and notes with every call
-//! which numbers are told of its return; 0 is always among them, whoever watches it (`function_graph_enter_regs()`). So
-//! fprobe can be told of returns of calls that it knows nothing of: of any if its number is 0, and of those that a user
-//! who had its number before has left open. It warns of that (`fprobe_return()`), which a kernel may be set to
-//! die of. See docs/upstream/fprobe-return-warning.md.
+//! fgraph gives each of its users one of 16 numbers, the one that was not used for longest, and
+//! notes with every call which numbers are told of its return; 0 is always among them, whoever
+//! watches it (`function_graph_enter_regs()`). So fprobe can be told of returns of calls that it
+//! knows nothing of: of any if its number is 0, and of those that a user who had its number before
+//! has left open. It warns of that (`fprobe_return()`), which a kernel may be set to die of. See
+//! docs/upstream/fprobe-return-warning.md.
 //!
-//! fprobe asks for a number when the first probe is registered, and gives it back with the last one. So before that we
-//! put the numbers that will not do at the end of fgraph's list of those that are free, under the lock that guards it.
+//! fprobe asks for a number when the first probe is registered, and gives it back with the last
+//! one. So before that we put the numbers that will not do at the end of fgraph's list of those
+//! that are free, under the lock that guards it.
 //!
-//! (To answer for fgraph while fprobe has a bad number, by a kprobe at `fgraph_retrieve_data()`, kills the kernel:
-//! where all functions are traced, the kprobe is hit in the kprobe's own work, and that is forgiven only once.)
+//! (To answer for fgraph while fprobe has a bad number, by a kprobe at `fgraph_retrieve_data()`,
+//! kills the kernel: where all functions are traced, the kprobe is hit in the kprobe's own work,
+//! and that is forgiven only once.)
 //!
-//! Lock order: `ftrace_lock` is the kernel's and inside all of ours, as whoever registers a hook takes it. Nothing
-//! that waits is called under it here.
+//! Lock order: `ftrace_lock` is the kernel's and inside all of ours, as whoever registers a hook
+//! takes it. Nothing that waits is called under it here.
 //!
 //! C header: [`include/linux/ftrace.h`](srctree/include/linux/ftrace.h)
 
@@ -57,8 +60,8 @@ unsafe impl Send for FprobeVariables {}
 unsafe impl Sync for FprobeVariables {}
 
 impl FprobeVariables {
-    /// Things at the addresses of `fprobe_graph_ops`, `ftrace_lock`, `fgraph_lru_table`, `fgraph_lru_next` and
-    /// `fgraph_array_bitmask`.
+    /// Things at the addresses of `fprobe_graph_ops`, `ftrace_lock`, `fgraph_lru_table`,
+    /// `fgraph_lru_next` and `fgraph_array_bitmask`.
     ///
     /// # Safety
     ///
@@ -141,7 +144,8 @@ impl FprobeNumber {
             .filter(|_| PrivatePart::Numbers.is_as_known())
     }
 
-    /// Has fgraph give fprobe a number that will do when it asks for one next, if nobody else asks before.
+    /// Has fgraph give fprobe a number that will do when it asks for one next, if nobody else asks
+    /// before.
     ///
     /// # Errors
     ///
@@ -157,8 +161,8 @@ impl FprobeNumber {
         self.known()?.number()
     }
 
-    /// Returns whether no call is open, nor will be, of whose return fprobe would be told as `number` without knowing
-    /// of it.
+    /// Returns whether no call is open, nor will be, of whose return fprobe would be told as
+    /// `number` without knowing of it.
     pub(in crate::rust_ftrace::sys) fn will_do(&self, number: u32) -> bool {
         let bad = shadow_stacks::lacking() | 1;
         bad.wrapping_shr(number) & 1 == 0

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Mounts of file systems of the kernel's that nobody sees, and that leave everybody else's as they are.
+//! Mounts of file systems of the kernel's that nobody sees, and that leave everybody else's as they
+//! are.
 //!
 //! C headers: [`include/linux/fs_context.h`](srctree/include/linux/fs_context.h),
 //! [`include/linux/mount.h`](srctree/include/linux/mount.h)
@@ -33,8 +34,8 @@ impl FileSystem {
         }
     }
 
-    /// Returns whether all of its superblocks have the files that are read here. If not, as with `subset=pid` of
-    /// proc, a mount has a new one, with options of its own.
+    /// Returns whether all of its superblocks have the files that are read here. If not, as with
+    /// `subset=pid` of proc, a mount has a new one, with options of its own.
     const fn is_shared(self) -> bool {
         !matches!(self, Self::Proc)
     }
@@ -58,8 +59,9 @@ impl FileSystem {
 pub(crate) struct OwnMount(NonNull<bindings::vfsmount>);
 
 impl OwnMount {
-    /// Mounts `file_system` without a change of what is mounted already. Where all mounts have one superblock, and one
-    /// set of options, as in `tracefs_get_tree()` of fs/tracefs/inode.c, another mount by name would set these anew.
+    /// Mounts `file_system` without a change of what is mounted already. Where all mounts have one
+    /// superblock, and one set of options, as in `tracefs_get_tree()` of fs/tracefs/inode.c,
+    /// another mount by name would set these anew.
     ///
     /// To be called in a thread of the kernel's: the caller's namespaces and rights would matter.
     ///
@@ -91,7 +93,8 @@ impl OwnMount {
     /// Mounts the superblock that there is; `None` if there is none.
     fn of_existing(kind: NonNull<bindings::file_system_type>) -> Result<Option<Self>> {
         faults::here("fs_context_for_mount")?;
-        // SAFETY: `kind` is a file system. With this flag a mount goes with the last reference, not later.
+        // SAFETY: `kind` is a file system. With this flag a mount goes with the last reference, not
+        // later.
         let context = unsafe {
             ffi::fs_context_for_mount(kind.as_ptr().cast(), ffi::RUST_CONST_SB_KERNMOUNT as c_uint)
         };
@@ -99,7 +102,8 @@ impl OwnMount {
             context: from_err_ptr(context)?,
             found: None,
         };
-        // SAFETY: `kind` is a file system, and `look_at` may be called with such a pointer until this returns.
+        // SAFETY: `kind` is a file system, and `look_at` may be called with such a pointer until
+        // this returns.
         unsafe {
             bindings::iterate_supers_type(
                 kind.as_ptr(),
@@ -159,7 +163,8 @@ impl SuperblockSearch {
         let root = unsafe { (*superblock).s_root };
         // SAFETY: The context is valid, and nothing else uses it, by caller precondition.
         unsafe { (*search.context).root = root.cast() };
-        // SAFETY: The context has a root, which stays while `s_umount` is held. The mount takes references of its own.
+        // SAFETY: The context has a root, which stays while `s_umount` is held. The mount takes
+        // references of its own.
         let mount = unsafe { bindings::vfs_create_mount(search.context.cast()) };
         // (the context has no reference to put back)
         //

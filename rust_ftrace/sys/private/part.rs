@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The parts of the kernel's insides that are relied on, and whether they are as they are known here.
+//! The parts of the kernel's insides that are relied on, and whether they are as they are known
+//! here.
 
 use kernel::sync::atomic::{Atomic, Relaxed};
 
@@ -111,7 +112,8 @@ impl PrivatePart {
     }
 }
 
-/// Writes the parts that are not as known, and what there is not without them: `nothing` if there are none.
+/// Writes the parts that are not as known, and what there is not without them: `nothing` if there
+/// are none.
 ///
 /// # Errors
 ///

@@ -40,7 +40,8 @@ impl OpenKernelFile {
 
 impl Drop for OpenKernelFile {
     fn drop(&mut self) {
-        // SAFETY: By the type's invariant. Closed at once, so that the mount is not busy afterwards.
+        // SAFETY: By the type's invariant. Closed at once, so that the mount is not busy
+        // afterwards.
         unsafe { bindings::__fput_sync(self.0.as_ptr()) };
     }
 }
@@ -182,8 +183,8 @@ fn read_btf_here() -> Result<KVVec<u8>> {
     }
 }
 
-/// Gives `line` every line of a list, without its end, in another thread: it must not need a lock that the caller
-/// holds.
+/// Gives `line` every line of a list, without its end, in another thread: it must not need a lock
+/// that the caller holds.
 ///
 /// # Errors
 ///

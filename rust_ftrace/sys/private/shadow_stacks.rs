@@ -81,14 +81,14 @@ impl<'a> ShadowStack<'a> {
     }
 }
 
-/// Calls `look` with the shadow stack of each task, idle tasks included, that one may change meanwhile; it may ask for
-/// the stack more than once. Returns whether all tasks could be found; a task that was reaped is not found any more,
-/// though it may still be running the last of its exit.
+/// Calls `look` with the shadow stack of each task, idle tasks included, that one may change
+/// meanwhile; it may ask for the stack more than once. Returns whether all tasks could be found; a
+/// task that was reaped is not found any more, though it may still be running the last of its exit.
 fn for_each(mut look: impl FnMut(&dyn Fn() -> ShadowStack<'static>)) -> bool {
     let _alive = rcu::read_lock();
     let mut look = |task: *const bindings::task_struct| {
-        // SAFETY: The task and its stack stay as long as RCU is held, as `free_task()` comes after a grace period;
-        // no reference leaves this function.
+        // SAFETY: The task and its stack stay as long as RCU is held, as `free_task()` comes after
+        // a grace period; no reference leaves this function.
         let stack = || unsafe { ShadowStack::of(task) };
         look(&stack);
     };
@@ -97,8 +97,8 @@ fn for_each(mut look: impl FnMut(&dyn Fn() -> ShadowStack<'static>)) -> bool {
     tasks::for_each_idle(&mut look)
 }
 
-/// A bit for each user of fgraph that may be told of the return of a call that is open now and of which it keeps
-/// nothing; none if that is not known.
+/// A bit for each user of fgraph that may be told of the return of a call that is open now and of
+/// which it keeps nothing; none if that is not known.
 pub(in crate::rust_ftrace::sys) fn lacking() -> u64 {
     if !PrivatePart::ShadowStacks.is_as_known() {
         return 0;
@@ -111,7 +111,8 @@ pub(in crate::rust_ftrace::sys) fn lacking() -> u64 {
     lacking
 }
 
-/// Returns whether a call may be open that knows the fprobe at `address`; `unknown` if that cannot be said.
+/// Returns whether a call may be open that knows the fprobe at `address`; `unknown` if that cannot
+/// be said.
 pub(in crate::rust_ftrace::sys) fn know(address: u64, unknown: bool) -> bool {
     if !PrivatePart::ShadowStacks.is_as_known() {
         return unknown;

@@ -3,8 +3,8 @@
 //! A directory of debugfs in which users make directories of ours, and remove them.
 //!
 //! debugfs allows neither. So the directory's inode gets other operations, which do what those of
-//! `instances/` do in fs/tracefs/inode.c: they let go of the locks that the VFS took, as making and removing
-//! files takes them anew.
+//! `instances/` do in fs/tracefs/inode.c: they let go of the locks that the VFS took, as making and
+//! removing files takes them anew.
 //!
 //! C header: [`include/linux/fs.h`](srctree/include/linux/fs.h)
 
@@ -73,7 +73,8 @@ struct DirectoryOperations<T: Subdirectories> {
 ///
 /// # Invariants
 ///
-/// - There is a reference to `inode`, whose operations are those of `table`; before that they were `original`.
+/// - There is a reference to `inode`, whose operations are those of `table`; before that they were
+///   `original`.
 /// - `table` came from a `KBox<DirectoryOperations<T>>`, and `end` is `end::<T>` for the same `T`.
 pub(in crate::rust_ftrace::sys) struct Served {
     inode: NonNull<bindings::inode>,
@@ -91,8 +92,8 @@ impl Served {
     ///
     /// # Safety
     ///
-    /// `directory` is a live directory of debugfs made by this module. It stays until the value is dropped, or
-    /// nobody but this module makes something in it.
+    /// `directory` is a live directory of debugfs made by this module. It stays until the value is
+    /// dropped, or nobody but this module makes something in it.
     pub(in crate::rust_ftrace::sys) unsafe fn new<T: Subdirectories>(
         directory: NonNull<bindings::dentry>,
         handler: Arc<T>,
@@ -307,8 +308,8 @@ impl Drop for ModuleInUse {
     }
 }
 
-/// Begins `mkdir` and `rmdir`: finds the handler, and the name. The module is to stay as long as the inode's lock
-/// is not held; with it, [`Served`] waits.
+/// Begins `mkdir` and `rmdir`: finds the handler, and the name. The module is to stay as long as
+/// the inode's lock is not held; with it, [`Served`] waits.
 ///
 /// # Safety
 ///

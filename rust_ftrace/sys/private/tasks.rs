@@ -16,7 +16,8 @@ use crate::sys::cpu;
 /// Where `idle_threads` of kernel/smpboot.c lies, a pointer for each CPU; 0 if that is not known.
 static IDLE_THREADS: Atomic<u64> = Atomic::new(0);
 
-/// Makes known where idle tasks are found: at `idle_threads` of kernel/smpboot.c, if the kernel says where that is.
+/// Makes known where idle tasks are found: at `idle_threads` of kernel/smpboot.c, if the kernel
+/// says where that is.
 ///
 /// # Safety
 ///
@@ -62,7 +63,8 @@ pub(in crate::rust_ftrace::sys) unsafe fn for_each(
 ///
 /// # Safety
 ///
-/// `head` is that of a list that is changed as RCU asks, and the caller is a reader, to which all nodes stay.
+/// `head` is that of a list that is changed as RCU asks, and the caller is a reader, to which all
+/// nodes stay.
 unsafe fn for_each_in_list(
     head: *const bindings::list_head,
     user: &mut dyn FnMut(*const bindings::list_head),
@@ -92,8 +94,8 @@ unsafe fn next_of(node: *const bindings::list_head) -> *const bindings::list_hea
     unsafe { next.read_volatile() }
 }
 
-/// Calls `user` with the idle task of every CPU that had one; they stay for good. False if only that of CPU 0 can be
-/// found, as the kernel does not list symbols of data.
+/// Calls `user` with the idle task of every CPU that had one; they stay for good. False if only
+/// that of CPU 0 can be found, as the kernel does not list symbols of data.
 pub(in crate::rust_ftrace::sys) fn for_each_idle(
     user: &mut dyn FnMut(*const bindings::task_struct),
 ) -> bool {
