@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Names of addresses that were looked up before: in the kernel a look-up costs thousands of
-//! instructions, and traces name the same functions again and again.
+//! A cache of names of addresses: in the kernel a look-up costs thousands of instructions, and
+//! traces name the same functions again and again.
 
 use core::ops::Range;
 
@@ -13,10 +13,10 @@ const FIRST_PLACES: usize = 256;
 /// Most places: three quarters of them hold the names of all functions of a usual kernel.
 const MAX_PLACES: usize = 1 << 16;
 
-/// An address and where its name is.
+/// An address and the place of its name.
 #[derive(Clone, Copy, Default)]
 struct NamePlace {
-    /// 0 if the place is free.
+    /// The address; 0 if the place is free.
     address: u64,
     start: u32,
     length: u32,
@@ -31,12 +31,12 @@ struct NamePlace {
 pub struct NameCache {
     places: Vec<NamePlace>,
     used: usize,
-    /// One name behind the other.
+    /// The names, one behind the other.
     text: Vec<u8>,
 }
 
 impl NameCache {
-    /// No names.
+    /// An empty cache.
     pub const fn new() -> Self {
         Self {
             places: Vec::new(),
@@ -45,12 +45,12 @@ impl NameCache {
         }
     }
 
-    /// Where the search for `address` begins.
+    /// The place where the search for `address` begins.
     fn hash(address: u64) -> usize {
         (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
     }
 
-    /// Where the name that was kept for `address` is, for [`NameCache::text`].
+    /// Finds the name that was kept for `address`; [`NameCache::text`] has it.
     pub fn find(&self, address: u64) -> Option<Range<usize>> {
         let mask = self.places.len().wrapping_sub(1);
         let mut index = Self::hash(address);
@@ -67,7 +67,7 @@ impl NameCache {
         }
     }
 
-    /// A name that was found, and is still kept.
+    /// The text of a name that was found, and is still kept.
     pub fn text(&self, found: Range<usize>) -> &[u8] {
         self.text.get(found).unwrap_or_default()
     }
@@ -76,7 +76,7 @@ impl NameCache {
     ///
     /// # Errors
     ///
-    /// [`AllocError`] if there is no memory; nothing more is found then than before.
+    /// [`AllocError`] if there is no memory; the cache is as before then.
     pub fn keep(&mut self, address: u64, name: &[u8]) -> Result<(), AllocError> {
         if self.used >= self.places.len() / 4 * 3 {
             if self.places.len() == MAX_PLACES {
@@ -93,7 +93,7 @@ impl NameCache {
         for byte in name {
             self.text.push(*byte)?;
         }
-        // INVARIANT: One place less is free, and there was more than a quarter.
+        // INVARIANT: One place less is free, and more than a quarter were.
         Self::put(
             &mut self.places,
             NamePlace {
@@ -128,7 +128,7 @@ impl NameCache {
         Ok(())
     }
 
-    /// Puts `new` at the first free place from where it hashes to.
+    /// Puts `new` at the first free place from where its address hashes to.
     fn put(places: &mut [NamePlace], new: NamePlace) {
         let mask = places.len().wrapping_sub(1);
         let mut index = Self::hash(new.address) & mask;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Names that somebody may have meant who wrote one that there is not.
+//! Suggestions for a name that does not exist: the names that are nearest to it.
 //!
-//! A name is near if few letters differ, or if it is made of the same words: `vfs_raed` is near `vfs_read`,
-//! and `kfree_skb` near `__kfree_skb` and `kfree_skb_partial`. Letters' case does not matter, nor what
-//! compilers append to a name behind a dot.
+//! A name is near if few letters differ, or if it is made of the same words: `vfs_raed` is near
+//! `vfs_read`, and `kfree_skb` near `__kfree_skb` and `kfree_skb_partial`. The case of letters does
+//! not matter, nor does a suffix that compilers append to a name behind a dot.
 
 use core::cmp::{max, min};
 
@@ -17,14 +17,14 @@ const MAX_NAME: usize = 128;
 /// Most letters that may differ.
 const MAX_EDITS: usize = 3;
 
-/// Places of a row of the table of distances.
+/// Entries of a row of the table of distances.
 const BAND: usize = 2 * MAX_EDITS + 1;
 
 /// Most words of a wanted name that are looked at.
 const MAX_WORDS: usize = 8;
 
-/// Costs of each: letters that differ, words too many, words that are only a part of another, and words that
-/// are missing.
+/// Costs of a letter that differs, a word too many, a word that is only a part of another, and a
+/// word that is missing.
 const EDIT: usize = 2;
 const EXTRA_WORD: usize = 2;
 const PART_OF_WORD: usize = 2;
@@ -36,7 +36,7 @@ const MIN_PART: usize = 3;
 /// A name that is near.
 #[derive(Clone, Copy)]
 struct Near<'a> {
-    /// Its distance, and by how much it is longer or shorter.
+    /// The distance, and by how much the name is longer or shorter.
     distance: (usize, usize),
     name: &'a [u8],
 }
@@ -61,7 +61,7 @@ pub struct Nearest<'a> {
 }
 
 impl<'a> Nearest<'a> {
-    /// None yet.
+    /// Makes an empty list of names near `wanted`.
     pub fn to(wanted: &'a [u8]) -> Self {
         let mut places = [NameWord::default(); MAX_WORDS];
         for (place, text) in places.iter_mut().zip(words(wanted)) {
@@ -78,7 +78,7 @@ impl<'a> Nearest<'a> {
         }
     }
 
-    /// Remembers `name` if it is nearer than others; of those that are as near, the first.
+    /// Remembers `name` if it is nearer than others; of names as near, the first stays.
     ///
     /// Takes time proportional to the length of `name`.
     pub fn offer(&mut self, name: &'a [u8]) {
@@ -88,7 +88,7 @@ impl<'a> Nearest<'a> {
         if self.names().any(|known| known == name) {
             return;
         }
-        // INVARIANT: Whoever is farther moves on by one place, and the last goes.
+        // INVARIANT: Names that are farther move on by one place, and the last goes.
         let mut new = Some(Near { distance, name });
         for place in &mut self.best {
             let is_nearer = match (&new, &*place) {
@@ -102,14 +102,15 @@ impl<'a> Nearest<'a> {
         }
     }
 
-    /// The distance of `name` from the wanted one, and by how much it is longer or shorter; `None` if it is not near.
+    /// Returns the distance of `name` from the wanted one, and by how much it is longer or shorter;
+    /// `None` if it is not near.
     fn distance(&self, name: &[u8]) -> Option<(usize, usize)> {
         let wanted = self.wanted;
         if wanted.is_empty() || wanted.len() > MAX_NAME {
             return None;
         }
         let stem = stem(name);
-        // Most names have other letters, which costs less to see.
+        // Most names have other letters, which is cheaper to find out.
         let theirs = letters(stem);
         let limit = min(MAX_EDITS, wanted.len() / 3);
         let differ = |one: u64, other: u64| (one & !other).count_ones() as usize > limit;
@@ -131,13 +132,13 @@ impl<'a> Nearest<'a> {
     }
 }
 
-/// A name without what compilers append to it.
+/// Returns a name without the suffix that compilers append to it.
 fn stem(name: &[u8]) -> &[u8] {
     let end = name.iter().position(|&byte| byte == b'.');
     end.and_then(|end| name.get(..end)).unwrap_or(name)
 }
 
-/// Which letters a text has, whatever their case, a bit for each. (some others share one)
+/// The letters that a text has, in any case, a bit for each; some bits stand for several.
 fn letters(text: &[u8]) -> u64 {
     (text.iter()).fold(0, |letters, byte| letters | (1 << ((byte | 0x20) & 63)))
 }
@@ -146,13 +147,14 @@ fn is_same(one: u8, other: u8) -> bool {
     one.eq_ignore_ascii_case(&other)
 }
 
-/// The number of letters that have to be put in, taken out, changed, or swapped with the next to make one name of the
-/// other (the distance of optimal string alignment); `None` if more than `limit`, which is [`MAX_EDITS`] at most.
+/// The number of letters that have to be put in, taken out, changed, or swapped with the next to
+/// make one name of the other (the distance of optimal string alignment); `None` if more than
+/// `limit`, which is [`MAX_EDITS`] at most.
 fn edits(one: &[u8], other: &[u8], limit: usize) -> Option<usize> {
     if one.len().abs_diff(other.len()) > limit {
         return None;
     }
-    // What both begin and end with is not looked at again.
+    // The common begin and end are not looked at again.
     let is_same_pair = |(one, other): &(&u8, &u8)| is_same(**one, **other);
     let begin = one.iter().zip(other).take_while(is_same_pair).count();
     let one = one.get(begin..).unwrap_or_default();
@@ -163,8 +165,8 @@ fn edits(one: &[u8], other: &[u8], limit: usize) -> Option<usize> {
     let other = other.get(..other.len() - end).unwrap_or_default();
 
     let far = limit as u8 + 1;
-    // Rows of the table of distances, the one before the last and the last. Only what is near the diagonal can be within the
-    // limit: place `limit + column - row`.
+    // Rows of the table of distances, the one before the last and the last. Only distances near the
+    // diagonal can be within the limit: place `limit + column - row`.
     let (mut before, mut last) = ([far; BAND], [far; BAND]);
     let at = |row: &[u8; BAND], place: usize| row.get(place).copied().unwrap_or(far);
     for (distance, place) in (0..far).zip(last.iter_mut().skip(limit)) {
@@ -202,7 +204,7 @@ fn edits(one: &[u8], other: &[u8], limit: usize) -> Option<usize> {
             }
             nearest = min(nearest, distance);
         }
-        // (a swap begins two rows before)
+        // Both rows are checked since a swap begins two rows before.
         if nearest >= far && last.iter().all(|distance| *distance == far) {
             return None;
         }
@@ -218,8 +220,8 @@ fn words(name: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|word| !word.is_empty())
 }
 
-/// The distance of `name` by its words, in whatever order they come; `None` if it has less than a third of the wanted
-/// ones' letters, or less than half of the words.
+/// The distance of `name` by its words, in whatever order they come; `None` if it has less than a
+/// third of the wanted ones' letters, or less than half of the words.
 fn words_apart(wanted: &[NameWord<'_>; MAX_WORDS], name: &[u8], letters: u64) -> Option<usize> {
     // Words of other letters are missing.
     let can_be_there = |word: &&NameWord<'_>| word.letters & !letters == 0;
@@ -229,7 +231,7 @@ fn words_apart(wanted: &[NameWord<'_>; MAX_WORDS], name: &[u8], letters: u64) ->
     if most * 3 < max(all, 1) {
         return None;
     }
-    // By wanted word: whether it is there, or as a part of another.
+    // By wanted word: it is there as a whole, or as a part of another.
     let (mut whole, mut parts, mut theirs) = (0u8, 0u8, 0);
     for word in words(name) {
         theirs += 1;
@@ -255,7 +257,7 @@ fn words_apart(wanted: &[NameWord<'_>; MAX_WORDS], name: &[u8], letters: u64) ->
         return None;
     }
     let extra = usize::saturating_sub(theirs, whole + parts);
-    // One more than for letters: another name it is, anyway.
+    // One more than for letters: it is another name in any case.
     Some(1 + missing * MISSING_WORD + parts * PART_OF_WORD + extra * EXTRA_WORD)
 }
 

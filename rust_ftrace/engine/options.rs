@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The options of `options/` and `trace_options`: their names, and which are on.
+//! The options of `options/` and `trace_options`: their names and values.
 //!
-//! Names and values at the start are tracefs's (kernel/trace/trace.h, trace_functions_graph.c), but for
-//! `func-depth`, which it does not have. Some change nothing: what they are about is not there, or always so.
+//! Names and values at the start are tracefs's (kernel/trace/trace.h, trace_functions_graph.c), but
+//! for `func-depth`, which it does not have. Some options change nothing: their subject does not
+//! exist here, or is always so.
 
 macro_rules! options {
     ($($(#[$doc:meta])* $option:ident = $name:literal $default:ident,)*) => {
@@ -15,17 +16,17 @@ macro_rules! options {
         }
 
         impl TraceOption {
-            /// All of them, in the order of `trace_options`.
+            /// All options, in the order of `trace_options`.
             pub const ALL: &[Self] = &[$(Self::$option,)*];
 
-            /// Its name.
+            /// The option's name.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$option => $name,)*
                 }
             }
 
-            /// Returns whether it is on at first.
+            /// Returns whether the option is on at first.
             const fn default(self) -> bool {
                 match self {
                     $(Self::$option => options!(@ $default),)*
@@ -42,7 +43,7 @@ options! {
     PrintParent = "print-parent" on,
     /// Names of functions have the offset and the size.
     SymOffset = "sym-offset" off,
-    /// And the address.
+    /// Names of functions have the address.
     SymAddr = "sym-addr" off,
     /// There are no lines that explain columns.
     Verbose = "verbose" off,
@@ -78,31 +79,31 @@ options! {
     FuncDepth = "func-depth" off,
     /// The `function` tracer records the stack at each event.
     FuncStackTrace = "func_stack_trace" off,
-    /// It records the arguments of each call.
+    /// The `function` tracer records the arguments of each call.
     FuncArgs = "func-args" off,
     /// `function_graph` shows how many calls were too deep.
     GraphOverrun = "funcgraph-overrun" off,
-    /// It shows the CPU.
+    /// `function_graph` shows the CPU.
     GraphCpu = "funcgraph-cpu" on,
-    /// It marks long durations.
+    /// `function_graph` marks long durations.
     GraphOverhead = "funcgraph-overhead" on,
-    /// It shows the task.
+    /// `function_graph` shows the task.
     GraphProc = "funcgraph-proc" off,
-    /// It shows how long calls took.
+    /// `function_graph` shows how long calls took.
     GraphDuration = "funcgraph-duration" on,
-    /// It shows when they began or ended.
+    /// `function_graph` shows when calls began or ended.
     GraphAbstime = "funcgraph-abstime" off,
-    /// It traces in hardware interrupts.
+    /// `function_graph` traces in hardware interrupts.
     GraphIrqs = "funcgraph-irqs" on,
-    /// It shows the function's name at its end.
+    /// `function_graph` shows the function's name at its end.
     GraphTail = "funcgraph-tail" off,
-    /// It records what functions return.
+    /// `function_graph` records the values that functions return.
     GraphRetval = "funcgraph-retval" off,
-    /// It shows that in hex always.
+    /// `function_graph` always shows these values in hex.
     GraphRetvalHex = "funcgraph-retval-hex" off,
-    /// It records where functions were called from.
+    /// `function_graph` records the addresses that functions were called from.
     GraphRetaddr = "funcgraph-retaddr" off,
-    /// It records the arguments of calls.
+    /// `function_graph` records the arguments of calls.
     GraphArgs = "funcgraph-args" off,
     /// Durations include the time for which the task did not run.
     SleepTime = "sleep-time" on,
@@ -110,12 +111,12 @@ options! {
     GraphTime = "graph-time" on,
 }
 
-/// Which options are on.
+/// The set of options that are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options(pub u64);
 
 impl Options {
-    /// As it is at the start.
+    /// The options at the start.
     pub const fn new() -> Self {
         let mut bits = 0;
         let mut index = 0;
@@ -143,8 +144,8 @@ impl Options {
 }
 
 impl TraceOption {
-    /// Those that new instances have as the top one has them, as `trace_flags` of tracefs's have. The others are of
-    /// tracers, or off at first.
+    /// Options that a new instance takes from the top one, as `trace_flags` of tracefs does. The
+    /// others are of tracers, or off at first.
     pub const INHERITED: [Self; 16] = [
         Self::PrintParent,
         Self::SymOffset,
@@ -164,7 +165,7 @@ impl TraceOption {
         Self::FunctionTrace,
     ];
 
-    /// Returns whether hooks depend on it.
+    /// Returns whether hooks depend on the option.
     pub const fn is_planned(self) -> bool {
         matches!(
             self,

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Values, as people write them into files of one value: numbers, switches, words.
+//! Values, as users write them into files of one value: numbers, switches, words.
 //!
 //! A NUL ends what was written, as it does where the kernel takes a C string.
 
-/// Why something is no number.
+/// The error of text that is no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseError {
-    /// It is none, or means nothing here.
+    /// The text is no number, or one that means nothing here.
     Invalid,
-    /// It does not fit.
+    /// The number does not fit.
     Range,
 }
 

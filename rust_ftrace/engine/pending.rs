@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Words of a list that mean functions of modules which are not loaded (`name:mod:module`): kept until they are.
+//! Words of a list that mean functions of modules which are not loaded (`name:mod:module`): kept
+//! until they are.
 
 use super::filter::Selector;
 use crate::platform::{AllocError, Vec};
@@ -68,8 +69,8 @@ impl PendingWords {
         Ok(new)
     }
 
-    /// These without those that `selector` takes out: of the same module, and of the same names, or of all if
-    /// its names are `*`. `None` if there are no such.
+    /// These without those that `selector` takes out: of the same module, and of the same names, or
+    /// of all if its names are `*`. `None` if there are no such.
     ///
     /// # Errors
     ///

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Sets of process IDs, which the hook looks at for every call.
+//! Process IDs, the sets: bitmaps that the hook looks at for every call.
 //!
-//! A bitmap of two levels, so that a look costs the same for one ID and for all of them. Its parts
+//! A bitmap has two levels, so that a look costs the same for one ID and for all of them. Its parts
 //! are made when they are first needed and stay as long as the set, so nothing that the hook may be
 //! looking at ever goes away.
 //!
-//! The words that people write:
+//! The words that users write:
 //!
 //! ```text
 //! word   = ["!"] number
@@ -24,25 +24,25 @@ pub const PID_LIMIT: u32 = 4 << 20;
 const CHUNK_BITS: u32 = LAZY_WORDS as u32 * u64::BITS;
 const CHUNKS: usize = (PID_LIMIT / CHUNK_BITS) as usize;
 
-/// A set of process IDs. One thread may [edit](PidSet::assign) it while others look, or tell it of tasks that
-/// [come](PidSet::forked) and [go](PidSet::freed).
+/// A set of process IDs. One thread may [edit](PidSet::assign) it while hooks look at it, or while
+/// it is told of tasks that [come](PidSet::forked) and [go](PidSet::freed).
 pub struct PidSet {
     chunks: Table<LazyWords, CHUNKS>,
 }
 
-/// Why a word is refused.
+/// The error of a word that is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PidError {
-    /// It is no number.
+    /// The word is no number.
     NotANumber,
     /// No task can have this ID.
     TooLarge,
-    /// Nothing but an exclamation mark.
+    /// The word is nothing but an exclamation mark.
     Empty,
 }
 
 impl PidError {
-    /// A sentence for people.
+    /// The error as a sentence for users.
     pub const fn text(self) -> &'static str {
         match self {
             Self::NotANumber => "Not a process ID",
@@ -52,7 +52,7 @@ impl PidError {
     }
 }
 
-/// Why words are not taken.
+/// The error of words that are not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PidSetError {
     /// The word at this byte is refused.
@@ -67,7 +67,7 @@ impl From<AllocError> for PidSetError {
     }
 }
 
-/// Understands one word: whether to remove, and which ID.
+/// Parses one word into its ID and whether that is to be removed.
 fn parse(word: &[u8]) -> Result<(bool, u32), PidError> {
     let (remove, number) = match word.split_first() {
         Some((b'!', [])) => return Err(PidError::Empty),
@@ -81,9 +81,10 @@ fn parse(word: &[u8]) -> Result<(bool, u32), PidError> {
     }
 }
 
-/// Returns whether `word` is good, or can become so by more of it: for words that come in parts.
+/// Returns whether `word` is valid, or becomes so with more bytes: for words that come in parts.
 pub fn is_beginning(word: &[u8]) -> bool {
-    // A digit can follow everything that anything can follow. (so many zeroes are nobody's)
+    // A digit is the test for more bytes: if any byte can follow, a digit can. No ID has so many
+    // zeroes.
     let mut longer = [b'0'; 32];
     let longer = longer.get_mut(..=word.len());
     let longer_is_good = longer.is_some_and(|longer| {
@@ -97,7 +98,7 @@ pub fn is_beginning(word: &[u8]) -> bool {
 }
 
 impl PidSet {
-    /// No IDs.
+    /// Makes an empty set.
     ///
     /// # Errors
     ///
@@ -155,18 +156,18 @@ impl PidSet {
     /// Takes `pid` out. Does not sleep.
     pub fn freed(&self, pid: u32) {
         if self.contains(pid) {
-            // (only what is put in can want memory)
+            // Memory is needed only to put an ID in.
             let _ = self.put(pid, false);
         }
     }
 
-    /// Which word of its part has the bit of `pid`.
+    /// The index of the word that has the bit of `pid`, in its part.
     const fn place(pid: u32) -> usize {
         (pid / u64::BITS) as usize % LAZY_WORDS
     }
 
-    /// The words that have been made, from the chunk of ID `from` on, and the ID of the first bit
-    /// of each.
+    /// The words that have been made, from the chunk of ID `from` on, each with the ID of its first
+    /// bit.
     fn words_from(&self, from: u32) -> impl Iterator<Item = (u32, &Word)> {
         let chunks = (0..PID_LIMIT)
             .step_by(CHUNK_BITS as usize)
@@ -177,7 +178,7 @@ impl PidSet {
             .flat_map(|(first, chunk)| (first..).step_by(u64::BITS as usize).zip(chunk))
     }
 
-    /// All of them.
+    /// All words that have been made, each with the ID of its first bit.
     fn words(&self) -> impl Iterator<Item = (u32, &Word)> {
         self.words_from(0)
     }
@@ -189,7 +190,7 @@ impl PidSet {
             .sum()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.words().all(|(_, word)| word.load_relaxed() == 0)
     }
@@ -209,12 +210,12 @@ impl PidSet {
         core::mem::size_of_val(&*self.chunks) + words * core::mem::size_of::<Word>()
     }
 
-    /// Makes a set by the words in `text`, in their order, of this one, or of an empty one if it is to `replace`
-    /// this.
+    /// Makes a set by the words in `text`, in their order, of this one, or of an empty one if it is
+    /// to `replace` this.
     ///
     /// # Errors
     ///
-    /// The first word that is wrong, or want of memory.
+    /// The first word that is wrong, or lack of memory.
     pub fn edited(&self, text: &[u8], replace: bool) -> Result<Self, PidSetError> {
         let new = match replace {
             true => Self::new()?,
@@ -227,8 +228,9 @@ impl PidSet {
         Ok(new)
     }
 
-    /// Makes this set the same as `new`. Whoever looks meanwhile finds what is in both, and what is
-    /// added before what is removed: never nothing, unless one of the sets is empty.
+    /// Makes this set equal to `new`. A hook that looks meanwhile finds the IDs that are in both,
+    /// and the added ones before others are removed: never an empty set, unless one of the two is
+    /// empty.
     ///
     /// # Errors
     ///
@@ -248,8 +250,9 @@ impl PidSet {
         Ok(())
     }
 
-    /// Changes this set as much as `new` differs from `base`, which this was: what has come and gone since stays
-    /// so. Whoever looks meanwhile finds what is added before what is removed.
+    /// Changes this set by the difference between `new` and `base`, a former state of this set: IDs
+    /// that have come and gone since stay so. A hook that looks meanwhile finds added IDs before
+    /// others are removed.
     ///
     /// # Errors
     ///
@@ -269,7 +272,7 @@ impl PidSet {
         Ok(())
     }
 
-    /// A set of the IDs in this one.
+    /// Makes a set of the IDs in this one.
     ///
     /// # Errors
     ///

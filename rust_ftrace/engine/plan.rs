@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The plan of an instance: which functions are hooked by what, as settings have it.
+//! The plan of an instance: the functions that are hooked, and how, as settings have it.
 //!
-//! It is made of settings and the catalog alone, so that it can be tested without a kernel, and it is all that is
-//! carried out: what is hooked is what the plan says, and whoever asks what is hooked reads it there.
+//! It is made of settings and the catalog alone, so that it can be tested without a kernel. It
+//! alone is carried out: exactly the functions of the plan are hooked, and code that needs to know
+//! them reads it.
 
 use core::ops::Range;
 
@@ -17,14 +18,14 @@ use crate::platform::AllocError;
 
 /// Functions whose entries are hooked.
 pub enum Entries {
-    /// All that can be, those of modules loaded later too.
+    /// All that can be traced, those of modules loaded later too.
     All,
-    /// These.
+    /// The functions in this set.
     Only(FunctionSet),
 }
 
 impl Entries {
-    /// None.
+    /// No functions.
     pub const fn none() -> Self {
         Self::Only(FunctionSet::new())
     }
@@ -37,12 +38,12 @@ impl Entries {
         }
     }
 
-    /// Returns whether there are none.
+    /// Returns whether no function is hooked.
     pub fn is_none(&self) -> bool {
         self.set().is_some_and(FunctionSet::is_empty)
     }
 
-    /// Returns whether both are the same.
+    /// Returns whether both are the same functions.
     pub fn is(&self, other: &Self) -> bool {
         match (self.set(), other.set()) {
             (None, None) => true,
@@ -63,23 +64,24 @@ impl Entries {
 pub enum FrameKind {
     /// The time and the place of the entry.
     Plain,
-    /// These, and a tag.
+    /// As `Plain`, and a tag.
     Tagged,
-    /// These, and what an entry that is recorded later needs, and the time for which the task did not run.
+    /// As `Tagged`, and the data for an entry that is recorded later, and the time for which the
+    /// task did not run.
     Long,
 }
 
 /// Calls that are hooked.
 pub struct Calls {
-    /// The frames that they have.
+    /// The frames that the calls have.
     pub frames: FrameKind,
-    /// Those that are recorded as all are.
+    /// Functions whose calls are recorded, and no more.
     pub plain: FunctionSet,
-    /// Those below which all are recorded.
+    /// Functions below which all calls are recorded.
     pub roots: FunctionSet,
-    /// Those that are not recorded, nor any below them.
+    /// Functions whose calls are not recorded, nor any call below them.
     pub skip: FunctionSet,
-    /// The time is measured for which tasks do not run.
+    /// The time for which tasks do not run is measured.
     pub takes_sleep: bool,
 }
 
@@ -92,7 +94,7 @@ impl Calls {
         let mut plain = surroundings.callable(lists)?;
         let mut roots = FunctionSet::new();
         if let Some(wanted) = lists.get(FunctionList::GraphFunction) {
-            // (a root is traced also if the filter does not have it)
+            // A root is traced even if the filter does not have it.
             roots = match lists.get(FunctionList::Notrace) {
                 Some(unwanted) => wanted.difference(unwanted)?,
                 None => wanted.duplicate()?,
@@ -142,9 +144,9 @@ impl Calls {
     }
 }
 
-/// Calls that are counted.
+/// The calls that the profile counts.
 pub struct ProfiledCalls {
-    /// The functions.
+    /// The functions whose calls are counted.
     pub functions: FunctionSet,
     /// The time of calls within a call does not count.
     pub without_calls: bool,
@@ -171,13 +173,13 @@ pub struct NeededMemory {
     pub stacks: bool,
 }
 
-/// The plan.
+/// The plan: all functions to hook, and the memory that they need.
 pub struct HookPlan {
     /// Functions whose entries the recorder hooks.
     pub entries: Entries,
-    /// Those among them whose entries are recorded only with a stack.
+    /// Functions among `entries` whose entries are recorded only with a stack.
     pub stack_only: FunctionSet,
-    /// Functions at whose calls something else is done.
+    /// Functions at whose calls commands act.
     pub commanded: FunctionSet,
     /// The calls that `function_graph` hooks, if it is the tracer.
     pub calls: Option<Calls>,
@@ -187,9 +189,10 @@ pub struct HookPlan {
     pub memory: NeededMemory,
 }
 
-/// The part of a machine that plans depend on.
+/// The properties of a machine that plans depend on.
 pub struct Surroundings<'a> {
-    /// The functions that can be traced; `None` if [`Settings::need_catalog`] says that they are not needed.
+    /// The functions that can be traced; `None` if [`Settings::need_catalog`] says that they are
+    /// not needed.
     pub catalog: Option<&'a Catalog>,
     /// Addresses of a function whose calls must not be hooked.
     pub never_called: Range<usize>,
@@ -205,7 +208,7 @@ impl Surroundings<'_> {
         }
     }
 
-    /// The functions whose calls lists have hooked.
+    /// Returns the functions in lists whose calls are hooked.
     fn callable(&self, lists: &FunctionLists) -> Result<FunctionSet, AllocError> {
         let mut wanted = match lists.wanted(self.catalog)? {
             Some(wanted) => wanted,
@@ -215,7 +218,7 @@ impl Surroundings<'_> {
         Ok(wanted)
     }
 
-    /// `entries` without those of the unwinder.
+    /// Returns `entries` without the functions of the unwinder.
     fn without_unwinder(&self, entries: Entries) -> Result<Entries, AllocError> {
         let Some(catalog) = self.catalog else {
             return Ok(entries);
@@ -238,7 +241,7 @@ impl<C: Clone> Settings<C> {
         matches!(self.tracer, Tracer::Function | Tracer::CallTrace)
     }
 
-    /// Returns whether a plan of these needs the catalog.
+    /// Returns whether a plan of these settings needs the catalog.
     pub fn need_catalog(&self) -> bool {
         let lists = &self.lists;
         let leaves_out_unwinder = self.options.has(TraceOption::FuncStackTrace)
@@ -251,7 +254,7 @@ impl<C: Clone> Settings<C> {
 }
 
 impl HookPlan {
-    /// Nothing is hooked.
+    /// A plan that hooks nothing.
     pub const fn none() -> Self {
         Self {
             entries: Entries::none(),
@@ -267,7 +270,7 @@ impl HookPlan {
         }
     }
 
-    /// The plan of `settings`.
+    /// Makes the plan of `settings`.
     ///
     /// # Errors
     ///
@@ -323,7 +326,7 @@ impl HookPlan {
         })
     }
 
-    /// The functions that the tracer and commands hook; `None` for all.
+    /// Returns the functions that the tracer and commands hook; `None` for all.
     ///
     /// # Errors
     ///
@@ -339,7 +342,7 @@ impl HookPlan {
         Ok(Some(traced))
     }
 
-    /// The functions that are hooked; `None` for all.
+    /// Returns the functions that are hooked; `None` for all.
     ///
     /// # Errors
     ///
@@ -351,7 +354,8 @@ impl HookPlan {
         }
     }
 
-    /// Takes the functions at addresses `range` out, which needs no memory: they go, and the kernel unhooks them.
+    /// Removes the functions at addresses `range`, which needs no memory: their module goes, and
+    /// the kernel unhooks them.
     pub fn forget(&mut self, range: &Range<usize>) {
         self.entries.forget(range);
         self.stack_only.remove_range(range);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The profile: how often functions were called and how long that took, counted by each CPU in a table of its
-//! own. Every count is one instruction without a lock, which interrupts and NMIs come before or after.
+//! Profile, the tables: the number of calls of each function and the time they took, counted by
+//! each CPU in a table of its own. Every count is one instruction without a lock, which interrupts
+//! and NMIs come before or after.
 //!
-//! Functions have numbers, which they keep as long as anything is counted for them, also while their module is not
-//! there. [`FunctionNumbers`] says which, for all CPUs. What is shown is what
-//! `function_stat_show()` of kernel/trace/ftrace.c shows.
+//! Functions have numbers, which they keep as long as anything is counted for them, also while
+//! their module is not there. [`FunctionNumbers`] has them, for all CPUs. The lines are those of
+//! `function_stat_show()` of kernel/trace/ftrace.c.
 
 use core::fmt::{Result as FmtResult, Write};
 use core::ops::Deref;
@@ -14,27 +15,28 @@ use super::duration;
 use super::line::{Line, LineOutput};
 use crate::platform::{local_add_wide, AllocError, Vec, Word};
 
-/// 2^32 divided by the golden ratio: addresses that lie close together are spread well by it.
+/// 2^32 divided by the golden ratio: it spreads addresses that lie close together.
 const SPREAD: u32 = 0x9e37_79b9;
 
-/// Which number a function has.
+/// The numbers of functions.
 ///
 /// # Invariants
 ///
 /// - `slots` has a power of two, which `shift` follows from, and at least half of them are free.
-/// - A slot is free, 0, or has the lower half of a function's address in its lower half, and in its upper half
-///   an index of `ips`.
+/// - A slot is free, 0, or has the lower half of a function's address in its lower half, and in its
+///   upper half an index of `ips`.
 /// - Between the slot that an address hashes to and the one it is in, none is free.
 pub struct FunctionNumbers {
     slots: Vec<u64>,
     shift: u32,
-    /// By number. 0: not in `slots`.
+    /// Addresses by number; 0 for one that is not in `slots`.
     ips: Vec<usize>,
 }
 
 impl FunctionNumbers {
-    /// Places for functions with the ftrace locations `ips`, which differ in their lower halves, and have none
-    /// that is 0; their numbers are the places there. A 0 is nobody's.
+    /// Makes the numbers of functions with the ftrace locations `ips`, whose lower halves differ
+    /// and are not 0: the number of a function is its index in `ips`. An entry that is 0 stands for
+    /// no function.
     ///
     /// # Errors
     ///
@@ -70,7 +72,8 @@ impl FunctionNumbers {
                 return;
             }
             if *slot == 0 {
-                // INVARIANT: The first that is free; there are at least twice as many as addresses.
+                // INVARIANT: This is the first free slot; there are at least twice as many slots as
+                // addresses.
                 *slot = u64::from(key) | (u64::from(number) << 32);
                 return;
             }
@@ -94,7 +97,7 @@ impl FunctionNumbers {
         self.find_behind(start, key)
     }
 
-    /// Finds one that is not in the first slot that it can be in.
+    /// Finds a function that is not in the first slot that it can be in.
     #[cold]
     #[inline(never)]
     fn find_behind(&self, start: usize, key: u32) -> Option<usize> {
@@ -111,7 +114,7 @@ impl FunctionNumbers {
         None
     }
 
-    /// The functions by their numbers; 0 for one that has gone.
+    /// The addresses of the functions by number; 0 for one that has gone.
     pub fn ips(&self) -> &[usize] {
         &self.ips
     }
@@ -122,9 +125,9 @@ impl FunctionNumbers {
     }
 }
 
-/// The functions by their numbers, once `new` ones have joined the `old`: those in `back`, which is sorted by
-/// address, get the numbers that are beside them there, others numbers that nobody has (0 in `old`) and that are
-/// free, or new ones.
+/// Returns the functions by number, once `new` ones have joined the `old`: those in `back`, which
+/// is sorted by address, get the numbers that are beside them there, others get free numbers (0 in
+/// `old`), or new ones.
 ///
 /// # Errors
 ///
@@ -139,7 +142,7 @@ pub fn numbered(
     for ip in old {
         ips.push(*ip)?;
     }
-    // (each is looked at once)
+    // The search goes on where it was: each number is looked at once.
     let mut numbers = 0..old.len();
     for ip in new {
         let known = back.binary_search_by_key(&ip, |(ip, _)| *ip).ok();
@@ -158,12 +161,12 @@ pub fn numbered(
     Ok(ips)
 }
 
-/// The counts of a CPU for a function. Written by it only.
+/// The counts of a CPU for a function, written by that CPU only.
 struct FunctionCounts {
     hits: Word,
-    /// Ticks of the clock.
+    /// The time of the calls, in ticks of the clock.
     time: Word,
-    /// Squares of them, added up: the lower half first.
+    /// The squares of their times, added up: the lower half first.
     squares: [Word; 2],
 }
 
@@ -171,13 +174,13 @@ struct FunctionCounts {
 pub struct ProfileTable<P> {
     places: P,
     records: Vec<FunctionCounts>,
-    /// Tells apart the calls of different times: in the upper half.
+    /// The number of the session, in the upper half; it tells apart calls of different times.
     session: u64,
 }
 
 impl<P: Deref<Target = FunctionNumbers>> ProfileTable<P> {
-    /// A table for all functions of `places`. Calls that a table of another `session` was told of are not known
-    /// to it.
+    /// Makes a table for all functions of `places`. Calls that were entered in a table of another
+    /// `session` are not known to it.
     ///
     /// # Errors
     ///
@@ -198,8 +201,8 @@ impl<P: Deref<Target = FunctionNumbers>> ProfileTable<P> {
         })
     }
 
-    /// Counts a call of the function at `ip`. What it is to be known by when it returns; `None` if the function
-    /// has no number.
+    /// Counts a call of the function at `ip`. Returns the value that its return is to be counted
+    /// by; `None` if the function has no number.
     ///
     /// To be called on the table's CPU, with preemption off.
     #[inline(always)]
@@ -209,12 +212,13 @@ impl<P: Deref<Target = FunctionNumbers>> ProfileTable<P> {
         Some(self.session | number as u64)
     }
 
-    /// Adds the time of a call, by what it is known by. Of calls of another session nothing becomes.
+    /// Adds the time of a call, by the value that [`ProfileTable::enter`] returned. Calls of
+    /// another session are ignored.
     ///
-    /// As for [`ProfileTable::enter`]; it may have been entered on another CPU.
+    /// To be called as [`ProfileTable::enter`]; the call may have been entered on another CPU.
     #[inline(always)]
     pub fn leave(&self, call: u64, time: u64) {
-        // (what is of another session is no number of a function any more)
+        // A call of another session gives no number of a function.
         if let Some(record) = self.records.get((call ^ self.session) as usize) {
             record.time.local_add(time);
             let time = u128::from(time);
@@ -222,7 +226,7 @@ impl<P: Deref<Target = FunctionNumbers>> ProfileTable<P> {
         }
     }
 
-    /// The counts for the function with this number, more or less if counting goes on now.
+    /// The counts for the function with this number, inexact while counting goes on.
     pub fn totals(&self, number: usize) -> FunctionTotals {
         let Some(record) = self.records.get(number) else {
             return FunctionTotals::default();
@@ -235,12 +239,12 @@ impl<P: Deref<Target = FunctionNumbers>> ProfileTable<P> {
         }
     }
 
-    /// The places of the functions.
+    /// The numbers of the functions.
     pub fn places(&self) -> &P {
         &self.places
     }
 
-    /// Bytes of memory, without the places.
+    /// Bytes of memory, without those of the numbers.
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.records)
     }
@@ -249,16 +253,16 @@ impl<P: Deref<Target = FunctionNumbers>> ProfileTable<P> {
 /// The counts of a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FunctionTotals {
-    /// Times that it was entered.
+    /// Times that the function was entered.
     pub hits: u64,
-    /// Time that all its calls took that have returned.
+    /// Time of all its calls that have returned.
     pub time: u64,
-    /// The squares of how long each took.
+    /// The squares of these times, added up.
     pub squares: u128,
 }
 
 impl FunctionTotals {
-    /// With what is known from elsewhere.
+    /// Adds the counts of `other`.
     pub fn plus(self, other: Self) -> Self {
         Self {
             hits: self.hits.wrapping_add(other.hits),
@@ -284,13 +288,13 @@ impl FunctionTotals {
         let (time, rest) = (u128::from(self.time), u128::from(rest));
         let of_mean = u128::from(mean).saturating_mul(time.wrapping_add(rest));
         let of_rest = divide(rest.wrapping_mul(rest), self.hits);
-        // (the sums may be a call apart)
+        // The sums may be a call apart, so the differences saturate.
         let spread = self.squares.saturating_sub(of_mean).saturating_sub(of_rest);
         divide(spread, self.hits.wrapping_sub(1))
     }
 }
 
-/// `value / by`, which the kernel has no function for; 0 if `by` is 0.
+/// Returns `value / by`, which the kernel has no function for; 0 if `by` is 0.
 fn divide(value: u128, by: u64) -> u128 {
     let (high, low) = ((value >> 64) as u64, value as u64);
     let (Some(top), Some(mut rest)) = (high.checked_div(by), high.checked_rem(by)) else {
@@ -318,7 +322,7 @@ pub const HEADER: &str = concat!(
     "  --------                               ---    ----            ---             ---\n",
 );
 
-/// The longest that a function's name is shown.
+/// Columns of a function's name; the rest is cut off.
 const NAME_WIDTH: usize = 30;
 
 /// Writes the line of a function; `to_ns` says how many ns some ticks are.
@@ -330,10 +334,10 @@ pub fn write_row(
 ) -> FmtResult {
     let square_to_ns = |square: u128| match u64::try_from(square) {
         Ok(square) => u128::from(to_ns(to_ns(square))),
-        // (a call takes a second and more: the lowest bits are of no account)
+        // Such a call takes a second and more: the lowest bits do not matter.
         Err(_) => u128::from(to_ns(to_ns((square >> 32).try_into().unwrap_or(u64::MAX)))) << 32,
     };
-    // (in us^2, with three decimals)
+    // In us^2, with three decimals.
     let variance = divide(square_to_ns(totals.variance()), 1000);
     let name = name.get(..NAME_WIDTH).unwrap_or(name);
     let mut line = Line::new(out.room()?);
@@ -355,7 +359,7 @@ pub fn write_row(
     Ok(())
 }
 
-/// Writes a function's address, for one whose name is not known any more.
+/// Writes a function's address in place of a name that is not known any more.
 pub fn write_address(out: &mut dyn Write, ip: usize) -> FmtResult {
     write!(out, "{ip:#x}")
 }

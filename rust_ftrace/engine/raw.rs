@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The format of `per_cpu/cpuN/raw`: records of slots as the ring has them, each behind a header that says
-//! all that is needed to decode it alone. docs/raw-format.md describes it for those who read it.
+//! The format of `per_cpu/cpuN/raw`: records of slots as the ring has them, each behind a header
+//! that says all that is needed to decode it alone. docs/raw-format.md describes it for those who
+//! read it.
 //!
 //! | bytes | what                                                                       |
 //! |-------|----------------------------------------------------------------------------|
@@ -38,7 +39,8 @@ pub const HEADER_BYTES: usize = 96;
 /// Flag: converted times are in ns.
 pub const FLAG_NS: u32 = 1 << 0;
 
-/// The way from stamps to times: `(stamp * mult >> shift) + offset`, modulo 2^64, the product of 128 bits.
+/// The way from stamps to times: `(stamp * mult >> shift) + offset`, modulo 2^64, the product of
+/// 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeFormat {
     /// Place of the clock in `trace_clock`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Reading a ring without disturbing its writer: copy a sub-buffer, check that it was not
-//! overtaken, decode.
+//! The reader of a ring, which does not disturb the writer: it copies a sub-buffer, checks that it
+//! was not overtaken, and decodes.
 
 use super::decode::{DecodedGroup, Decoder, Event, EventKind, Extras};
 use super::extras::stack_at;
@@ -26,15 +26,16 @@ pub struct Extent {
 /// The outcome of copying a sub-buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Copied {
-    /// The index of its first event, and how many of its slots are complete.
+    /// The copy is good: the index of its first event, and the number of its slots that are
+    /// complete.
     Whole(u64, usize),
-    /// A writer has taken it for a later lap, or it was never open: its header says neither.
+    /// A writer has taken it for a later lap, or it was never open: its header does not say which.
     Gone,
     /// It is not open yet.
     NotYet,
 }
 
-/// Times that a reader looks again after a writer has changed something under its eyes.
+/// Times that a reader tries again after a writer has changed something meanwhile.
 pub(super) const PATIENCE: u32 = 1 << 14;
 
 impl<S: Storage> Ring<S> {
@@ -44,7 +45,8 @@ impl<S: Storage> Ring<S> {
         place.unwrap_or(0) as usize * self.subbuf_slots()
     }
 
-    /// `seq` and first event of the sub-buffer at `place`, if its header stands still.
+    /// Returns `seq` and the first event of the sub-buffer at `place`, if its header does not
+    /// change.
     fn header(&self, place: usize) -> Option<(u64, u64)> {
         let header = self.slots().get(place)?;
         let seq = header.0.load_acquire();
@@ -53,7 +55,7 @@ impl<S: Storage> Ring<S> {
         (seq != 0 && header.0.load_relaxed() == seq).then_some((seq, first_event))
     }
 
-    /// The sub-buffer being written and the number of events written, as one moment saw them.
+    /// Returns the sub-buffer being written and the number of events written, both of one moment.
     fn newest(&self) -> Option<(u64, u64)> {
         let size = self.subbuf_slots();
         let head = self.head();
@@ -74,10 +76,11 @@ impl<S: Storage> Ring<S> {
         (found == seq).then_some(first_event)
     }
 
-    /// The sub-buffer that event `index` is in, if it is there; else one before it. `extent` is the ring's.
+    /// Returns the sub-buffer that event `index` is in, if it is there; else one before it.
+    /// `extent` is the ring's.
     pub(super) fn subbuf_of(&self, extent: &Extent, index: u64) -> u64 {
         let (mut first, mut last) = (extent.oldest, extent.newest);
-        // (mostly nothing was cleared, and the first one it is)
+        // Mostly nothing was cleared, and it is the first one.
         while index > extent.first_event && first < last {
             let middle = first.saturating_add(last.saturating_sub(first).div_ceil(2));
             match self.first_event_of(middle) {
@@ -90,7 +93,7 @@ impl<S: Storage> Ring<S> {
         first
     }
 
-    /// The content of the ring now; nothing, if a writer was faster than this every time.
+    /// Returns the content of the ring now; an empty one, if a writer was faster every time.
     pub fn extent(&self) -> Extent {
         self.try_extent().unwrap_or_default()
     }
@@ -102,7 +105,8 @@ impl<S: Storage> Ring<S> {
             }
             if let Some((newest, end_event)) = self.newest() {
                 let oldest = newest.saturating_sub(self.subbufs() - 1).max(1);
-                // If a writer is just opening the oldest for the next lap, it is the one after it.
+                // A writer that is just opening the oldest for the next lap makes it the one after
+                // it.
                 for oldest in oldest..=newest.min(oldest.wrapping_add(1)) {
                     match self.header(self.place_of(oldest)) {
                         Some((seq, first_event)) if seq == oldest => {
@@ -161,7 +165,7 @@ impl<S: Storage> Ring<S> {
     }
 }
 
-/// Copies slots; whether all were complete in a lap of parity `parity`.
+/// Copies slots. Returns whether all were complete in a lap of parity `parity`.
 fn copy_slots(slots: &[Slot], copies: &mut [SlotWords], parity: u64) -> bool {
     // The bit must be set in all, or in none.
     if parity == 0 {
@@ -171,7 +175,7 @@ fn copy_slots(slots: &[Slot], copies: &mut [SlotWords], parity: u64) -> bool {
     }
 }
 
-/// Copies slots, and folds the first words of all.
+/// Copies slots, and combines the first words of all.
 #[inline(always)]
 fn fold_copies(
     slots: &[Slot],
@@ -179,8 +183,8 @@ fn fold_copies(
     mut folded: u64,
     fold: impl Fn(u64, u64) -> u64,
 ) -> u64 {
-    /// As many as the compiler makes one pass of a loop of. Draining a ring is this, and giving the
-    /// copy to the user.
+    /// As many as the compiler makes one pass of a loop of. Draining a ring is this work, and
+    /// copying the result to the user.
     const AT_A_TIME: usize = 8;
     let mut copy = |(slot, words): (&Slot, &mut SlotWords)| {
         // Acquire: word 1 is at least as new as word 0.
@@ -202,7 +206,7 @@ fn fold_copies(
     folded
 }
 
-/// Where in the ring's events a reader is.
+/// The position of a reader in the ring's events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Position {
     /// Index of the next event.
@@ -212,7 +216,7 @@ pub(super) struct Position {
     pub(super) decoder: Decoder,
     /// The state that the last slots left.
     pub(super) group: DecodedGroup,
-    /// Events given up since the last one given out.
+    /// Events given up since the last one was given out.
     pub(super) lost: u64,
 }
 
@@ -227,7 +231,7 @@ impl Position {
 pub struct EventExtras<'a, B>(pub(super) &'a SubbufWindow<B>);
 
 impl<'a, B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> EventExtras<'a, B> {
-    /// All but what is of no fixed length.
+    /// The extras of fixed length.
     pub fn extras(&self) -> &'a Extras {
         self.0.extras()
     }
@@ -254,9 +258,9 @@ pub(super) struct SubbufWindow<B> {
     /// Times that the reader was overtaken since it last copied anything.
     pub(super) overtaken: u64,
     pub(super) place: Position,
-    /// Events from here on are wanted,
+    /// Index of the first event that is wanted.
     pub(super) from: u64,
-    /// and up to here.
+    /// Index behind the last event that is wanted.
     pub(super) until: u64,
 }
 
@@ -265,11 +269,13 @@ pub(super) struct SubbufWindow<B> {
 pub(super) enum Refill {
     /// There are slots to decode.
     More,
-    /// The next slot belongs to a writer that is not finished, or to none yet; or writers are too fast.
+    /// The next slot belongs to a writer that is not finished, or to none yet; or writers are too
+    /// fast for the reader.
     Unfinished,
     /// The next sub-buffer is not open yet.
     NotYet,
-    /// It has changed, and may have been overtaken: the window is at a later one then.
+    /// The next sub-buffer has changed, and may have been overtaken: the window is at a later one
+    /// then.
     Again,
 }
 
@@ -296,7 +302,8 @@ impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> SubbufWindow<B> {
                 Some(extent) if extent.newest < self.seq => Refill::NotYet,
                 Some(extent) if extent.oldest <= self.seq => Refill::Again,
                 Some(extent) => {
-                    // The oldest is overtaken next: if it was, one further.
+                    // The oldest may be overtaken next: the window goes further each time that it
+                    // was.
                     let next = extent.oldest.wrapping_add(self.overtaken);
                     self.enter(next.min(extent.newest));
                     self.overtaken = self.overtaken.wrapping_add(1);
@@ -315,7 +322,7 @@ impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> SubbufWindow<B> {
         self.place.group = DecodedGroup::default();
     }
 
-    /// Counts the events before `event` that are wanted and no longer there as lost.
+    /// Moves on to `event`. Counts the wanted events before it that are no longer there as lost.
     fn skip_to(&mut self, event: u64) {
         let wanted = self.place.event.max(self.from);
         let missed = event.min(self.until).saturating_sub(wanted);
@@ -383,7 +390,7 @@ impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> SubbufWindow<B> {
     /// The bytes that a program has written, if the event in the slot before `end` says so.
     pub(super) fn text(&self, extras: &Extras, end: usize) -> impl Iterator<Item = u8> + '_ {
         let at = move |length| text_at(self.copy.as_ref(), end.wrapping_sub(1), length as usize);
-        // (which is not called if there is none)
+        // It is not called if there is no text.
         extras.text.into_iter().flat_map(at)
     }
 
@@ -399,7 +406,7 @@ impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> SubbufWindow<B> {
 pub struct Cursor<B>(SubbufWindow<B>);
 
 impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Cursor<B> {
-    /// A cursor over what `ring` holds now, without the events before index `from`.
+    /// Makes a cursor over the events that `ring` holds now, without those before index `from`.
     ///
     /// `copy` must have room for a sub-buffer less one slot.
     pub fn new<S: Storage>(ring: &Ring<S>, copy: B, from: u64) -> Self {

@@ -19,7 +19,8 @@ pub trait SymbolNames {
     /// `name [module]`; the address in hex if none is known.
     fn name(&mut self, address: u64) -> &[u8];
 
-    /// The name with the offset, and the function's size: `name+0x12/0x34`, or `name+0x12/0x34 [module]`.
+    /// The name with the offset, and the function's size: `name+0x12/0x34`, or `name+0x12/0x34
+    /// [module]`.
     fn place(&mut self, address: u64) -> &[u8];
 }
 

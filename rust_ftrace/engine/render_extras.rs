@@ -11,7 +11,8 @@ use super::extras::ARGS;
 use super::line::{append, Line, LineOutput};
 use super::render::{begin, SymbolNames};
 
-/// Writes an event's stack: the function, its caller, and `callers`, the return addresses behind that.
+/// Writes an event's stack: the function, its caller, and `callers`, the return addresses behind
+/// that.
 pub fn write_stack<O: LineOutput>(
     out: &mut O,
     symbols: &mut impl SymbolNames,
@@ -36,7 +37,8 @@ pub fn write_stack<O: LineOutput>(
     Ok(())
 }
 
-/// Writes what a function was called with, whose parameters are not known: all registers in which they may be.
+/// Writes what a function was called with, whose parameters are not known: all registers in which
+/// they may be.
 pub fn write_registers(out: &mut dyn Write, args: &[u64; ARGS]) -> Result {
     let mut separator = "(";
     for value in args {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Call depth from entries alone: each task's stacks are played back. docs/depth.md tells what follows
-//! for certain and what is a guess.
+//! Call depth from entries alone: each task's stacks are played back. docs/depth.md tells what
+//! follows for certain and what is a guess.
 //!
 //! An entry tells where its return address lies on the stack and what that is. Where the return
 //! address is in a function whose own call is open, that is the caller, and what lies deeper has
@@ -17,8 +17,8 @@ use super::decode::Event;
 use super::frames::{Caller, Frame, Frames};
 use crate::platform::{AllocError, Vec};
 
-/// Most tasks that are remembered. Beyond, the one that was seen longest ago is forgotten: if it is not
-/// gone, it begins anew.
+/// Most tasks that are remembered. Beyond that, the task that was seen longest ago is forgotten; if
+/// it comes back, it begins anew.
 pub const MAX_TASKS: usize = 1024;
 
 /// The stacks that a task's entries may be on, each on top of those before it.
@@ -42,16 +42,16 @@ struct StackPosition {
     caller: Caller,
 }
 
-/// A task's open calls, and of whatever interrupted it.
+/// The open calls of a task, and those of interrupts in it.
 struct TaskFrames {
     stacks: [Frames; STACKS],
-    /// Where it ran last.
+    /// The CPU that it ran on last.
     cpu: u32,
-    /// Which part of the window its own stack is in, if it is known.
+    /// The part of the window that its own stack is in, if it is known.
     slot: Option<u16>,
-    /// [`Replay::gaps`] when it was last seen,
+    /// [`Replay::gaps`] when it was last seen.
     gaps: u64,
-    /// and [`Replay::events`].
+    /// [`Replay::events`] when it was last seen.
     seen: u64,
     /// Time of its first event on its own stack.
     first: Option<u64>,
@@ -76,7 +76,7 @@ impl TaskFrames {
         }
     }
 
-    /// Forgets the calls on stacks on top of `first`, or from there on.
+    /// Forgets the calls on stack `first` and on those on top of it.
     fn clear_from(&mut self, first: usize) {
         for frames in self.stacks.iter_mut().skip(first) {
             frames.clear();
@@ -111,7 +111,7 @@ impl TaskFrames {
         self.stacks.get(stack as usize)?.find(caller.start)
     }
 
-    /// Where an entry belongs to.
+    /// Returns the stack that an entry is on, and its caller there.
     fn place(
         &self,
         event: &Event,
@@ -121,7 +121,7 @@ impl TaskFrames {
         sites: &mut impl CallSites,
     ) -> StackPosition {
         if callee == CodeRole::InterruptEdge {
-            // (whether the kernel counts them as parts of the interrupt or not)
+            // This is so whether the kernel counts them as parts of the interrupt or not.
             return StackPosition {
                 stack: match event.context.has(SOFTIRQ) {
                     true => StackLevel::SoftirqEdge,
@@ -142,7 +142,7 @@ impl TaskFrames {
         if let Some(edge) = edge.filter(|_| !event.context.has(IRQS_ON)) {
             let is_foreign = level == Level::Task && self.slot.is_some_and(|own| own != slot);
             if let Some(caller) = self.caller_on_edge(edge, event, caller, |distance| {
-                // (of two that could be it, the nearer one)
+                // Of two calls that could be the caller, it is the nearer one.
                 is_foreign || on_own.is_none_or(|(_, own)| distance < own)
             }) {
                 return StackPosition {
@@ -184,8 +184,8 @@ impl TaskFrames {
         }
     }
 
-    /// The caller of an entry at the edge of an interrupt, if it is one; an open call is it only if it
-    /// `is_near`.
+    /// Returns the caller of an entry at the edge of an interrupt, if it is one. An open call is
+    /// its caller only if it `is_near`.
     fn caller_on_edge(
         &self,
         edge: StackLevel,
@@ -197,13 +197,13 @@ impl TaskFrames {
         match found.filter(|(_, distance)| is_near(*distance)) {
             Some((index, _)) => Some(Caller::Open(index)),
             None if caller.role != CodeRole::InterruptEdge => None,
-            // The calls there are of an interrupt before this one.
+            // The open calls are of an interrupt before this one.
             None if !self.is_empty(StackLevel::Hardirq) => Some(Caller::Nothing),
             None => Some(Caller::Hidden),
         }
     }
 
-    /// Depth of `call` on `stack`, if its caller is on a stack below that.
+    /// Returns the depth of `call` on `stack`, if its caller is on a stack below that.
     fn depth_below(
         &self,
         stack: StackLevel,
@@ -224,34 +224,36 @@ impl TaskFrames {
 pub struct Entered {
     /// Its depth, 0 for the outermost.
     pub depth: usize,
-    /// Where the function begins that called it, if its entry should be there and is not; 0 if not. Said of
-    /// the first entry that is known of a task.
+    /// The begin of the function that called it, if the entry of that should be there and is not;
+    /// else 0. Set for the first known entry of a task.
     pub missing: u64,
 }
 
 /// The stacks of all tasks, as far as the events tell.
 pub struct Replay {
-    /// In no order.
+    /// All tasks, in no order.
     tasks: Vec<TaskFrames>,
-    /// Which is whose, in the order of keys.
+    /// The index of each task by its key, in the order of keys.
     keys: Vec<(u64, usize)>,
-    /// The bits that offsets are shifted by to tell stacks apart: one stack lies within one such part of the window.
+    /// Bits to shift offsets by to tell stacks apart: one stack lies within one such part of the
+    /// window.
     slot_shift: u32,
     /// Number of events so far.
     events: u64,
     /// Number of times that events are missing.
     gaps: u64,
-    /// CPUs whose events are missing, and which gap their last one was.
+    /// CPUs whose events are missing, each with the number of its last gap.
     gaps_of_cpus: Vec<(u32, u64)>,
 }
 
 impl Replay {
-    /// Nothing is known. A task's stack has `stack_bytes`, a power of two, and is aligned to that.
+    /// Makes an empty replay. A task's stack has `stack_bytes`, a power of two, and is aligned to
+    /// that.
     pub const fn new(stack_bytes: u32) -> Self {
         Self {
             tasks: Vec::new(),
             keys: Vec::new(),
-            // (units of 8 bytes)
+            // Offsets are in units of 8 bytes.
             slot_shift: (stack_bytes / 8).trailing_zeros(),
             events: 0,
             gaps: 0,
@@ -293,7 +295,8 @@ impl Replay {
         event: &Event,
         sites: &mut impl CallSites,
     ) -> Result<Entered, AllocError> {
-        // A call that does not return is followed by other code: the last byte of the call is its own.
+        // A call that does not return is followed by other code: only the last byte of the call is
+        // sure to be in the caller.
         let mut caller = sites.code(event.parent_ip.wrapping_sub(1));
         let behind = sites.code(event.parent_ip);
         if behind.role == CodeRole::ReturnHook {
@@ -317,13 +320,13 @@ impl Replay {
         }
         task.gaps = gaps;
         if task.cpu != cpu {
-            // It was not in an interrupt when it left.
+            // The task was not in an interrupt when it left.
             task.cpu = cpu;
             task.clear_from(StackLevel::TaskEdge as usize);
         }
         if event.context.level() == Level::Task && event.context.has(IRQS_ON) {
             if task.slot.is_some_and(|known| known != slot) {
-                // Another task with the same pid.
+                // This is another task with the same pid.
                 task.forget();
             }
             task.slot = Some(slot);
@@ -354,7 +357,7 @@ impl Replay {
         Ok(Entered { depth, missing })
     }
 
-    /// The place of a task, which is made if it is not there.
+    /// Returns the index of a task, which is made if it is not there.
     fn task(&mut self, cpu: u32, pid: i32) -> Result<usize, AllocError> {
         // Every CPU has an idle task of its own, all with pid 0.
         let key = match pid {
@@ -392,7 +395,7 @@ impl Replay {
         let task = self.tasks.get_mut(index).ok_or(AllocError)?;
         task.forget();
         task.cpu = cpu;
-        // A gap before it came is none of it.
+        // Gaps before the task came do not concern it.
         task.gaps = self.gaps;
         let at = self.keys.partition_point(|known| known.0 < key);
         self.keys.insert(at, (key, index))?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The ring of one CPU: who writes, how, and what a reader may rely on.
+//! The ring of one CPU: how events are written, and the properties that readers rely on.
 //!
 //! # Terms
 //!
@@ -11,7 +11,8 @@
 //!   event, counted from 0 since the ring was made.
 //! - *lap*: one time round all sub-buffers. Sub-buffer `seq` lies in lap `(seq - 1) / count`, at
 //!   place `(seq - 1) % count`.
-//! - *head*: where the next slot goes; the only word that decides who gets which slot.
+//! - *head*: the position of the next slot; the only word that decides which writer gets which
+//!   slot.
 //!
 //! # Writers
 //!
@@ -29,8 +30,8 @@
 //! head:  63 parity | 62..47 lap | 46..32 other slots in this sub-buffer | 31..0 byte offset
 //! ```
 //!
-//! "Other slots" are those that are no events, without the header. With it, the number of events
-//! is known from the head and the header alone, and no counter is kept per event. A head whose offset
+//! "Other slots" are those that are no events, without the header. With it, the number of events is
+//! known from the head and the header alone, and no counter is kept per event. A head whose offset
 //! is a multiple of the sub-buffer's size is *at a boundary*: all before is closed, the next
 //! sub-buffer is not open.
 //!
@@ -38,14 +39,15 @@
 //! it. An interrupt may do the same in the middle of that; both write the same header, since all of
 //! it follows from the boundary's head. So that the interrupt cannot come round the whole ring to
 //! the same sub-buffer meanwhile, `opening` names the outermost one being opened, and a writer that
-//! meets it again drops its event. A writer that meets a slot which is not complete yet, a lap later
-//! (its owner sits below on the stack), drops its event too: tracefs calls this a commit overrun.
+//! meets it again drops its event. A writer that meets a slot which is not complete yet, a lap
+//! later (its owner sits below on the stack), drops its event too: tracefs calls this a commit
+//! overrun.
 //!
 //! # Modes
 //!
-//! In overwrite mode the next sub-buffer is always taken, and what was in it is gone. In discard mode
-//! it is taken only if a consumer has released it: all sub-buffers below `released`, whose content is
-//! copied or not wanted any more. Otherwise the new event is dropped, and counted.
+//! In overwrite mode the next sub-buffer is always taken, and what was in it is gone. In discard
+//! mode it is taken only if a consumer has released it: all sub-buffers below `released`, whose
+//! content is copied or not wanted any more. Otherwise the new event is dropped, and counted.
 //!
 //! # Readers
 //!
@@ -60,7 +62,7 @@ mod kept;
 use super::slot::{is_text_address, SlotWords, Task, PARITY, SLOT_BYTES, TIME_BITS};
 use crate::platform::Word;
 
-#[allow(unused_imports)] // (the host names it in tests only)
+#[allow(unused_imports)] // The host names it in tests only.
 pub use self::call::OpenCall;
 
 /// A slot in the ring's memory.
@@ -77,13 +79,15 @@ pub unsafe trait Storage {
     /// The slots, zeroed when handed to [`Ring::new`].
     fn slots(&self) -> &[Slot];
 
-    /// The sub-buffer that readers wait for ([`Ring::await_subbuf`]) was opened, and has its first event.
+    /// The sub-buffer that readers wait for ([`Ring::await_subbuf`]) was opened, and has its first
+    /// event.
     ///
     /// Called by the writer, in any context.
     fn reached(&self) {}
 
-    /// A sub-buffer was opened, and has its first event; or events are dropped, at every [`DROPS`]th of them. The ring
-    /// was told of `hits` entries so far, written or not, at most `room` of them since the last time.
+    /// A sub-buffer was opened, and has its first event; or events are dropped, at every
+    /// [`DROPS`]th of them. The ring was told of `hits` entries so far, written or not, at most
+    /// `room` of them since the last time.
     ///
     /// Called by the writer, in any context.
     fn counted(&self, _hits: u64, _room: u64) {}
@@ -91,11 +95,13 @@ pub unsafe trait Storage {
     /// An event was not written because the ring is closed. Called by writers, of any CPU.
     fn missed(&self) {}
 
-    /// An event of which [`Storage::missed`] was told was the return of a call. Called as that is.
+    /// An event of which [`Storage::missed`] was told was the return of a call. Called in the same
+    /// contexts.
     fn missed_return(&self) {}
 }
 
-/// Number of events that are dropped until [`Storage::counted`] is called: about as many as a sub-buffer has.
+/// Number of events that are dropped until [`Storage::counted`] is called: about as many as a
+/// sub-buffer has.
 pub const DROPS: u64 = 256;
 
 /// The call of a function, as the hook sees it.
@@ -107,13 +113,13 @@ pub struct Call {
     pub parent_ip: u64,
 }
 
-/// Time, context and task of an event. Asked for only where they are used, so that a hook need not have them
-/// ready.
+/// The time, context and task of an event. They are asked for only where they are used, so that a
+/// hook need not have them ready.
 pub trait EventContext: Copy {
     /// Ticks of the clock, never fewer than before on this CPU.
     fn now(&self) -> u64;
 
-    /// See [`context`](super::context).
+    /// The context, as [`context`](super::context) describes it.
     fn context(&self) -> u32;
 
     /// The context without the stack pointer: bits 0-15.
@@ -124,20 +130,21 @@ pub trait EventContext: Copy {
     /// The task that runs.
     fn task(&self) -> Task;
 
-    /// Returns whether that is the task of `word(0)`, `word(1)` and `word(2)`: ids and comm of a [`Task`].
+    /// Returns whether the task that runs is that of `word(0)`, `word(1)` and `word(2)`: ids and
+    /// comm of a [`Task`].
     fn is_task(&self, word: impl Fn(usize) -> u64) -> bool;
 }
 
 /// The outcome of writing an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteOutcome {
-    /// It is in the ring.
+    /// The event is in the ring.
     Written,
-    /// It is not, and is counted as commit overrun.
+    /// The event is not in the ring, and is counted as commit overrun.
     CommitOverrun,
-    /// It is not, and is counted as dropped: the ring is full, in discard mode.
+    /// The event is not in the ring, and is counted as dropped: the ring is full, in discard mode.
     Full,
-    /// It is not: the ring is [closed](Ring::closed). The storage is told.
+    /// The event is not in the ring, which is [closed](Ring::closed). The storage is told.
     Closed,
 }
 
@@ -147,9 +154,9 @@ const LAP_SHIFT: u32 = 47;
 const LAP_MASK: u64 = (HEAD_PARITY - 1) >> LAP_SHIFT << LAP_SHIFT;
 /// The lap's parity.
 const HEAD_PARITY: u64 = 1 << 63;
-/// From there to its place in a slot.
+/// Bits to shift the head's parity by, to its place in a slot.
 const PARITY_SHIFT: u32 = HEAD_PARITY.trailing_zeros() - PARITY.trailing_zeros();
-/// One slot on.
+/// The distance from one slot to the next, in bytes.
 const STEP: u64 = SLOT_BYTES as u64;
 
 /// Laps that the head can tell apart.
@@ -167,7 +174,7 @@ pub const MAX_SUBBUF_SLOTS: usize = OTHERS_MASK as usize + 1;
 pub struct Head(pub u64);
 
 impl Head {
-    /// Where the next slot lies, in bytes from the ring's start.
+    /// Position of the next slot, in bytes from the ring's start.
     #[inline(always)]
     const fn offset(self) -> usize {
         self.0 as u32 as usize
@@ -193,8 +200,9 @@ impl Head {
         (self.0 & LAP_MASK) >> LAP_SHIFT
     }
 
-    /// Where a ring begins: the boundary behind an imaginary lap of no events, so that the first
-    /// lap is like others. No sub-buffer is without events, so the head is never the same again.
+    /// The head of an empty ring: the boundary behind an imaginary lap of no events, so that the
+    /// first lap is like others. No sub-buffer is without events, so the head never has this value
+    /// again.
     pub const fn start(slots: usize, subbuf_slots: usize) -> Self {
         Self::compose(slots, subbuf_slots - 1, 0)
     }
@@ -204,14 +212,14 @@ impl Head {
         Self(lap_bits | ((others as u64) << OTHERS_SHIFT) | (slot as u64).wrapping_mul(STEP))
     }
 
-    /// The head `slots` slots on, of which `others` are no events.
+    /// The head after `slots` more slots, of which `others` are no events.
     #[inline(always)]
     const fn behind(self, slots: usize, others: usize) -> Self {
         let moved = self.0.wrapping_add((slots as u64).wrapping_mul(STEP));
         Self(moved.wrapping_add((others as u64) << OTHERS_SHIFT))
     }
 
-    /// The lap's bits one lap on: parity turned, count raised.
+    /// The bits of the next lap: parity turned, count raised.
     const fn next_lap(self) -> u64 {
         let lap = (self.0 & LAP_MASK).wrapping_add(1 << LAP_SHIFT) & LAP_MASK;
         lap | ((self.0 ^ HEAD_PARITY) & HEAD_PARITY)
@@ -226,15 +234,15 @@ pub const fn parity_of(seq: u64, count: u64) -> u64 {
     }
 }
 
-/// Words that readers write, rarely, and the writer reads when it opens a sub-buffer. So they have a cache line of
-/// their own.
+/// Words that readers write, rarely, and the writer reads when it opens a sub-buffer. They have a
+/// cache line of their own.
 #[repr(align(64))]
 struct ReaderSide {
     /// 1 in discard mode, 0 in overwrite mode.
     discard: Word,
     /// Sub-buffers below this one may be overwritten in discard mode.
     released: Word,
-    /// Somebody waits for this sub-buffer to be opened.
+    /// A reader waits for this sub-buffer to be opened.
     awaited: Word,
 }
 
@@ -243,8 +251,8 @@ pub const MAX_SLOTS: usize = u32::MAX as usize / SLOT_BYTES / MAX_SUBBUF_SLOTS *
 
 /// The ring buffer of one CPU.
 ///
-/// Three cache lines: the first is all that an event touches mostly, written by the ring's CPU only;
-/// the second is for its cold path; the third is written by readers.
+/// Three cache lines: the first is all that an event touches mostly, written by the ring's CPU
+/// only; the second is for its cold path; the third is written by readers.
 ///
 /// # Invariants
 ///
@@ -262,7 +270,7 @@ pub struct Ring<S: Storage> {
     epoch: Word,
     /// The task of the last [`SlotKind::Task`](super::slot::SlotKind::Task) slots.
     task: [Word; 3],
-    /// See [`ip_mask`].
+    /// The mask for the `ip` of entries in this lap; see [`ip_mask`].
     ip_mask: Word,
     base: *const Slot,
     sub_mask: u32,
@@ -282,7 +290,7 @@ struct Cold {
     commit_overrun: Word,
     /// Events that could not be written because the ring was full.
     dropped: Word,
-    /// Marks, those included that could not be written.
+    /// Markers, those included that could not be written.
     markers: Word,
     /// Returns that are events of their own, those included that could not be written.
     returns: Word,
@@ -333,7 +341,7 @@ impl<S: Storage> Ring<S> {
 
     /// A ring without memory: every write ends with [`WriteOutcome::Closed`].
     pub fn closed(storage: S) -> Self {
-        // INVARIANT: No slots.
+        // INVARIANT: A closed ring: there are no slots, and `head` and `sub_mask` are 0.
         Self::compose(storage, Head(0), 0, 0)
     }
 
@@ -399,24 +407,25 @@ impl<S: Storage> Ring<S> {
         self.cold.returns.load_relaxed()
     }
 
-    /// Says what happens to new events when the ring is full: whether they are dropped, or take the
-    /// place of the oldest.
+    /// Sets whether new events are dropped when the ring is full, or take the place of the oldest.
     pub fn set_discard(&self, discard: bool) {
         self.readers.discard.store_relaxed(discard.into());
     }
 
-    /// Gives the sub-buffers below `seq` to the writer. Their content has been read, or is not wanted.
+    /// Gives the sub-buffers below `seq` to the writer. Their content has been read, or is not
+    /// wanted.
     pub fn release(&self, seq: u64) {
         // Release: all loads of what is given away were done before.
         self.readers.released.store_release(seq);
     }
 
-    /// Has the next event say its time in full, for another clock. Nobody is to be writing.
+    /// Makes the next event say its time in full, for another clock. No writer may be active.
     pub fn forget_time(&self) {
         self.epoch.store_relaxed(u64::MAX);
     }
 
-    /// Has the writer call [`Storage::reached`] whenever it opens sub-buffer `seq` or a later one.
+    /// Makes the writer call [`Storage::reached`] whenever it opens sub-buffer `seq` or a later
+    /// one.
     pub fn await_subbuf(&self, seq: u64) {
         self.readers.awaited.store_relaxed(seq);
     }
@@ -426,7 +435,7 @@ impl<S: Storage> Ring<S> {
         Head(self.head.load_relaxed())
     }
 
-    /// Its memory.
+    /// The ring's memory.
     pub fn storage(&self) -> &S {
         &self.storage
     }
@@ -456,7 +465,7 @@ impl<S: Storage> Ring<S> {
         unsafe { Self::write_cold(call, self, ctx) }
     }
 
-    /// Writes one function entry, if that needs one slot and nothing else; whether it did.
+    /// Writes one function entry, if that needs one slot and nothing else. Returns whether it did.
     ///
     /// # Safety
     ///
@@ -471,7 +480,7 @@ impl<S: Storage> Ring<S> {
         if !self.is_plain(call, now, &ctx) {
             return false;
         }
-        // Right for this head, if the exchange finds that it is the head still.
+        // The mask is right for this head if the exchange finds the head unchanged.
         let ip_mask = self.ip_mask.load_relaxed();
         if !self.head.local_exchange(head, head.wrapping_add(STEP)) {
             return false;
@@ -479,7 +488,7 @@ impl<S: Storage> Ring<S> {
         // SAFETY: The exchange moved the head over this slot, which is not at a boundary, so it
         // exists and is ours.
         let slot = unsafe { self.slot(Head(head).offset()) };
-        // In this order few values are needed at a time.
+        // This order keeps few values alive at a time.
         let first = SlotWords::first_of_entry(call.ip, ip_mask, now);
         slot.1.store_low(call.parent_ip as u32);
         slot.1.store_high(ctx.context());
@@ -487,7 +496,8 @@ impl<S: Storage> Ring<S> {
         true
     }
 
-    /// Returns whether an entry at `now` has nothing beside it that is not known already.
+    /// Returns whether an entry at `now` needs no extra slot: the epoch and the task are known
+    /// already.
     #[inline(always)]
     fn is_plain(&self, call: Call, now: u64, ctx: &impl EventContext) -> bool {
         is_text_address(call.parent_ip)
@@ -495,7 +505,7 @@ impl<S: Storage> Ring<S> {
             && ctx.is_task(|index| self.task_word(index))
     }
 
-    /// Returns whether an event at `now` is to say its time in full.
+    /// Returns whether an event at `now` has to say its time in full.
     #[inline(always)]
     fn needs_time(&self, now: u64) -> bool {
         now >> TIME_BITS != self.epoch.load_relaxed()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The settings of an instance that say which functions are hooked, and how: all that users have asked for.
+//! The settings of an instance that say which functions are hooked, and how: all that users have
+//! asked for.
 
 use core::ops::Range;
 
@@ -49,7 +50,8 @@ impl Tracer {
     }
 }
 
-/// The settings. Every change is made to a copy, planned, and carried out; then the copy takes their place.
+/// The settings. Every change is made to a copy, planned, and carried out; then the copy takes
+/// their place.
 ///
 /// `C` is the handle of a command's count, which copies share.
 pub struct Settings<C> {
@@ -134,14 +136,15 @@ impl<C: Clone> Settings<C> {
         Ok(())
     }
 
-    /// Takes the functions at addresses `range` out of all lists, which needs no memory: they go. Returns whether any
-    /// were there.
+    /// Takes the functions at addresses `range` out of all lists, which needs no memory: they go.
+    /// Returns whether any were there.
     pub fn forget(&mut self, range: &Range<usize>) -> bool {
         let in_lists = self.lists.forget(range);
         self.commands.forget(range) || in_lists
     }
 
-    /// Ends all recording, which needs no memory: lists and other settings stay, but for what is done at calls.
+    /// Ends all recording, which needs no memory: lists and other settings stay, but for what is
+    /// done at calls.
     pub fn end_recording(&mut self) {
         self.tracer = Tracer::Nop;
         self.implicit = false;
@@ -150,8 +153,8 @@ impl<C: Clone> Settings<C> {
         self.options = self.options.with(TraceOption::FunctionFork, false);
     }
 
-    /// Returns whether functions that come and go with modules must be hooked and unhooked by hand, though no list names
-    /// them.
+    /// Returns whether functions that come and go with modules must be hooked and unhooked by hand,
+    /// though no list names them.
     pub fn needs_news(&self) -> bool {
         let lists = &self.lists;
         let all = !lists.has(FunctionList::Filter);

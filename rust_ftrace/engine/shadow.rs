@@ -2,11 +2,11 @@
 
 //! The calls around a call, as its hook knows them: tags on the task's shadow stack.
 //!
-//! fgraph keeps a frame for each call that is open, and in it some words for each of its users. Those of a
-//! call that is tagged begin with a *tag*: their own address, by exclusive or with a secret of
-//! whoever wrote them, which is random, and three flags where an address has zeroes. So the tags of
-//! calls that are open can be found by looking at all words below, and no table of tasks is needed:
-//! what belongs to a task goes with it.
+//! fgraph keeps a frame for each call that is open, and in it some words for each of its users.
+//! Those of a call that is tagged begin with a *tag*: their own address, by exclusive or with a
+//! secret of whoever wrote them, which is random, and three flags where an address has zeroes. So
+//! the tags of calls that are open can be found by looking at all words below, and no table of
+//! tasks is needed: what belongs to a task goes with it.
 //!
 //! | word | what                                                                          |
 //! |------|-------------------------------------------------------------------------------|
@@ -16,7 +16,8 @@
 //! | 3    | low half: `ip`; high half: `parent_ip`                                        |
 //! | 4    | bits 0-62: how long the task did not run; 63: it does not run now             |
 //!
-//! Words 3 and 4 are only there if somebody needs them. The profiler has other things in words 1 to 3.
+//! Words 3 and 4 are only there if somebody needs them. The profiler has other things in words 1 to
+//! 3.
 
 use crate::platform::Word;
 
@@ -90,8 +91,9 @@ impl<'a> Shadow<'a> {
     }
 }
 
-/// Notes that a task stops running whose shadow stack is `prev`, and that one with `next` goes on, for the calls
-/// that they are in. Asks for the time, which may not be there, only if one of them is tagged.
+/// Notes that a task stops running whose shadow stack is `prev`, and that one with `next` goes on,
+/// for the calls that they are in. Asks for the time, which may not be there, only if one of them
+/// is tagged.
 pub fn switched(prev: Shadow<'_>, next: Shadow<'_>, now: impl FnOnce() -> Option<u64>) {
     let (prev, next) = (prev.innermost(), next.innermost());
     if prev.is_none() && next.is_none() {

@@ -31,8 +31,8 @@
 //! the address space, so the upper 33 bits of its addresses are ones, and 31 bits name any of it. A
 //! `parent_ip` outside is kept by a [`SlotKind::Wide`] slot before the entry.
 //!
-//! The fields lie where the processor can put them in the fewest instructions: the counter's low half
-//! and its high half (the *epoch*) come in registers of their own.
+//! The fields lie where the processor can put them in the fewest instructions: the counter's low
+//! half and its high half (the *epoch*) come in registers of their own.
 
 /// Bytes in a slot.
 pub const SLOT_BYTES: usize = 16;
@@ -74,8 +74,8 @@ pub enum SlotKind {
     /// The epoch (time >> [`TIME_BITS`]) of the slots that follow, in bits 32-63 of word 1; bits
     /// 32-63 of word 0 are the time's low half.
     Time = 2,
-    /// First half of the task that the slots after it belong to. Word 0: pid in bits 0-30, comm bytes
-    /// 4-7 in bits 32-63; word 1: tgid in bits 0-23, comm bytes 0-3 in bits 32-63.
+    /// First half of the task that the slots after it belong to. Word 0: pid in bits 0-30, comm
+    /// bytes 4-7 in bits 32-63; word 1: tgid in bits 0-23, comm bytes 0-3 in bits 32-63.
     Task = 3,
     /// Second half. Word 0: comm bytes 8-11 in bits 32-63; word 1: comm bytes 12-15 in bits 32-63.
     TaskName = 4,
@@ -84,13 +84,13 @@ pub enum SlotKind {
     Wide = 5,
     /// Bits 32-63 of the duration of the event that follows, in bits 32-63 of word 1.
     Long = 6,
-    /// The return value of the call that follows: its low half in bits 32-63 of word 0, its high half in bits
-    /// 32-63 of word 1.
+    /// The return value of the call that follows: its low half in bits 32-63 of word 0, its high
+    /// half in bits 32-63 of word 1.
     Retval = 7,
     /// When the call whose entry follows began, if that was before its own time; halves as above.
     Since = 8,
-    /// Calls of the task that were too deep to be traced, up to the call that follows: bits 32-63 of
-    /// word 1.
+    /// Calls of the task that were too deep to be traced, up to the call that follows: bits 32-63
+    /// of word 1.
     Overrun = 9,
     /// The stack of the event that follows, and of later ones that say so. For this and those up to
     /// [`SlotKind::ArgsHigh`] see [`extras`](super::extras).
@@ -194,7 +194,8 @@ impl SlotWords {
     /// The memory of slots, for those who take them as they are.
     pub fn as_bytes(slots: &[Self]) -> &[u8] {
         let length = core::mem::size_of_val(slots);
-        // SAFETY: Both words are initialised, there is no padding, and any alignment will do for bytes.
+        // SAFETY: Both words are initialised, there is no padding, and any alignment will do for
+        // bytes.
         unsafe { core::slice::from_raw_parts(slots.as_ptr().cast(), length) }
     }
 }
@@ -280,7 +281,8 @@ impl SlotWords {
         Self::other(SlotKind::Overrun, 0, 0, 0, overrun)
     }
 
-    /// Word 1 of an event of the `function_graph` tracer; `high` is the duration, or the `parent_ip`.
+    /// Word 1 of an event of the `function_graph` tracer; `high` is the duration, or the
+    /// `parent_ip`.
     #[inline(always)]
     pub const fn second_of_call(kind: SlotKind, depth: u32, context: u32, high: u32) -> u64 {
         Self::small_of_call(kind, depth, context) as u64 | ((high as u64) << 32)
@@ -421,8 +423,8 @@ impl SlotWords {
     }
 }
 
-/// The mask that turns a text address into bits 0-31 of word 0, by exclusive or: clears the upper half, and
-/// puts the parity in the place of bit 31.
+/// The mask that turns a text address into bits 0-31 of word 0, by exclusive or: clears the upper
+/// half, and puts the parity in the place of bit 31.
 pub const fn ip_mask(parity: u64) -> u64 {
     0xffff_ffff_0000_0000 | ((parity ^ PARITY) & PARITY)
 }

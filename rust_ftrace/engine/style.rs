@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Lines of entries other than usual, as options of tracefs say: `trace_print_context()`, `trace_print_lat_context()`
-//! and `seq_print_ip_sym()` of kernel/trace/trace_output.c, and the headers of kernel/trace/trace.c.
+//! Lines of entries other than usual, as options of tracefs say: `trace_print_context()`,
+//! `trace_print_lat_context()` and `seq_print_ip_sym()` of kernel/trace/trace_output.c, and the
+//! headers of kernel/trace/trace.c.
 
 use core::fmt::{Result, Write};
 
@@ -72,8 +73,8 @@ impl Style {
         self.has(TraceOption::LatencyFormat) && self.has(TraceOption::ContextInfo)
     }
 
-    /// Writes the columns before the function; where the mark is whose meaning only the next event tells, counted from
-    /// the end of what was written.
+    /// Writes the columns before the function; where the mark is whose meaning only the next event
+    /// tells, counted from the end of what was written.
     pub fn write_columns(
         self,
         out: &mut dyn LineOutput,

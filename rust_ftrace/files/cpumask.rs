@@ -18,8 +18,8 @@ pub(super) struct Cpumask;
 const GROUP: u32 = 32;
 
 impl Attribute for Cpumask {
-    /// As `%*pb` has it: groups of eight digits with commas between, the first as short as the number of CPUs
-    /// allows.
+    /// As `%*pb` has it: groups of eight digits with commas between, the first as short as the
+    /// number of CPUs allows.
     fn show(context: &FileContext, text: &mut Text) -> Result {
         let end = cpu::end();
         let traced = |number: u32| {

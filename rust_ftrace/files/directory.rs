@@ -39,7 +39,8 @@ impl Drop for DumpCommands {
 }
 
 impl InstanceDirectory {
-    /// Makes the top directory `name`, in which users make others in `instances`, which `made` sees to.
+    /// Makes the top directory `name`, in which users make others in `instances`, which `made` sees
+    /// to.
     ///
     /// # Errors
     ///

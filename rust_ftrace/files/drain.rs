@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files that give out events, each once: what they have in common is how they wait, and how they give bytes out.
+//! Files that give out events, each once: what they have in common is how they wait, and how they
+//! give bytes out.
 
 use kernel::iov::IovIterDest;
 use kernel::prelude::*;
@@ -15,7 +16,8 @@ use crate::sys::wait::Poll;
 
 /// The contents of such a file.
 pub(super) trait Contents: Sized + Send + Unpin + 'static {
-    /// A reader that splices waits for as much as one that polls; else for any event, as one that reads.
+    /// A reader that splices waits for as much as one that polls; else for any event, as one that
+    /// reads.
     const SPLICES_AS_POLLS: bool;
 
     /// Nothing yet.
@@ -25,25 +27,28 @@ pub(super) trait Contents: Sized + Send + Unpin + 'static {
     /// `ENOMEM` if there is no memory.
     fn new(context: &FileContext) -> Result<Self>;
 
-    /// Takes events of `sources` out, if there are any, for a user who wants about so many bytes. Those that were taken
-    /// out before are given out, and forgotten whatever happens.
+    /// Takes events of `sources` out, if there are any, for a user who wants about so many bytes.
+    /// Those that were taken out before are given out, and forgotten whatever happens.
     ///
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
     fn fill(&mut self, context: &FileContext, sources: &[BufferSource], wanted: usize) -> Result;
 
-    /// The bytes of the events that were taken out last, one part behind the other; none if there were no events.
+    /// The bytes of the events that were taken out last, one part behind the other; none if there
+    /// were no events.
     fn parts(&self) -> [&[u8]; 2];
 
-    /// The bytes more that the user must have room for, if a read that gave some is to take more events out.
+    /// The bytes more that the user must have room for, if a read that gave some is to take more
+    /// events out.
     fn least_room(&self) -> usize;
 }
 
 /// A file with such contents.
 #[pin_data]
 pub(super) struct Drain<C> {
-    /// Held while a user's memory is written, for however long that takes: who may not wait does not take it.
+    /// Held while a user's memory is written, for however long that takes: who may not wait does
+    /// not take it.
     #[pin]
     state: Mutex<DrainState<C>>,
     progress: DrainProgress,
@@ -82,7 +87,8 @@ impl DrainProgress {
 }
 
 impl<C: Contents> DrainState<C> {
-    /// Returns whether there are bytes of events that were taken out, and that the user does not have yet.
+    /// Returns whether there are bytes of events that were taken out, and that the user does not
+    /// have yet.
     fn has_rest(&self) -> bool {
         let length: usize = self.contents.parts().iter().map(|part| part.len()).sum();
         self.sent < length
@@ -166,8 +172,8 @@ impl<C: Contents> DrainState<C> {
     }
 }
 
-/// The events that a reader that polls waits for: any of all CPUs, or part of one CPU's buffer, as in
-/// `trace_poll()` of kernel/trace/trace.c.
+/// The events that a reader that polls waits for: any of all CPUs, or part of one CPU's buffer, as
+/// in `trace_poll()` of kernel/trace/trace.c.
 fn awaited(context: &FileContext) -> Awaited {
     match (context.cpu, context.instance.recording().buffer_percent()) {
         (Some(_), percent @ 1..) => Awaited::Percent(percent),
@@ -242,8 +248,8 @@ impl<C: Contents> Stream for Drain<C> {
         }
     }
 
-    /// Ends when there is enough, or somebody [wakes](Self::wake) who waits: a program does so to end its splice. (A
-    /// read goes on, as in tracefs.)
+    /// Ends when there is enough, or somebody [wakes](Self::wake) who waits: a program does so to
+    /// end its splice. (A read goes on, as in tracefs.)
     fn wait_to_splice(&self, context: &FileContext, block: bool) -> Result<bool> {
         if !C::SPLICES_AS_POLLS {
             return Ok(true);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `events/`: what programs need to know of the events in `trace_pipe_raw`. There are no others that could be switched on.
+//! `events/`: what programs need to know of the events in `trace_pipe_raw`. There are no others
+//! that could be switched on.
 
 use kernel::prelude::*;
 
@@ -13,7 +14,8 @@ use crate::engine::parse::parse_number;
 use crate::instance::buffers::Buffers;
 use crate::sys::text::Text;
 
-/// The layout of records now. A reader of `trace_pipe_raw` stays with that of when it opened the file.
+/// The layout of records now. A reader of `trace_pipe_raw` stays with that of when it opened the
+/// file.
 pub(super) fn layout(context: &FileContext) -> Layout {
     Layout {
         page_bytes: (context.instance)

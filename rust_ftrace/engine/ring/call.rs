@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Calls: events with an entry and a return.
+//! Calls in the ring: events with an entry and a return.
 //!
-//! The entry takes a slot as any event does, but is not completed at once: it is *pending*. If the call's
-//! return comes before anything else is recorded on this CPU, its duration goes into the same slot, and the
-//! whole call is one event. Whoever records something else first completes the pending entry
-//! ([`SlotKind::CallEntry`]), and the return takes a slot of its own later, on whatever CPU the
-//! task is then.
+//! The entry takes a slot as any event does, but is not completed at once: it is *pending*. If the
+//! call's return comes before anything else is recorded on this CPU, its duration goes into the
+//! same slot, and the whole call is one event. A writer that records something else first completes
+//! the pending entry ([`SlotKind::CallEntry`]), and the return takes a slot of its own later, on
+//! whatever CPU the task is then.
 //!
-//! There is one pending entry at most, since whoever writes completes it before. Who completes it first takes
-//! it out of `pending` by an exchange, so that of a writer and those who interrupt it just one does. A slot
-//! that is pending is one that is not complete: readers stop before it, and ask the CPU to complete it
-//! ([`Ring::complete_pending`]) if they want to see it.
+//! There is one pending entry at most, since every writer completes it before it writes. The entry
+//! is taken out of `pending` by an exchange and then completed, so that of a writer and the
+//! interrupts in it just one does so. A pending slot is one that is not complete: readers stop
+//! before it, and ask the CPU to complete it ([`Ring::complete_pending`]) if they want to see it.
 //!
-//! A call is known by a *token*: where its slot is, in which lap, and in which ring:
+//! A call is known by a *token*: the offset of its slot, the lap, and the ring.
 //!
 //! ```text
 //! token:  63 parity | 62..47 lap | 46..32 ring | 31..4 offset of the slot | 3..0 ring
@@ -28,23 +28,24 @@ use crate::engine::slot::{is_text_address, SlotKind, SlotWords, KIND_SHIFT, PARI
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct OpenCall {
-    /// When it began.
+    /// The time of its entry.
     pub start: u64,
-    /// See [`call`](self).
+    /// The token that names it; see [`call`](self).
     pub token: u64,
 }
 
 /// Bits of a token that say which ring it is of.
 const RING_MASK: u64 = (OTHERS_MASK << OTHERS_SHIFT) | (STEP - 1);
 
-/// The bits by which the tokens of ring number `id` differ from those of others, for ids up to 2^19.
+/// The bits by which the tokens of ring number `id` differ from those of others, for ids up to
+/// 2^19.
 const fn identity(id: u32) -> u64 {
     let high = (id as u64 & OTHERS_MASK) << OTHERS_SHIFT;
     high | ((id as u64 >> OTHERS_MASK.count_ones()) & (STEP - 1))
 }
 
 impl<S: Storage> Ring<S> {
-    /// The ring with another number, which makes its tokens its own.
+    /// Gives the ring a number, by which its tokens differ from those of others.
     pub fn identified(mut self, id: u32) -> Self {
         self.cold.identity = identity(id);
         self
@@ -86,8 +87,8 @@ impl<S: Storage> Ring<S> {
         self.cold.pending.load_relaxed() != 0
     }
 
-    /// Writes the entry of a call at a `depth`; `extras` are its extra slots. `open` gets what is
-    /// to be known at its return.
+    /// Writes the entry of a call at a `depth`; `extras` are its extra slots. `open` gets the data
+    /// that the return needs.
     ///
     /// Returns whether it could be written; if not, that is counted.
     ///
@@ -103,7 +104,8 @@ impl<S: Storage> Ring<S> {
         ctx: impl EventContext,
         open: &mut OpenCall,
     ) -> bool {
-        // (looked at once more there: so the usual way needs no register for it)
+        // `complete_pending` checks again, which leaves the usual way without a register for the
+        // token.
         if self.has_pending() {
             // SAFETY: By caller precondition:
             // - The thread runs on the ring's CPU, with preemption off, until this has returned.
@@ -112,7 +114,7 @@ impl<S: Storage> Ring<S> {
         }
         let head = self.head();
         let now = ctx.now();
-        // Right for this head, if the exchange finds that it is the head still.
+        // The mask is right for this head if the exchange finds the head unchanged.
         let ip_mask = self.ip_mask.load_relaxed();
         let simple = extras.is_empty() && is_text_address(call.parent_ip);
         // SAFETY: By caller precondition:
@@ -125,7 +127,7 @@ impl<S: Storage> Ring<S> {
             // - Other writers of the ring only interrupt this one, and end before it goes on.
             return unsafe { Self::enter_cold(call, self, depth(), extras, ctx, open) };
         }
-        // In this order few values are needed at a time.
+        // This order keeps few values alive at a time.
         let token = self.token(head);
         *open = OpenCall { start: now, token };
         // SAFETY: `reserve` moved the head over this slot, which is not at a boundary, so it
@@ -143,19 +145,21 @@ impl<S: Storage> Ring<S> {
         true
     }
 
-    /// Makes the entry in `slot` the pending one, if nothing was written since, up to `head`. If an interrupt
-    /// has left one, whose return was missed, that stays, and this one is completed.
+    /// Makes the entry in `slot` the pending one, if nothing was written since, up to `head`. An
+    /// entry that an interrupt has left pending, since its return was missed, stays so, and this
+    /// one is completed.
     #[inline(always)]
     fn set_pending(&self, token: u64, slot: &Slot, head: u64) {
         if !self.cold.pending.local_exchange(0, token) {
             slot.0.toggle_release::<PARITY>();
         } else if self.head.load_relaxed() != head && self.cold.pending.local_exchange(token, 0) {
-            // Who interrupted this before it was pending has not completed it.
+            // An interrupt before this entry was pending has not completed it.
             slot.0.toggle_release::<PARITY>();
         }
     }
 
-    /// Moves the head from `head` over one slot, if an event at `now` needs no more; returns whether it did.
+    /// Moves the head from `head` over one slot, if an event at `now` needs no more. Returns
+    /// whether it did.
     ///
     /// # Safety
     ///
@@ -168,7 +172,7 @@ impl<S: Storage> Ring<S> {
             && (self.head).local_exchange(head.0, head.0.wrapping_add(STEP))
     }
 
-    /// Enters a call whose entry one slot is not enough for; returns whether it was written.
+    /// Enters a call whose entry needs more than one slot. Returns whether it was written.
     ///
     /// # Safety
     ///
@@ -205,13 +209,13 @@ impl<S: Storage> Ring<S> {
         true
     }
 
-    /// Ends call `open`, if it is pending, which then is a whole call; `duration` makes of the time now how
-    /// long it took. Whether it was.
+    /// Ends call `open` if it is pending, which makes it a whole call, and returns whether it was;
+    /// `duration` computes the call's duration from the time now.
     ///
     /// # Safety
     ///
-    /// As for [`Ring::write`]; and `open` was made by [`Ring::enter_call`], of whatever ring: a token of 0
-    /// would be that of no pending entry.
+    /// As for [`Ring::write`]; and `open` was made by [`Ring::enter_call`], of any ring: a token of
+    /// 0 would match no pending entry.
     #[inline(always)]
     pub unsafe fn leave_leaf(
         &self,
@@ -228,15 +232,15 @@ impl<S: Storage> Ring<S> {
         // slot.
         let slot = unsafe { self.slot_of(open.token) };
         slot.1.store_high(duration as u32);
-        // The bits of the kind that the two differ in.
+        // The bits that differ between the two kinds.
         const MORE: u64 = (SlotKind::Call as u64 ^ SlotKind::CallEntry as u64) << KIND_SHIFT;
         slot.1.toggle_release::<MORE>();
         slot.0.toggle_release::<PARITY>();
         true
     }
 
-    /// Writes the return from a call of the function at `ip` in which something else was recorded, or of which
-    /// more is to be said: `extras` are its extra slots, and `duration` is as for
+    /// Writes the return from a call of the function at `ip` in which something else was recorded,
+    /// or of which more is to be said: `extras` are its extra slots, and `duration` is as for
     /// [`Ring::leave_leaf`].
     ///
     /// Returns whether it could be written; if not, that is counted.
@@ -289,9 +293,10 @@ impl<S: Storage> Ring<S> {
         true
     }
 
-    /// Leaves a call whose return one slot is not enough for, or in whose return something else was written;
-    /// returns whether it was written. It began at `start`: what an interrupt took since the time was read is
-    /// a part of it, as the interrupt's events are before its end.
+    /// Leaves a call whose return needs more than one slot, or in whose return something else was
+    /// written. Returns whether it was written. The call began at `start`: the time that an
+    /// interrupt took since the clock was read is a part of it, as the interrupt's events come
+    /// before its end.
     ///
     /// # Safety
     ///
@@ -327,7 +332,7 @@ impl<S: Storage> Ring<S> {
         // - Other writers of the ring only interrupt this one, and end before it goes on.
         let written = unsafe { ring.write_group(&ctx, extras, event, false) };
         match written {
-            // (a ring that is closed is that of several CPUs)
+            // The storage counts it: a closed ring is that of several CPUs.
             Err(WriteOutcome::Closed) => ring.storage.missed_return(),
             _ => ring.cold.returns.local_add(1),
         }
@@ -363,7 +368,7 @@ impl<S: Storage> Ring<S> {
     }
 }
 
-/// `extras` with one more, as far as there is room.
+/// Returns `extras` with one more, as far as there is room.
 fn with<'a>(
     room: &'a mut [SlotWords; super::MAX_CALL_EXTRAS + 1],
     extras: &[SlotWords],

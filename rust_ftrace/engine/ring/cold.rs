@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The way of events that need more than one slot, or a new sub-buffer, or were interrupted.
+//! The cold path: events that need more than one slot, or a new sub-buffer, or were interrupted.
 
 use super::group::{ExtraSlots, SlotGroup, StateSlots, GROUP_ROOM};
 use super::{Call, EventContext, Head, Ring, Slot, Storage, WriteOutcome, DROPS};
@@ -41,7 +41,7 @@ impl<S: Storage> Ring<S> {
     }
 
     /// Writes a function entry with arguments ([`SlotWords::args_slots`]) and a stack beside it.
-    /// What a sub-buffer has no room for is left out.
+    /// Extras that a sub-buffer has no room for are left out.
     ///
     /// # Safety
     ///
@@ -88,8 +88,8 @@ impl<S: Storage> Ring<S> {
         self.subbuf_slots().saturating_sub(GROUP_ROOM)
     }
 
-    /// Writes what a program has written ([`SlotWords::marker`]): `text` is its `length` bytes, in
-    /// [slots](SlotWords::text_slot). Returns how many bytes were written, which is less if a
+    /// Writes the text of a program ([`SlotWords::marker`]): `text` is its `length` bytes, in
+    /// [slots](SlotWords::text_slot). Returns the number of bytes written, which is less if a
     /// sub-buffer has no room for more.
     ///
     /// # Safety
@@ -115,8 +115,8 @@ impl<S: Storage> Ring<S> {
         unsafe { self.write_group(&ctx, text, event, false) }.map(|_| length)
     }
 
-    /// Does what [`Ring::write_with_extras`] does if nothing else is to be announced and a stack is
-    /// there already; whether it did.
+    /// Writes as [`Ring::write_with_extras`] does, if nothing else is to be announced and a stack
+    /// is there already. Returns whether it did.
     ///
     /// # Safety
     ///
@@ -178,12 +178,11 @@ impl<S: Storage> Ring<S> {
         stack.find(before, head.parity())
     }
 
-    /// Writes an event that is made by `event` of the time, behind its extra slots `extras`, for
-    /// which a sub-buffer has [room](GROUP_ROOM). With `open` the event's own slot is not
-    /// completed.
+    /// Writes an event, which `event` makes of the time, behind its extra slots `extras`, for which
+    /// a sub-buffer has [room](GROUP_ROOM). With `open` the event's own slot is not completed.
     ///
-    /// Returns the head at the event's slot, its extra slots counted as others, and the time. It
-    /// goes round again only if an interrupt wrote an event in between.
+    /// Returns the head at the event's slot, its extra slots counted as others, and the time. The
+    /// loop repeats only if an interrupt wrote an event in between.
     ///
     /// # Safety
     ///
@@ -205,7 +204,8 @@ impl<S: Storage> Ring<S> {
         unsafe { self.write_group_with(ctx, extra_slots, event, open) }
     }
 
-    /// Writes a group, also with a stack, which is left out if a sub-buffer has no room for it. See [`Ring::write_group`].
+    /// Writes a group that may have a stack, which is left out if a sub-buffer has no room for it.
+    /// See [`Ring::write_group`].
     ///
     /// # Safety
     ///
@@ -271,7 +271,7 @@ impl<S: Storage> Ring<S> {
         }
     }
 
-    /// Counts an event that is dropped as the ring is full, up to the boundary `head`.
+    /// Counts an event that is dropped because the ring is full, up to the boundary `head`.
     fn drop_one(&self, head: Head) {
         self.cold.dropped.local_add(1);
         if self.cold.dropped.load_relaxed() % DROPS == 0 {
@@ -292,7 +292,7 @@ impl<S: Storage> Ring<S> {
             markers: self.markers(),
             returns: self.returns(),
         };
-        // (those of the last sub-buffer, and what is dropped behind it)
+        // The events of the last sub-buffer, and those dropped behind it.
         let room = (self.subbuf_slots() as u64).wrapping_add(DROPS);
         self.storage.counted(counts.hits(), room);
     }
@@ -309,8 +309,8 @@ impl<S: Storage> Ring<S> {
         self.head.local_exchange(old.0, new.0)
     }
 
-    /// Fills a group's slots from `start` on, and remembers what it announced. Returns the head at the last
-    /// slot, which is not completed if it is to stay `open`.
+    /// Fills a group's slots from `start` on, and remembers the state that it announced. Returns
+    /// the head at the last slot, which is not completed if it is to stay `open`.
     ///
     /// # Safety
     ///
@@ -328,9 +328,9 @@ impl<S: Storage> Ring<S> {
             unsafe { self.fill(index, words.with_parity(parity)) };
             index = index.wrapping_add(1);
         }
-        // After the exchange: an interrupt between the two announces the same again, no more. Its
-        // own extra slots stay true, since the task is the same and an older epoch never comes
-        // back.
+        // This is after the exchange: an interrupt between the two announces the same again, no
+        // more. Its own extra slots stay true, since the task is the same and an older epoch never
+        // comes back.
         self.epoch.store_relaxed(now >> TIME_BITS);
         let task = group.task();
         self.task[0].store_relaxed(task.ids);
@@ -340,7 +340,7 @@ impl<S: Storage> Ring<S> {
         start.behind(group.others(), group.others())
     }
 
-    /// Moves the head to the next boundary and fills what is left before it.
+    /// Moves the head to the next boundary and fills the slots before it.
     fn close(&self, head: Head) {
         let left = self.subbuf_slots().wrapping_sub(self.place(head));
         if !(self.head).local_exchange(head.0, head.behind(left, left).0) {
@@ -385,8 +385,9 @@ impl<S: Storage> Ring<S> {
 
         let outer = self.cold.opening.load_relaxed();
         let ours = outer == 0 && self.cold.opening.local_exchange(0, seq);
-        // From here on nobody comes round to this sub-buffer again. If the head is still as it was
-        // after all has been looked at, nobody has written, and what was seen belongs together.
+        // From here on no writer comes round to this sub-buffer again. If the head is still as it
+        // was after all has been looked at, no event was written, and the values that were seen
+        // belong together.
         let moved = || self.head() != head;
         let blocked = || {
             let distance = seq.wrapping_sub(outer);
@@ -402,8 +403,8 @@ impl<S: Storage> Ring<S> {
                 if found == seq || self.write_header(header, found, seq, first_event) =>
             {
                 if wraps {
-                    // An interrupt that has gone on meanwhile is in the same lap: it cannot have come
-                    // round to here. Others need no new mask.
+                    // An interrupt that has gone on meanwhile is in the same lap: it cannot have
+                    // come round to here. Others need no new mask.
                     self.ip_mask.store_relaxed(ip_mask(lap.parity()));
                 }
                 let reached = seq >= self.readers.awaited.load_relaxed();
@@ -418,22 +419,23 @@ impl<S: Storage> Ring<S> {
         opening
     }
 
-    /// Returns whether sub-buffer `seq` must wait, in discard mode, for the one in its place to be released.
+    /// Returns whether sub-buffer `seq` must wait, in discard mode, for the one in its place to be
+    /// released.
     fn is_full(&self, seq: u64) -> bool {
         let Some(in_place) = seq.checked_sub(self.subbufs()) else {
             return false;
         };
-        // Acquire: what follows is done after all loads of whoever released it.
+        // Acquire: the stores that follow are done after all loads of the reader that released it.
         in_place != 0
             && self.readers.discard.load_relaxed() != 0
             && in_place >= self.readers.released.load_acquire()
     }
 
-    /// Writes a sub-buffer's header, which was `found`; whether it still was.
+    /// Writes a sub-buffer's header, which was `found`. Returns whether it still was.
     ///
-    /// It is zero in between, but never when the head is behind it: an interrupt that finds the head
-    /// at the next boundary takes the `seq` after this one from here. Once an interrupt has moved
-    /// the head, the header is no more as found, and stays.
+    /// It is zero in between, but never when the head is behind it: an interrupt that finds the
+    /// head at the next boundary takes the `seq` after this one from here. Once an interrupt has
+    /// moved the head, the header is no more as found, and stays.
     fn write_header(&self, header: &Slot, found: u64, seq: u64, first_event: u64) -> bool {
         if !header.0.local_exchange(found, 0) {
             return false;
@@ -474,8 +476,8 @@ fn has_unfinished(slots: &[Slot], parity: u64) -> bool {
 
 /// The outcome of [`Ring::open`].
 enum Opening {
-    /// The sub-buffer is ready; its first free slot, whether `opening` was set here, whether readers wait for it, and
-    /// the index of its first event.
+    /// The sub-buffer is ready; its first free slot, whether `opening` was set here, whether
+    /// readers wait for it, and the index of its first event.
     Ready(Head, bool, bool, u64),
     /// An interrupt moved the head.
     Raced,

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The slots of one event that belong together.
+//! Groups: the slots of one event that belong together.
 
 use super::{Head, Ring, Storage};
 use crate::engine::extras::StackSlots;
 use crate::engine::slot::{SlotWords, Task};
 
-/// Slots that a sub-buffer must have for a group beside those that say something of its event: the header, time,
-/// task (2), and the event.
+/// Slots that a sub-buffer must have for a group, apart from the event's extra slots: the header,
+/// time, task (2), and the event.
 pub(super) const GROUP_ROOM: usize = 5;
 
-/// The data beside an event.
+/// The data written beside an event.
 #[derive(Clone, Copy)]
 pub(super) struct ExtraSlots<'a> {
-    /// Slots right before it.
+    /// Slots right before the event.
     pub(super) slots: &'a [SlotWords],
-    /// And its stack.
+    /// The event's stack.
     pub(super) stack: Option<StackSlots<'a>>,
 }
 
-/// Data that is announced for later events, too.
+/// The state that is announced for later events, too.
 pub(super) struct StateSlots {
-    /// Time, task (2); `from` to `until` are not known yet.
+    /// Time, task (2); those from `from` to `until` are not announced yet.
     slots: [SlotWords; 3],
     from: usize,
     until: usize,
@@ -48,13 +48,13 @@ impl StateSlots {
 /// The stack of a group's event.
 enum GroupStack<'a> {
     None,
-    /// It is there already; the slot that says where.
+    /// The slot that names an equal stack, which is there already.
     Same(SlotWords),
-    /// It comes at this place of the sub-buffer.
+    /// A stack that comes at this place of the sub-buffer.
     New(usize, StackSlots<'a>),
 }
 
-/// The slots of one event: extra slots it needs, then the event.
+/// The slots of one event: the extra slots that it needs, then the event.
 pub(super) struct SlotGroup<'a> {
     state: StateSlots,
     extras: &'a [SlotWords],
@@ -63,7 +63,7 @@ pub(super) struct SlotGroup<'a> {
 }
 
 impl<'a> SlotGroup<'a> {
-    /// `event` with what is `extra_slots` it, from `start` on.
+    /// Makes the group of `event` with `extra_slots`, from `start` on.
     #[inline(always)]
     pub(super) fn new<S: Storage>(
         ring: &Ring<S>,
@@ -95,7 +95,7 @@ impl<'a> SlotGroup<'a> {
             .wrapping_add(stack.len());
         match ring.find_stack(start, stack) {
             Some(found) => GroupStack::Same(SlotWords::same_stack_slot(found)),
-            // (it will be behind what is in the group without it, but for the event)
+            // The stack will be behind all slots of the group without it, but for the event.
             None if most <= ring.subbuf_slots() => {
                 GroupStack::New(ring.place(start).wrapping_add(self.others()), stack)
             }
@@ -120,7 +120,7 @@ impl<'a> SlotGroup<'a> {
             GroupStack::Same(_) => 1,
             GroupStack::New(_, stack) => stack.len(),
         };
-        // (nothing of this comes near the largest number)
+        // No sum here comes near the largest number.
         let state = self.state.slots().len();
         state.wrapping_add(self.extras.len()).wrapping_add(stack)
     }
@@ -139,7 +139,7 @@ impl<'a> SlotGroup<'a> {
             .chain([self.event])
     }
 
-    /// Lets later events find its stack, which is written.
+    /// Lets later events find the group's stack, which is written.
     pub(super) fn remember_stack(&self) {
         if let GroupStack::New(place, stack) = self.stack {
             stack.remember(place);

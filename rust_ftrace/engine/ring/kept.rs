@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A copy of what a ring holds, in less memory.
+//! A copy of a ring's events, in less memory.
 
 use super::{Head, Ring, Storage};
 use crate::engine::reader::Extent;
@@ -17,8 +17,9 @@ impl<S: Storage> Ring<S> {
         extent.newest.saturating_sub(first).saturating_add(1)
     }
 
-    /// Makes a ring in `storage` that holds copies of the newest sub-buffers of `from`, as many as there is room for.
-    /// Their events keep their indices; what `from` has lost is not counted here. Both are only read from now on.
+    /// Makes a ring in `storage` that holds copies of the newest sub-buffers of `from`, as many as
+    /// there is room for. Their events keep their indices; events that `from` has lost are not
+    /// counted here. Both rings are only read from now on.
     ///
     /// Returns `None` if `storage` does not fit, as for [`Ring::new`], or `from` holds nothing.
     pub fn kept<O: Storage>(storage: S, from: &Ring<O>) -> Option<Self> {
@@ -51,7 +52,8 @@ impl<S: Storage> Ring<S> {
         }
         let others = from.head().others() as usize;
         let last = ring.place_of(newest - oldest + 1);
-        // INVARIANT: Behind as many slots of the newest sub-buffer as there, one at least, in the first lap.
+        // INVARIANT: The head is behind as many slots of the newest sub-buffer as it was there, one
+        // at least, in the first lap.
         let head = Head::compose(last + used, others, ring.head().next_lap());
         ring.head.store_relaxed(head.0);
         Some(ring)
