@@ -13,7 +13,7 @@ use kernel::prelude::*;
 use super::{faults, lockdep};
 
 /// The kernel's tracepoint of that name.
-pub(super) fn find(name: &'static CStr) -> Option<NonNull<bindings::tracepoint>> {
+fn find(name: &'static CStr) -> Option<NonNull<bindings::tracepoint>> {
     struct Search {
         name: &'static CStr,
         found: Option<NonNull<bindings::tracepoint>>,
@@ -101,7 +101,8 @@ impl Registration {
     /// # Safety
     ///
     /// `probe` is a function that takes `data` and what this tracepoint gives, and may be called so
-    /// until [`Registration::end`] has returned and [`wait`] after it.
+    /// until [`Registration::end`] has returned and calls that had begun have ended, for which
+    /// [`wait`] waits.
     pub(super) unsafe fn new(
         name: &'static CStr,
         probe: *mut c_void,
@@ -109,7 +110,10 @@ impl Registration {
     ) -> Result<Self> {
         let tracepoint = find(name).ok_or(ENODEV)?;
         faults::here("tracepoint_probe_register")?;
-        // SAFETY: A tracepoint of the kernel; the caller promises the rest.
+        // SAFETY:
+        // - It is a tracepoint of the kernel, which stays.
+        // - `probe` may be called with `data`, and what this tracepoint gives, until it was
+        //   unregistered and waited for, by caller precondition.
         to_result(unsafe {
             bindings::tracepoint_probe_register(tracepoint.as_ptr(), probe, data)
         })?;
