@@ -578,7 +578,8 @@ impl<C> Drop for FileTree<C> {
     fn drop(&mut self) {
         self.served.clear();
         if let Some(top) = self.directories.first() {
-            // SAFETY: By the type's invariant. Waits for file operations that are running.
+            // SAFETY: By the type's invariants the first directory is live, and contains all
+            // others. This waits for file operations that are running, which use `contexts`.
             unsafe { bindings::debugfs_remove(top.as_ptr()) };
         }
     }

@@ -214,7 +214,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         if let (Some((role, ip)), true) = (first, self.live.is_empty()) {
             change.holder = Some(Self::hold_number(numbers, handler, role, ip)?);
         }
-        // SAFETY: The caller promises that `handler` stays valid until nothing is traced any more.
+        // SAFETY: `handler` stays valid until nothing is traced any more, by caller precondition.
         let result = unsafe { self.register(&mut change, numbers, handler, &missing) };
         match result {
             Ok(()) => Ok(change),
@@ -247,8 +247,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
                 // (those that are registered may have gone out with a module meanwhile, and the
                 // number with them)
                 let result = numbers.make_ready().and_then(|()| {
-                    // SAFETY: The caller promises that `handler` stays valid until nothing is
-                    // traced any more, and nothing is once the probe is unregistered.
+                    // SAFETY: `handler` stays valid until nothing is traced any more, by caller
+                    // precondition, and so until the probe is unregistered.
                     unsafe { place.probe_mut().register(handler) }
                 });
                 let _ = change.new.push(place, GFP_KERNEL);

@@ -47,7 +47,7 @@ impl<'a> Registers<'a> {
     /// `regs` points to registers that are valid and not changed for `'a`.
     #[inline(always)]
     pub(crate) unsafe fn from_raw(regs: *const bindings::__arch_ftrace_regs) -> Self {
-        // SAFETY: The caller promises that `regs` is valid and not changed for `'a`.
+        // SAFETY: `regs` is valid and not changed for `'a`, by caller precondition.
         Self(unsafe { &*regs })
     }
 

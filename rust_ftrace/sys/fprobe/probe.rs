@@ -171,8 +171,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobe<T, D> {
 unsafe fn probe_of<'a, T: CallHandler<D>, D: Copy + 'static>(
     fprobe: *mut ffi::fprobe,
 ) -> &'a Fprobe<T, D> {
-    // SAFETY: The caller promises that `fprobe` is that of a `Fprobe<T, D>`, which is `repr(C)` and
-    // begins with it, and that it lives as long as `'a`; it is only shared.
+    // SAFETY: `fprobe` is that of a `Fprobe<T, D>`, by caller precondition, which is `repr(C)` and
+    // begins with it, and lives as long as `'a`; it is only shared.
     unsafe { &*fprobe.cast::<Fprobe<T, D>>() }
 }
 

@@ -79,7 +79,7 @@ impl FprobeVariables {
 
     /// Returns whether fprobe has a number.
     fn is_registered(&self) -> bool {
-        // SAFETY: What is of that name in the kernel is an `fgraph_ops`, which stays.
+        // SAFETY: By the type's invariants it is an `fgraph_ops`, which stays.
         let flags: *const c_ulong = unsafe { &raw const (*self.fprobe).ops.flags };
         // SAFETY: `flags` points to a live, aligned word, which others may write meanwhile: a
         // volatile load does not tear.
@@ -88,7 +88,7 @@ impl FprobeVariables {
 
     /// The number that fprobe has, while a probe is registered.
     fn number(&self) -> Option<u32> {
-        // SAFETY: What is of that name in the kernel is an `fgraph_ops`, which stays.
+        // SAFETY: By the type's invariants it is an `fgraph_ops`, which stays.
         let number: *const c_int = unsafe { &raw const (*self.fprobe).idx };
         // SAFETY: A valid, aligned int. It changes only when nothing is registered.
         u32::try_from(unsafe { number.read_volatile() }).ok()
@@ -96,7 +96,8 @@ impl FprobeVariables {
 
     /// See [`FprobeNumber::make_ready`].
     fn make_ready(&self) -> Result {
-        // SAFETY: What is of that name in the kernel is a mutex, which stays, and is not held here.
+        // SAFETY: By the type's invariants it is the kernel's mutex, which stays; it is not held
+        // here.
         unsafe { bindings::mutex_lock(self.lock) };
         // SAFETY: `lock` was taken above, and is let go of below.
         let result = unsafe { self.choose() };
@@ -111,7 +112,8 @@ impl FprobeVariables {
     ///
     /// `lock` is held.
     unsafe fn choose(&self) -> Result {
-        // SAFETY: Under the lock it does not change.
+        // SAFETY: By the type's invariants it is the kernel's variable, which does not change while
+        // the lock is held, as it is by caller precondition.
         let used = unsafe { *self.used } as u64;
         if used.count_ones() >= NUMBERS {
             // (fprobe itself would warn)
@@ -119,9 +121,11 @@ impl FprobeVariables {
         }
         // (nobody who has a free number leaves a call open, so from now on there is no other)
         let bad = shadow_stacks::lacking() | 1;
-        // SAFETY: Under the lock it does not change.
+        // SAFETY: By the type's invariants it is the kernel's variable, which does not change while
+        // the lock is held, as it is by caller precondition.
         let next = unsafe { *self.next };
-        // SAFETY: fgraph's own, which only the lock's holder uses.
+        // SAFETY: By the type's invariants it is the kernel's table, which only the lock's holder
+        // uses, as this is by caller precondition.
         let table = unsafe { &mut *self.table };
         match fgraph::avoid(table, usize::try_from(next)?, used, bad) {
             Ok(false) => Err(EBUSY),
