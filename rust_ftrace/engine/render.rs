@@ -19,8 +19,8 @@ pub trait SymbolNames {
     /// `name [module]`; the address in hex if none is known.
     fn name(&mut self, address: u64) -> &[u8];
 
-    /// The name with the offset, and the function's size: `name+0x12/0x34`, or `name+0x12/0x34
-    /// [module]`.
+    /// The name with the offset, and the function's size, as `name+0x12/0x34` or
+    /// `name+0x12/0x34 [module]`.
     fn place(&mut self, address: u64) -> &[u8];
 }
 
@@ -74,7 +74,7 @@ pub fn write_lost(out: &mut dyn Write, cpu: u32, lost: u64) -> Result {
     writeln!(out, "CPU:{cpu} [LOST {lost} EVENTS]")
 }
 
-/// Writes that `task` was in `function` already when its events begin here.
+/// Writes that `task` was already in `function` when its events begin.
 pub fn write_rootless(out: &mut dyn LineOutput, task: &Task, function: &[u8]) -> Result {
     let mut name = [0; 16];
     let pid = task.pid();
@@ -88,7 +88,7 @@ pub fn write_rootless(out: &mut dyn LineOutput, task: &Task, function: &[u8]) ->
     out.write_str(" is not in this trace ####\n")
 }
 
-/// Writes that the events of `cpu` begin here, later than those of others.
+/// Writes that the events of `cpu` begin here, later than those of other CPUs.
 pub fn write_cpu_started(out: &mut dyn Write, cpu: u32) -> Result {
     writeln!(out, "##### CPU {cpu} buffer started ####")
 }
@@ -115,18 +115,18 @@ pub(super) fn begin(line: &mut Line<'_>, cpu: u32, event: &Event, time: (u64, Ti
     line.put(u64::from_le_bytes(*b":       "), 2);
 }
 
-/// The parts of an entry's line that not all have.
+/// The parts of an entry's line that not all lines have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EntryColumns<'a> {
     /// The depth, in a column of its own.
     pub depth: Option<usize>,
-    /// The levels to the right that the function is at.
+    /// The levels that the function's name is indented by.
     pub indent: usize,
-    /// The arguments, behind its name.
+    /// The arguments, written behind the name.
     pub args: &'a [u8],
 }
 
-/// Writes one function entry; `time` in `unit`.
+/// Writes one function entry, with `time` in its unit.
 #[inline(always)]
 pub fn write_entry<O: LineOutput>(
     out: &mut O,

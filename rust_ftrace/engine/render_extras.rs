@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Text, in ftrace's format, of the data beside an event: its stack (`trace_stack_print()` of
+//! The data beside an event as text, in ftrace's format: its stack (`trace_stack_print()` of
 //! kernel/trace/trace_output.c) and its arguments (`print_function_args()` there).
 
 use core::fmt::{Result, Write};
@@ -37,8 +37,8 @@ pub fn write_stack<O: LineOutput>(
     Ok(())
 }
 
-/// Writes what a function was called with, whose parameters are not known: all registers in which
-/// they may be.
+/// Writes the arguments of a function whose parameters are not known: all registers that they may
+/// be in.
 pub fn write_registers(out: &mut dyn Write, args: &[u64; ARGS]) -> Result {
     let mut separator = "(";
     for value in args {

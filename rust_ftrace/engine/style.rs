@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Lines of entries other than usual, as options of tracefs say: `trace_print_context()`,
+//! Lines of entries in other styles, as options of tracefs choose them: `trace_print_context()`,
 //! `trace_print_lat_context()` and `seq_print_ip_sym()` of kernel/trace/trace_output.c, and the
 //! headers of kernel/trace/trace.c.
 
@@ -31,20 +31,20 @@ const STYLES: [TraceOption; 8] = [
 /// An event's place in time, for the latency format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// Its time.
+    /// The event's time.
     pub time: (u64, TimeUnit),
-    /// When the buffer was cleared.
+    /// The time at which the buffer was cleared.
     pub start: u64,
-    /// The number of events before it.
+    /// The number of events before the event.
     pub index: u64,
 }
 
-/// The machine, as a latency header tells it.
+/// The machine, for the header of the latency format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatencyHeader<'a> {
     /// The kernel's release.
     pub release: &'a str,
-    /// Its preemption model.
+    /// The kernel's preemption model.
     pub preemption: &'a str,
 }
 
@@ -53,7 +53,7 @@ pub struct LatencyHeader<'a> {
 pub struct Style(Options);
 
 impl Style {
-    /// As options say.
+    /// The look that `options` choose.
     pub const fn new(options: Options) -> Self {
         Self(options)
     }
@@ -73,8 +73,8 @@ impl Style {
         self.has(TraceOption::LatencyFormat) && self.has(TraceOption::ContextInfo)
     }
 
-    /// Writes the columns before the function; where the mark is whose meaning only the next event
-    /// tells, counted from the end of what was written.
+    /// Writes the columns before the function. Returns the position of the mark that depends on the
+    /// next event's time, counted from the end of the written text.
     pub fn write_columns(
         self,
         out: &mut dyn LineOutput,
@@ -138,7 +138,7 @@ impl Style {
         Ok(None)
     }
 
-    /// lat_print_timestamp()
+    /// Writes the time as `lat_print_timestamp()` does.
     fn write_since(
         self,
         out: &mut dyn LineOutput,
@@ -167,7 +167,7 @@ impl Style {
         duration::overhead(to_micros(next.saturating_sub(time)).saturating_mul(1000))
     }
 
-    /// seq_print_ip_sym()
+    /// Writes an address as `seq_print_ip_sym()` does.
     pub fn write_symbol(
         self,
         out: &mut dyn LineOutput,
@@ -301,12 +301,12 @@ impl Style {
     }
 }
 
-/// ns2usecs()
+/// Converts ns to microseconds, as `ns2usecs()` does.
 const fn to_micros(ns: u64) -> u64 {
     ns.wrapping_add(500) / 1000
 }
 
-/// print_lat_help_header()
+/// The columns of the latency format, as in `print_lat_help_header()`.
 const LATENCY_COLUMNS: &str = concat!(
     "#                    _------=> CPU#            \n",
     "#                   / _-----=> irqs-off/BH-disabled\n",
@@ -319,7 +319,7 @@ const LATENCY_COLUMNS: &str = concat!(
     "#     \\   /        ||||||  \\    |    /       \n",
 );
 
-/// print_trace_header(), of a buffer that nobody has measured a latency with.
+/// Writes the header of `print_trace_header()`, for a buffer without a measured latency.
 pub fn write_latency_header(
     out: &mut dyn Write,
     tracer: &str,
