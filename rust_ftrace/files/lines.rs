@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events as lines: with times, names and depths as they are when somebody reads them.
+//! Events as lines: with times, names and depths as they are when the events are read.
 
 use core::fmt::Write;
 
@@ -47,11 +47,12 @@ pub(super) struct LineMaker {
     graph: GraphLines,
     /// For all others.
     style: Style,
-    /// When a buffer was cleared the last time.
+    /// The time at which a buffer was cleared last.
     start: u64,
     /// Number of the next line of that style.
     index: u64,
-    /// Where the last line has a mark that tells how much later the next event came, and its time.
+    /// The place of the delay mark in the last line, which tells how much later the next event
+    /// came, and the time of that line's event.
     delay: Option<(usize, u64)>,
 }
 
@@ -290,7 +291,8 @@ impl LineMaker {
         self.style
     }
 
-    /// Where the last line has a mark that tells how much later the next event came, and its time.
+    /// The place of the delay mark in the last line, which tells how much later the next event
+    /// came, and the time of that line's event.
     pub(super) fn take_delay(&mut self) -> Option<(usize, u64)> {
         self.delay.take()
     }
@@ -394,7 +396,7 @@ impl SymbolNames for SymbolCache {
 /// Texts of addresses.
 ///
 /// An address of the kernel proper is always the same function's. Those of modules, and of BPF
-/// programs and trampolines, of whose coming and going nobody is told, can be another's the next
+/// programs and trampolines, whose coming and going is not announced, can be another's the next
 /// time.
 struct Cache {
     lasting: NameCache,

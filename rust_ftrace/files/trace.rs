@@ -265,7 +265,7 @@ impl TraceReader {
             return Ok(false);
         };
         let cpu = merge::EventSource::cpu(source);
-        // (function_graph does not say so: print_trace_line() of kernel/trace/trace.c)
+        // function_graph does not say so: `print_trace_line()` of kernel/trace/trace.c.
         let started = (self.started.as_mut()).filter(|_| self.tracer != Tracer::FunctionGraph);
         if let Some(started) = started {
             if !started.contains(&cpu) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which CPUs there are.
+//! The CPUs of the machine: their numbers, masks of them, and calls on them.
 //!
 //! C headers: [`include/linux/cpumask.h`](srctree/include/linux/cpumask.h),
 //! [`include/linux/cpu.h`](srctree/include/linux/cpu.h)
@@ -88,7 +88,7 @@ impl Mask {
 pub(crate) struct ReadLock(NotThreadSafe);
 
 impl ReadLock {
-    /// Takes the lock, which many may have, but nobody twice. No lock that
+    /// Takes the lock, which many tasks may have, but none twice. No lock that
     /// [hotplug](super::hotplug) takes may be held then: those are taken after it.
     pub(crate) fn new() -> Self {
         lockdep::waits();
@@ -113,7 +113,7 @@ impl ReadLock {
         // CAST: CPU numbers are small.
         let number = cpu.as_u32() as c_int;
         let user: *const F = user;
-        // (what says so is an int before Linux 7.3, and a bool since)
+        // The result is an int before Linux 7.3, and a bool since.
         #[allow(clippy::useless_conversion)]
         // SAFETY: Interrupts are on. `call` gets `user`, which outlives the call, as it is waited
         // for.

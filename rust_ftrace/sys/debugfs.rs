@@ -106,7 +106,7 @@ struct OpenFile<F: File> {
     file: F,
     #[pin]
     reading: Mutex<TextReader<F::Records>>,
-    // (the last to go)
+    // Last, as it is dropped last.
     context: Opened<F::Context>,
 }
 
@@ -141,7 +141,7 @@ impl<R: Records> TextReader<R> {
         while position >= start.saturating_add(self.text.as_bytes().len()) && !self.ended {
             start = start.saturating_add(self.text.as_bytes().len());
             self.text.clear();
-            // (at least a record, or a read of nothing would not end)
+            // At least one record is made, or a read of nothing would not end.
             while self.text.as_bytes().len() < wanted.clamp(1, MAX_READ) && !self.ended {
                 self.ended = !self.records.next(&mut self.text)?;
             }

@@ -14,7 +14,7 @@ pub(crate) trait ForkHandler: Send + Sync + 'static {
     /// Task `parent` has made task `child`, which has not run yet. Must not sleep.
     fn forked(&self, parent: u32, child: u32);
 
-    /// Nobody knows task `pid` any more. Must not sleep.
+    /// Called when task `pid` is freed, and its pid means no task any more. Must not sleep.
     fn freed(&self, pid: u32);
 }
 

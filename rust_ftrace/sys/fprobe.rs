@@ -81,7 +81,7 @@ pub(crate) struct Fprobes<T: CallHandler<D>, D: Copy + 'static> {
     /// Calls may still be open that know the address of one of these. So they are used for nothing
     /// else.
     idle: KVec<ProbePlace<T, D>>,
-    /// Of these, those that calls know which are to be taken for nobody's.
+    /// Places that open calls know, where these calls are to be taken for no probe's.
     worn: KVec<ProbePlace<T, D>>,
     /// Calls whose return was missed by probes that are gone.
     missed: u64,
@@ -107,9 +107,9 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
     /// Has fprobe a number that will do, as long as what is returned is kept and others are
     /// registered before it goes. Nothing is called by it; `ip` is any function.
     ///
-    /// A number is kept as long as anybody uses it. If another user of fgraph was faster than we,
-    /// and it will not do, one is asked for once more. If somebody else has fprobe hold it, that is
-    /// in vain, and it is theirs to answer for.
+    /// A number is kept as long as there is a user of it. If another user of fgraph was faster, and
+    /// the number will not do, one is asked for once more. If another user of fprobe holds it, that
+    /// is in vain, and not this module's fault.
     fn hold_number(
         numbers: &mut FprobeNumber,
         handler: *const T,
@@ -239,13 +239,13 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         missing: &[(T::Role, KVVec<usize>)],
     ) -> Result {
         for (role, ips) in missing {
-            // (what lies far apart comes and goes at different times: modules)
+            // Functions that lie far apart come and go at different times, with modules.
             let near = ips.chunk_by(|a, b| b.wrapping_sub(*a) < FAR);
             for ips in near.flat_map(|ips| ips.chunks(MAX_FUNCTIONS)) {
                 change.new.reserve(1, GFP_KERNEL)?;
                 let mut place = self.place(Fprobe::new(*role, ips)?, change.anew)?;
-                // (those that are registered may have gone out with a module meanwhile, and the
-                // number with them)
+                // Probes that are registered may have gone with a module meanwhile, and the number
+                // with them.
                 let result = numbers.make_ready().and_then(|()| {
                     // SAFETY: `handler` stays valid until nothing is traced any more, by caller
                     // precondition, and so until the probe is unregistered.
@@ -323,7 +323,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         while let Some(mut place) = new.pop() {
             place.unregister();
             if place.was_enabled {
-                // (it had a place there)
+                // It had a place there, so this does not fail.
                 let _ = self.idle.push(place, GFP_KERNEL);
             }
         }
@@ -332,7 +332,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
     fn retire(&mut self, mut place: ProbePlace<T, D>) {
         place.unregister();
         self.missed = self.missed.wrapping_add(place.missed());
-        // (without memory it goes)
+        // Without memory it goes.
         let _ = self.idle.push(place, GFP_KERNEL);
     }
 
@@ -350,7 +350,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         while let Some(mut place) = self.idle.pop() {
             if place.is_known() {
                 place.forget_functions();
-                // (without memory it goes)
+                // Without memory it goes.
                 let _ = self.worn.push(place, GFP_KERNEL);
             }
         }

@@ -25,7 +25,7 @@ pub(crate) trait EntryHandler: Send + Sync + 'static {
     fn entered(&self, site: FunctionEntry<'_>);
 }
 
-/// Where a traced function was entered.
+/// The entry of a traced function: its address, its caller and the registers.
 #[derive(Clone, Copy)]
 pub(crate) struct FunctionEntry<'a> {
     /// The function, by its ftrace location (its first instruction, or the one after `endbr64`),
@@ -75,7 +75,7 @@ impl<'a> Registers<'a> {
     }
 }
 
-/// Which functions are traced.
+/// The functions that are traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Functions<'a> {
     /// Every function that can be, those of modules loaded later too.
@@ -98,7 +98,7 @@ pub(crate) enum Functions<'a> {
 /// struct Counter(AtomicU64);
 ///
 /// impl EntryHandler for Counter {
-///     fn entered(&self, _site: FunctionEntry<'_>) {
+///     fn entered(&self, _entry: FunctionEntry<'_>) {
 ///         self.0.fetch_add(1, Ordering::Relaxed);
 ///     }
 /// }
@@ -241,7 +241,7 @@ impl<T: EntryHandler> PinnedDrop for Registration<T> {
         if let Err(error) = result {
             pr_err!("cannot unregister the function hook: {error:?}\n");
         }
-        // Not so if ftrace died; whoever has such a hook does not drop it but when the module goes.
+        // Not so if ftrace died; the owner of such a hook drops it only when the module goes.
         if self.is_stuck.load(Relaxed) {
             dead_ftrace::never_return();
         }

@@ -3,7 +3,8 @@
 //! Callbacks when CPUs come and go.
 //!
 //! All that they call runs with the CPUs' lock held for writing: a lock that it takes must never be
-//! held by who waits for CPUs, RCU, or user memory ([`lockdep::waits`](super::lockdep::waits)).
+//! held by a task that waits for CPUs, RCU, or user memory
+//! ([`lockdep::waits`](super::lockdep::waits)).
 //!
 //! C header: [`include/linux/cpuhotplug.h`](srctree/include/linux/cpuhotplug.h)
 
@@ -38,7 +39,7 @@ pub(crate) trait CpuWatcher: Send + Sync {
     fn gone(&self, cpu: CpuId);
 }
 
-/// When callbacks are called, and which.
+/// A state of hotplug: the callbacks, and when they are called.
 trait Stage<T>: 'static {
     const STATE: bindings::cpuhp_state;
 

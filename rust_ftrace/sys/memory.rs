@@ -51,8 +51,8 @@ impl SlotMemory {
     ///
     /// # Errors
     ///
-    /// [`AllocError`] if there is no memory that can be had without somebody being killed for it,
-    /// or the caller is being killed.
+    /// [`AllocError`] if there is no memory that can be had without a task being killed for it, or
+    /// the caller is being killed.
     pub(crate) fn new(length: usize, node: i32, _room: &Room) -> Result<Self, AllocError> {
         let layout = Layout::array::<Slot>(length).map_err(|_| AllocError)?;
         let slots = allocate(layout, ffi::RUST_CONST_GFP_RING, node)?.cast();
@@ -83,10 +83,10 @@ const MAX_CUSHION: usize = 32 << 20;
 /// Room in memory for some rings, which are allocated while this lives.
 ///
 /// As in `__rb_allocate_pages()` of kernel/trace/ring_buffer.c nothing is begun that obviously
-/// cannot be, and what is allocated waits for memory that others can give back, but has nobody
-/// killed; if others need memory meanwhile that there is not, whoever allocates the rings is killed
-/// for it. Beyond that, some memory is held until the rings are there: who got them has not taken
-/// the last of it, and nobody is killed afterwards.
+/// cannot be, and what is allocated waits for memory that others can give back, but has no task
+/// killed; if others need memory meanwhile that there is not, the task that allocates the rings is
+/// killed for it. Beyond that, some memory is held until the rings are there: so they have not
+/// taken the last of it, and no task is killed afterwards.
 ///
 /// # Invariants
 ///
@@ -191,7 +191,7 @@ impl Drop for SlotMemory {
         if self.layout.size() == 0 {
             return;
         }
-        // SAFETY: By the type's invariants; nobody uses the slots any more.
+        // SAFETY: By the type's invariants; nothing uses the slots any more.
         unsafe { Vmalloc::free(self.slots.cast(), self.layout) };
     }
 }

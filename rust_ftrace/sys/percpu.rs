@@ -80,7 +80,7 @@ impl<T> PerCpu<T> {
         let base = NonNull::new(base.cast::<T>()).ok_or(AllocError)?;
         for cpu in super::cpu::possible() {
             let instance = Self::instance(base, cpu);
-            // SAFETY: `instance` is this CPU's memory for a `T`, which nobody knows of yet.
+            // SAFETY: `instance` is this CPU's memory for a `T`, which nothing else knows of yet.
             unsafe { instance.write(init(cpu)) };
         }
         // INVARIANT: Just allocated and filled.

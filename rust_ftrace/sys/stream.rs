@@ -150,13 +150,13 @@ pub(crate) trait Stream: Sized + Send + Sync + 'static {
 /// The private data of an open file.
 struct OpenStream<S: Stream> {
     stream: Pin<KBox<S>>,
-    /// Held by who splices and may not wait.
+    /// The lock of a task that splices and may not wait.
     ///
     /// The first lock; nothing waits with it held but for memory, and for those of `stream`.
     splicing: Pin<KBox<Mutex<()>>>,
     /// The address of the task that holds it, or 0.
     splicer: Atomic<usize>,
-    // (the last to go)
+    // Last, as it is dropped last.
     context: Opened<S::Context>,
 }
 
@@ -276,7 +276,7 @@ impl<S: Stream> StreamOperations<S> {
         let into = unsafe { IovIterDest::from_raw(iter) };
         let block = file_flags & bindings::O_NONBLOCK == 0
             && kiocb_flags & ffi::RUST_CONST_IOCB_NOWAIT == 0
-            // (Relaxed: it is equal only if this task has stored it itself)
+            // Relaxed: it is equal only if this task has stored it itself.
             && open.splicer.load(Relaxed) != address_of_current();
         let mut result = || -> Result<usize> {
             // SAFETY: `file` was opened by `open`, which only files of debugfs have, and is not
@@ -325,7 +325,7 @@ impl<S: Stream> StreamOperations<S> {
             let guard = open.splicing.lock();
             open.splicer.store(address_of_current(), Relaxed);
             let leave = ScopeGuard::new(|| open.splicer.store(0, Relaxed));
-            // (dropped in this order)
+            // They are dropped in this order.
             (leave, guard)
         });
         // SAFETY: By caller precondition:

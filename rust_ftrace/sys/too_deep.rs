@@ -2,9 +2,9 @@
 
 //! Calls for which the shadow stacks of tasks had no room.
 //!
-//! fgraph counts them for each task, whoever watches them, in `trace_overrun`, which only grows
-//! from when the task gets its shadow stack until it is freed. So the sum is what all tasks have,
-//! and what those had that are freed.
+//! fgraph counts them for each task, for all its users together, in `trace_overrun`, which only
+//! grows from when the task gets its shadow stack until it is freed. So the sum is what all tasks
+//! have, and what those had that are freed.
 //!
 //! C: `kernel/trace/fgraph.c`,
 //! [`include/linux/sched/signal.h`](srctree/include/linux/sched/signal.h)

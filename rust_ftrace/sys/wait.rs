@@ -14,7 +14,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full};
 use kernel::types::Opaque;
 
-/// Which wake-ups a task has seen. See [`WaitQueue::wait`].
+/// The wake-ups that a task has seen. See [`WaitQueue::wait`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SeenWakeups(u64);
 
@@ -87,7 +87,7 @@ impl WaitQueue {
         })
     }
 
-    /// Which wake-ups there have been so far.
+    /// Returns the wake-ups that there have been so far.
     pub(crate) fn seen(&self) -> SeenWakeups {
         // Acquire: what is looked for after this was there before the wake-ups that are seen; pairs
         // with `wake_all`.
@@ -156,7 +156,7 @@ pub(crate) fn nap() -> Result {
     let current = unsafe { bindings::get_current() };
     // As `fatal_signal_pending()`.
     //
-    // SAFETY: It is the running task. Whoever has it killed sets a bit, which is read once.
+    // SAFETY: It is the running task. A task that kills it sets a bit, which is read once.
     let pending = unsafe { (&raw const (*current).pending.signal.sig[0]).read_volatile() };
     match pending & (1 << (bindings::SIGKILL - 1)) {
         0 => Ok(()),
@@ -193,7 +193,7 @@ impl Poll<'_> {
         }
     }
 
-    /// Has whoever polls be told when `queue` is woken.
+    /// Has a polling task be told when `queue` is woken.
     ///
     /// The queue must live as long as the file is open.
     pub(crate) fn watch(&self, queue: &WaitQueue) {

@@ -19,7 +19,7 @@ use kernel::types::Opaque;
 ///
 /// `OFFSET` is that of a field of type `Work<Self>`, the only one of that type.
 pub(crate) unsafe trait HasWork: Sized + Send + Sync {
-    /// Where the field lies.
+    /// The offset of the field in the type, in bytes.
     const OFFSET: usize;
 
     /// The work. May sleep; never runs twice at once.

@@ -79,7 +79,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobe<T, D> {
         own.extend_from_slice(ips, GFP_KERNEL)?;
         Ok(Self {
             fprobe: Opaque::new(ffi::fprobe {
-                // (so it begins silent, see `Place::enable`)
+                // So it begins silent: see `ProbePlace::enable`.
                 flags: ffi::FPROBE_FL_DISABLED,
                 entry_data_size: core::mem::size_of::<D>(),
                 entry_handler: Some(entry::<T, D>),

@@ -3,11 +3,11 @@
 //! The number that fprobe has among the users of fgraph.
 //!
 //! fgraph gives each of its users one of 16 numbers, the one that was not used for longest, and
-//! notes with every call which numbers are told of its return; 0 is always among them, whoever
-//! watches it (`function_graph_enter_regs()`). So fprobe can be told of returns of calls that it
-//! knows nothing of: of any if its number is 0, and of those that a user who had its number before
-//! has left open. It warns of that (`fprobe_return()`), which a kernel may be set to die of. See
-//! docs/upstream/fprobe-return-warning.md.
+//! notes with every call which numbers are told of its return; 0 is always among them, whichever
+//! user watches it (`function_graph_enter_regs()`). So fprobe can be told of returns of calls that
+//! it knows nothing of: of any if its number is 0, and of those that a user that had its number
+//! before has left open. It warns of that (`fprobe_return()`), which a kernel may be set to die of.
+//! See docs/upstream/fprobe-return-warning.md.
 //!
 //! fprobe asks for a number when the first probe is registered, and gives it back with the last
 //! one. So before that we put the numbers that will not do at the end of fgraph's list of those
@@ -17,8 +17,8 @@
 //! kills the kernel: where all functions are traced, the kprobe is hit in the kprobe's own work,
 //! and that is forgiven only once.)
 //!
-//! Lock order: `ftrace_lock` is the kernel's and inside all of ours, as whoever registers a hook
-//! takes it. Nothing that waits is called under it here.
+//! Lock order: `ftrace_lock` is the kernel's and inside all of ours, as registering a hook takes
+//! it. Nothing that waits is called under it here.
 //!
 //! C header: [`include/linux/ftrace.h`](srctree/include/linux/ftrace.h)
 
@@ -32,13 +32,13 @@ use crate::sys::faults;
 
 pub(in crate::rust_ftrace::sys) use crate::engine::fgraph::NUMBERS;
 
-/// Knowledge of fprobe's number. Whoever registers fprobes has it exclusively.
+/// Knowledge of fprobe's number. A task that registers fprobes has it exclusively.
 pub(crate) struct FprobeNumber {
     /// `None` if the kernel does not list symbols of data.
     known: Option<FprobeVariables>,
 }
 
-/// Where kernel/trace/ has it.
+/// The variables of kernel/trace/ that hold it.
 ///
 /// # Invariants
 ///
@@ -101,7 +101,7 @@ impl FprobeVariables {
         unsafe { bindings::mutex_lock(self.lock) };
         // SAFETY: `lock` was taken above, and is let go of below.
         let result = unsafe { self.choose() };
-        // (if fprobe has a number it needs none, unless whoever has it hold that lets go)
+        // If fprobe has a number it needs none, unless the probe that holds it is unregistered.
         let result = if self.is_registered() { Ok(()) } else { result };
         // SAFETY: This task has locked it above, and not let go of it yet.
         unsafe { bindings::mutex_unlock(self.lock) };
@@ -116,10 +116,10 @@ impl FprobeVariables {
         // the lock is held, as it is by caller precondition.
         let used = unsafe { *self.used } as u64;
         if used.count_ones() >= NUMBERS {
-            // (fprobe itself would warn)
+            // fprobe itself would warn.
             return Err(ENOSPC);
         }
-        // (nobody who has a free number leaves a call open, so from now on there is no other)
+        // A free number has no user that could leave a call open, so from now on there is no other.
         let bad = shadow_stacks::lacking() | 1;
         // SAFETY: By the type's invariants it is the kernel's variable, which does not change while
         // the lock is held, as it is by caller precondition.
@@ -129,7 +129,7 @@ impl FprobeVariables {
         let table = unsafe { &mut *self.table };
         match fgraph::avoid(table, usize::try_from(next)?, used, bad) {
             Ok(false) => Err(EBUSY),
-            // Nobody had a number yet, so there is no call of whose return anybody is told.
+            // No user had a number yet, so there is no call whose return a user is told of.
             Err(fgraph::Unknown) | Ok(true) => Ok(()),
         }
     }
@@ -148,8 +148,8 @@ impl FprobeNumber {
             .filter(|_| PrivatePart::Numbers.is_as_known())
     }
 
-    /// Has fgraph give fprobe a number that will do when it asks for one next, if nobody else asks
-    /// before.
+    /// Has fgraph give fprobe a number that will do when it asks for one next, if no other user
+    /// asks before.
     ///
     /// # Errors
     ///

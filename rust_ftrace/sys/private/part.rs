@@ -19,11 +19,11 @@ pub(crate) enum PrivatePart {
     ShadowStacks,
     /// The numbers of fgraph's users.
     Numbers,
-    /// Where the idle tasks of CPUs are found.
+    /// The table of the idle tasks of CPUs.
     IdleTasks,
-    /// Where the kernel's own text lies.
+    /// The range of the kernel's own text.
     Text,
-    /// Where the code lies that interrupts come in by.
+    /// The range of the code that interrupts come in by.
     IrqText,
     /// The kernel's function for programs' marks.
     Marker,

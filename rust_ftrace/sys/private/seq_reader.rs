@@ -4,7 +4,7 @@
 //!
 //! Some lists are to be had there alone, such as that of the functions that ftrace can trace: no
 //! exported function gives it. So it is read as users read it, through a mount of our own and
-//! `seq_read_iter`, but with the kernel's rights and in its namespaces, whoever asks.
+//! `seq_read_iter`, but with the kernel's rights and in its namespaces, whichever task asks.
 
 use core::mem::offset_of;
 use core::ptr::NonNull;
@@ -22,7 +22,7 @@ use crate::sys::{faults, kernel_thread};
 ///
 /// # Invariants
 ///
-/// It is, and nobody else has it.
+/// The file is open, and nothing else has it.
 struct OpenKernelFile(NonNull<bindings::file>);
 
 impl OpenKernelFile {

@@ -45,7 +45,7 @@ pub(crate) unsafe trait Subdirectories: Send + Sync + 'static {
     fn remove_all(&self);
 }
 
-/// Where a directory is to be made.
+/// The directory that another is to be made in.
 ///
 /// # Invariants
 ///
@@ -93,7 +93,7 @@ impl Served {
     /// # Safety
     ///
     /// `directory` is a live directory of debugfs made by this module. It stays until the value is
-    /// dropped, or nobody but this module makes something in it.
+    /// dropped, or only this module makes something in it.
     pub(in crate::rust_ftrace::sys) unsafe fn new<T: Subdirectories>(
         directory: NonNull<bindings::dentry>,
         handler: Arc<T>,
@@ -142,7 +142,7 @@ impl Drop for Served {
         //   task.
         // - By the type's invariants the operations are its own, which are the kernel's and stay.
         unsafe { set_operations(self.inode, self.original) };
-        // Whoever has read the pointer without the lock (`stat`, say) has let go of it then.
+        // A task that has read the pointer without the lock (`stat`, say) has let go of it then.
         rcu::synchronize_tasks();
         // SAFETY: By the type's invariants `table` came from a `KBox<DirectoryOperations<T>>`, and
         // `end` is for the same `T`; nothing knows of the table any more.
@@ -177,7 +177,7 @@ unsafe fn set_operations(
     let _lock = unsafe { Lock::new(inode.as_ptr(), Nesting::Parent) };
     // SAFETY: The inode is live, by caller precondition.
     let field: *mut *const bindings::inode_operations = unsafe { &raw mut (*inode.as_ptr()).i_op };
-    // As `smp_store_release()`: who reads the pointer finds what it points to complete.
+    // As `smp_store_release()`: a task that reads the pointer finds what it points to complete.
     fence_release();
     // SAFETY: A live, aligned pointer. Others read it without the lock: a volatile store does not
     // tear. Nothing else writes it, as the kernel does so only when it makes an inode.
@@ -330,7 +330,7 @@ unsafe fn begin<T: Subdirectories>(
     // SAFETY: The operations are those of a `Served` for `T`, by caller precondition, and so in its
     // table. They change with the lock held only, as it is here.
     let handler = unsafe { &(*table).handler };
-    // SAFETY: The dentry is live, and nothing in debugfs is renamed but by who made it.
+    // SAFETY: The dentry is live, and nothing in debugfs is renamed but by the module that made it.
     let name = unsafe { (*dentry).__bindgen_anon_1.d_name.name };
     // SAFETY: A dentry's name ends with a zero, and stays as said.
     let name = unsafe { CStr::from_char_ptr(name.cast()) };
@@ -365,7 +365,7 @@ unsafe extern "C" fn mkdir<T: Subdirectories>(
         handler.make(parent, &name)
     };
     match make() {
-        // (debugfs has found the dentry, as nothing removed it meanwhile)
+        // debugfs has found the dentry, as nothing removed it meanwhile.
         Ok(()) => core::ptr::null_mut(),
         Err(error) => error.to_ptr(),
     }

@@ -13,7 +13,8 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use super::part::PrivatePart;
 use crate::sys::cpu;
 
-/// Where `idle_threads` of kernel/smpboot.c lies, a pointer for each CPU; 0 if that is not known.
+/// The address of `idle_threads` of kernel/smpboot.c, a pointer for each CPU; 0 if that is not
+/// known.
 static IDLE_THREADS: Atomic<u64> = Atomic::new(0);
 
 /// Makes known where idle tasks are found: at `idle_threads` of kernel/smpboot.c, if the kernel
@@ -94,7 +95,7 @@ unsafe fn next_of(node: *const bindings::list_head) -> *const bindings::list_hea
     // SAFETY: `node` is live, by caller precondition.
     let next: *const *mut bindings::list_head = unsafe { &raw const (*node).next };
     // As `rcu_dereference()`: all that the node was filled with before it came into the list is
-    // seen by who follows the pointer, as the access depends on it.
+    // seen by a reader that follows the pointer, as the access depends on it.
     //
     // SAFETY: A live, aligned pointer, which others may write meanwhile: a volatile load does not
     // tear.
