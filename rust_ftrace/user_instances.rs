@@ -60,8 +60,8 @@ impl UserInstances {
     }
 }
 
-// SAFETY: What `make` makes are the trees of the directories in `named`, which `remove_all`
-// empties.
+// SAFETY: On return of `remove_all` nothing is left of what `make` made: that is the trees of the
+// directories in `named`, each of which is removed as it is taken from there.
 unsafe impl Subdirectories for UserInstances {
     fn make(&self, parent: Parent<'_>, name: &CStr) -> Result {
         let mut named = self.named.lock();

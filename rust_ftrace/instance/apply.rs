@@ -30,6 +30,7 @@ use crate::engine::sort::sort_by_key;
 use crate::sys::ftrace::Functions;
 use crate::sys::{cpu, rcu, unwind};
 use crate::tracer::entry_extras::EntryExtra;
+use crate::tracer::flags::FlagSet;
 use crate::tracer::graph_hooks::GraphChange;
 use crate::tracer::hook_flags::HookFlag;
 use crate::tracer::probes::{Probe, Probes, Ready};
@@ -156,7 +157,8 @@ impl Instance {
         }
         let union = control.plan.commanded.union(&plan.commanded)?;
         if union.len() != control.plan.commanded.len() || control.is_behind {
-            // SAFETY: The commands' hook goes before the recorder.
+            // SAFETY: The recorder is valid until the commands' hook was removed: it is in
+            // `recording`, which goes after `commands`.
             unsafe {
                 self.commands
                     .handler()
@@ -246,7 +248,8 @@ impl Instance {
         prepared.counts_too_deep = self.too_deep.begin(Watcher::Tracer)?;
         let mut numbers = self.machine.hooks_calls();
         let recorder = self.recording.hook.handler();
-        // SAFETY: The recorder lives as long as the instance, whose `control` goes before it.
+        // SAFETY: The recorder stays valid until all is unhooked: it lives as long as the
+        // instance, whose `control`, with all that is hooked for it, goes before it.
         let change = unsafe { (control.graph).prepare(&mut numbers, recorder, calls, false)? };
         prepared.graph = Some(change);
         Ok(())
@@ -267,7 +270,8 @@ impl Instance {
         }
         self.profiling.extend(&self.machine, &counted.functions)?;
         let mut numbers = self.machine.hooks_calls();
-        // SAFETY: The profiler lives as long as the instance, whose `control` goes before it.
+        // SAFETY: The profiler stays valid until all is unhooked: it lives as long as the
+        // instance, whose `control`, with all that is hooked for it, goes before it.
         let change =
             unsafe { (control.profile).prepare(&mut numbers, &self.profiling.profiler, counted)? };
         prepared.profile = Some(change);
@@ -447,8 +451,9 @@ fn functions(entries: &Entries) -> Functions<'_> {
         .map_or(Functions::All, |set| Functions::Only(set.as_slice()))
 }
 
-/// Returns the bits of [`Without`] of what does not count.
-fn without(counted: &ProfiledCalls) -> u64 {
-    let calls = u64::from(counted.without_calls) * Without::Calls as u64;
-    calls | (u64::from(counted.without_sleep) * Without::Sleep as u64)
+/// Returns the parts of a call's time that do not count.
+fn without(counted: &ProfiledCalls) -> FlagSet<Without> {
+    FlagSet::NONE
+        .with(Without::Calls, counted.without_calls)
+        .with(Without::Sleep, counted.without_sleep)
 }

@@ -38,8 +38,9 @@ impl Instance {
             self.machine.find_writing_ps()?;
         }
         self.price(&control.settings);
-        // SAFETY: The recorder is this instance's, as the rings are: these are written to by its
-        // hook, which goes with it, or by a file that is open.
+        // SAFETY: The flags are the recorder's, which is in `recording`, as the rings are that tell
+        // this budget. What writes to these is its hook, which goes with it, and open files, which
+        // hold `recording`.
         unsafe {
             self.recording
                 .budget

@@ -248,8 +248,10 @@ impl Buffers {
     fn install(&mut self, cpu: CpuId, buffer: Arc<Buffer>, recorder: &Recorder) {
         if let Some(buffers) = self.of_mut(cpu) {
             let buffer = buffers.live.buffer.insert(buffer);
-            // SAFETY: The ring is this CPU's alone. What replaces it keeps it until nothing writes
-            // to it, and at the end the instance unhooks the recorder before the buffers go.
+            // SAFETY:
+            // - What replaces the ring keeps it in an `OldBuffers`, which waits until nothing
+            //   writes to it; at the end the recorder is unhooked before the buffers go.
+            // - The ring is given for this CPU only.
             unsafe { recorder.set_ring(cpu, Some(buffer.ring())) };
             buffers.waker.wake();
         }
@@ -377,8 +379,11 @@ impl Buffers {
         keep: bool,
     ) -> Option<OldBuffer> {
         let buffers = self.of_mut(cpu)?;
-        // SAFETY: As in `install`; what calls this keeps the old ring in an `OldBuffers`, which
-        // waits until nothing writes to it.
+        // SAFETY:
+        // - What replaces the ring keeps it in an `OldBuffers`, which waits until nothing writes to
+        //   it, as callers of this do with the old one; at the end the recorder is unhooked before
+        //   the buffers go.
+        // - The ring is given for this CPU only.
         unsafe { recorder.set_ring(cpu, Some(buffer.ring())) };
         let replaced = buffers.live.replace(cpu, Some(buffer), keep);
         // A reader that waits for a part of the old buffer waits for the new one from now on.
@@ -394,7 +399,7 @@ impl Buffers {
     pub(crate) unsafe fn retire(&mut self, old: OldBuffers) {
         for old in old.0 {
             if let Some(buffers) = self.of_mut(old.cpu) {
-                // SAFETY: The caller promises that there are no writers.
+                // SAFETY: Nothing writes to the old buffers any more, by caller precondition.
                 unsafe { buffers.live.retire(&old) };
             }
         }
@@ -414,7 +419,8 @@ impl Buffers {
     pub(crate) unsafe fn complete_entry(&mut self, cpu: CpuId) {
         for (_, buffers) in self.meant(Some(cpu)) {
             if let Some(ring) = buffers.live.ring() {
-                // SAFETY: The caller promises that there are no writers, and this is exclusive.
+                // SAFETY: Nothing writes to the ring, by caller precondition, nor does this at the
+                // same time elsewhere, as `self` is exclusive.
                 unsafe { ring.complete_pending() };
             }
         }
@@ -428,7 +434,8 @@ impl Buffers {
     pub(crate) unsafe fn complete_snapshot(&mut self) {
         for (_, buffers) in self.meant(None) {
             if let Some(ring) = buffers.spare.ring() {
-                // SAFETY: The caller promises that there are no writers, and this is exclusive.
+                // SAFETY: Nothing writes to the ring, by caller precondition, nor does this at the
+                // same time elsewhere, as `self` is exclusive.
                 unsafe { ring.complete_pending() };
             }
         }

@@ -30,8 +30,8 @@ impl Instance {
         let change = match &plan.calls {
             Some(calls) => {
                 let mut numbers = self.machine.hooks_calls();
-                // SAFETY: The recorder lives as long as the instance, whose `control` goes before
-                // it.
+                // SAFETY: The recorder stays valid until all is unhooked: it lives as long as the
+                // instance, whose `control`, with all that is hooked for it, goes before it.
                 Some(unsafe { graph.prepare(&mut numbers, recorder, calls, true)? })
             }
             None => None,

@@ -147,7 +147,8 @@ impl CountedBuffer {
             self.account.add_late(old.end, old.buffer.counts().0);
             return;
         }
-        // SAFETY: The caller promises that there are no writers, and this is exclusive.
+        // SAFETY: Nothing writes to the old ring any more, by caller precondition, nor does this at
+        // the same time elsewhere, as `self` is exclusive.
         unsafe { old.buffer.ring().complete_pending() };
         let is_old = |past: &PastBuffer| Arc::ptr_eq(&past.buffer, &old.buffer);
         // It is not there if it was cleared meanwhile.

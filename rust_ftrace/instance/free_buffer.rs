@@ -72,7 +72,7 @@ impl Instance {
     pub(super) fn retire_buffers(&self, old: OldBuffers) {
         // The lock of the buffers must not be held: a CPU that is coming may be waiting for it.
         old.wait();
-        // SAFETY: Nothing writes to them any more.
+        // SAFETY: Nothing writes to them any more, as `wait` has returned.
         unsafe { self.recording.buffers.lock().retire(old) };
     }
 

@@ -8,30 +8,31 @@ use super::{Instance, OwnSettings};
 use crate::engine::lists::FunctionList;
 use crate::engine::options::{Options, TraceOption};
 use crate::engine::settings::Tracer;
+use crate::tracer::flags::FlagSet;
 use crate::tracer::graph_settings::Want;
 use crate::tracer::hook_flags::HookFlag;
 
-/// Returns the bits of [`Want`] that options stand for.
-fn wants(options: Options) -> u64 {
-    let wants = [
+/// Returns what options want of calls.
+fn wants(options: Options) -> FlagSet<Want> {
+    [
         (TraceOption::GraphRetval, true, Want::Retval),
         (TraceOption::GraphRetaddr, true, Want::Retaddr),
         (TraceOption::GraphArgs, true, Want::Args),
         (TraceOption::GraphOverrun, true, Want::Overrun),
         (TraceOption::GraphIrqs, false, Want::NoIrqs),
-    ];
-    let wanted = (wants.iter()).filter(|(option, on, _)| options.has(*option) == *on);
-    wanted.fold(0, |bits, (_, _, want)| bits | *want as u64)
+    ]
+    .iter()
+    .fold(FlagSet::NONE, |wants, (option, on, want)| {
+        wants.with(*want, options.has(*option) == *on)
+    })
 }
 
 impl Instance {
     /// Passes on how calls are recorded, by options and limits.
     pub(super) fn set_graph(&self, settings: &OwnSettings) {
         let recorder = self.recording.hook.handler();
-        let mut wants = wants(settings.options);
-        if settings.lists.has(FunctionList::GraphFunction) {
-            wants |= Want::Rooted as u64;
-        }
+        let is_rooted = settings.lists.has(FunctionList::GraphFunction);
+        let wants = wants(settings.options).with(Want::Rooted, is_rooted);
         let graph = recorder.graph();
         let unusual = graph.set(wants, settings.max_depth);
         graph.set_thresh((self.machine).ticks(self.recording.clock(), settings.thresh));

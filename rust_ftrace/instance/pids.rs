@@ -54,7 +54,8 @@ impl Instance {
     ///
     /// Those of [`Forks::call`](crate::sys::forks::Forks::call).
     pub(super) fn follow_forks(&self, control: &mut Control) -> Result {
-        // SAFETY: `control` goes before the recorder, and what is registered with it.
+        // SAFETY: The recorder stays valid until `Forks::clear`: it is in `recording`, which goes
+        // after `control`, and so after `forks`, whose drop clears it.
         unsafe { control.forks.call(self.recording.hook.handler()) }
     }
 

@@ -180,7 +180,9 @@ impl Profile {
     /// Takes the tables away from `profiler`, by which nothing is hooked.
     fn withdraw(&self, profiler: &Profiler) {
         for cpu in cpu::possible() {
-            // SAFETY: No table is given, and nothing uses the one before.
+            // SAFETY:
+            // - There is no table that is to stay valid.
+            // - None is given for another CPU.
             unsafe { profiler.set_table(cpu, None) };
         }
     }
@@ -249,8 +251,10 @@ impl Profile {
                 continue;
             };
             counts.old = core::mem::replace(&mut counts.live, slot.take());
-            // SAFETY: The table is this CPU's alone. What takes it away keeps it until nothing
-            // counts in it, and at the end the instance unhooks the profiler before the tables go.
+            // SAFETY:
+            // - What takes the table away keeps it until nothing counts in it; at the end the
+            //   instance unhooks the profiler before the tables go.
+            // - The table is given for this CPU only.
             unsafe { profiler.set_table(cpu, counts.live.as_deref()) };
         }
         Ok(true)
@@ -275,8 +279,10 @@ impl Profile {
         };
         let table = KBox::new(ProfileTable::new(places, profiler.session())?, GFP_KERNEL)?;
         let table = counts.live.insert(table);
-        // SAFETY: The table is this CPU's alone. It is kept until nothing counts in it, and at the
-        // end the instance unhooks the profiler before the tables go.
+        // SAFETY:
+        // - What takes the table away keeps it until nothing counts in it; at the end the instance
+        //   unhooks the profiler before the tables go.
+        // - The table is given for this CPU only.
         unsafe { profiler.set_table(cpu, Some(table)) };
         Ok(())
     }

@@ -179,7 +179,7 @@ impl Recording {
     /// Makes a snapshot readable.
     pub(super) fn end_snapshot(&self, taken: TakenSnapshot) {
         taken.wait();
-        // SAFETY: Nothing writes to the snapshot any more.
+        // SAFETY: Nothing writes to the snapshot any more, as `wait` has returned.
         unsafe { self.buffers.lock().complete_snapshot() };
     }
 
@@ -208,7 +208,8 @@ impl Recording {
             let complete = |token: PreemptOff<'_>| recorder.complete_entry(token);
             let cpus = cpu::ReadLock::new();
             if !cpus.call(cpu, &complete) {
-                // SAFETY: The CPU is not online, and cannot come online while `cpus` lives.
+                // SAFETY: Only hooks on the CPU write to its ring, and it is not online: it cannot
+                // come as long as `cpus` is there.
                 unsafe { self.buffers.lock().complete_entry(cpu) };
             }
         }

@@ -77,8 +77,10 @@ impl Buffers {
                 continue;
             };
             buffers.size_kb = buffer.size_kb();
-            // SAFETY: The old ring lives on in `old` or with readers, and `OldBuffers` waits until
-            // nothing writes to it.
+            // SAFETY:
+            // - There is no ring that is to stay valid; the old one lives on in `old`, an
+            //   `OldBuffers`, which waits until nothing writes to it.
+            // - None is given for another CPU.
             unsafe { recorder.set_ring(cpu, None) };
             if let Some(taken) = buffers.live.replace(cpu, None, false) {
                 // Room was reserved.

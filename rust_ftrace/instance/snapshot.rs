@@ -41,8 +41,10 @@ impl Buffers {
             buffers.spare.clear();
             core::mem::swap(&mut buffers.live, &mut buffers.spare);
             if let Some(live) = &buffers.live.buffer {
-                // SAFETY: The ring is this CPU's alone; both live on with the CPU's buffers until
-                // they are replaced or the snapshot is freed, which wait for writers.
+                // SAFETY:
+                // - Both rings live on with the CPU's buffers until they are replaced or the
+                //   snapshot is freed, which wait for writers.
+                // - The ring is given for this CPU only.
                 unsafe { recorder.set_ring(number, Some(live.ring())) };
             }
             buffers.waker.wake();

@@ -174,7 +174,7 @@ impl Recording {
     }
 }
 
-// SAFETY: `OFFSET` is that of the field `recheck`, and there is no other.
+// SAFETY: `OFFSET` is that of `recheck`, the only field of type `Work<Self>`.
 unsafe impl HasWork for Recording {
     const OFFSET: usize = offset_of!(Self, recheck);
 

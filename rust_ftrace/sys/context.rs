@@ -98,12 +98,17 @@ impl PreemptGuard {
     /// Proof that preemption is off.
     #[inline(always)]
     pub(crate) fn token(&self) -> PreemptOff<'_> {
+        // INVARIANT: The guard stays for as long, and keeps preemption off.
         PreemptOff(core::marker::PhantomData)
     }
 }
 
 /// Proof that preemption is off, by a [`PreemptGuard`]. It has no size, so passing it on costs
 /// nothing.
+///
+/// # Invariants
+///
+/// Preemption is off for `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct PreemptOff<'a>(core::marker::PhantomData<&'a PreemptGuard>);
 
@@ -115,6 +120,7 @@ impl<'a> PreemptOff<'a> {
     /// Preemption is off for `'a`.
     #[inline(always)]
     pub(crate) unsafe fn assume() -> Self {
+        // INVARIANT: Preemption is off for `'a`, by caller precondition.
         Self(core::marker::PhantomData)
     }
 

@@ -81,6 +81,10 @@ impl Mask {
 }
 
 /// No CPU comes or goes while this is there.
+///
+/// # Invariants
+///
+/// The task that made it holds the CPUs' lock for reading.
 pub(crate) struct ReadLock(NotThreadSafe);
 
 impl ReadLock {
@@ -90,6 +94,7 @@ impl ReadLock {
         lockdep::waits();
         // SAFETY: Has no preconditions but that the caller may sleep.
         unsafe { bindings::cpus_read_lock() };
+        // INVARIANT: Just taken; the value does not go to other tasks.
         Self(NotThreadSafe)
     }
 
@@ -126,7 +131,7 @@ impl ReadLock {
 
 impl Drop for ReadLock {
     fn drop(&mut self) {
-        // SAFETY: Taken in `new`, by the same task.
+        // SAFETY: By the type's invariants this task holds the lock, which is let go of only here.
         unsafe { bindings::cpus_read_unlock() };
     }
 }

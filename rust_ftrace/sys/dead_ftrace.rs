@@ -28,6 +28,10 @@ pub(crate) fn is_known() -> bool {
 /// Looks at the result of hooking or unhooking functions, and hands it on: `ENODEV` tells that
 /// ftrace is dead. The module is not removed any more then; if it is being removed already,
 /// [`TextStays`] sees to it.
+///
+/// # Errors
+///
+/// That of `result`.
 pub(super) fn notice<T>(result: Result<T>) -> Result<T> {
     let is_dead = matches!(&result, Err(error) if *error == ENODEV);
     if is_dead && !IS_DEAD.xchg(true, Full) {

@@ -30,6 +30,49 @@ pub(crate) struct RoleFunctions<'a, R> {
 
 /// Traced functions.
 ///
+/// # Examples
+///
+/// ```ignore
+/// use kernel::prelude::*;
+///
+/// use crate::platform::{AtomicU64, Ordering};
+/// use crate::sys::clock::local_ns;
+/// use crate::sys::fprobe::{CallEntry, CallHandler, CallReturn, Fprobes, RoleFunctions};
+/// use crate::sys::private::FprobeNumber;
+///
+/// /// Adds up how long calls take.
+/// struct Durations(AtomicU64);
+///
+/// impl CallHandler<u64> for Durations {
+///     type Role = ();
+///
+///     fn called(&self, _role: (), call: CallEntry<'_, u64>) -> bool {
+///         *call.data = local_ns();
+///         true
+///     }
+///
+///     fn returned(&self, call: CallReturn<'_, u64>) {
+///         let duration = local_ns().saturating_sub(*call.data);
+///         self.0.fetch_add(duration, Ordering::Relaxed);
+///     }
+/// }
+///
+/// /// Returns how long calls of the functions at `ips` take while `body` runs, in ns.
+/// fn time_within(numbers: &mut FprobeNumber, ips: &[usize], body: impl FnOnce()) -> Result<u64> {
+///     let durations = KBox::new(Durations(AtomicU64::new(0)), GFP_KERNEL)?;
+///     let mut probes = Fprobes::new();
+///     let groups = [RoleFunctions { role: (), ips }];
+///     // SAFETY: `durations` stays valid until nothing is traced any more: `probes` was made after
+///     // it, so its drop, which ends tracing, comes first.
+///     let change = unsafe { probes.prepare(numbers, &*durations, &groups, false)? };
+///     probes.turn(&change);
+///     probes.finish(change);
+///     body();
+///     probes.clear();
+///     Ok(durations.0.load(Ordering::Relaxed))
+/// }
+/// ```
+///
 /// # Invariants
 ///
 /// All of `live` are registered, none of `idle` is.
@@ -171,7 +214,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         if let (Some((role, ip)), true) = (first, self.live.is_empty()) {
             change.holder = Some(Self::hold_number(numbers, handler, role, ip)?);
         }
-        // SAFETY: The caller promises that `handler` stays valid until nothing is traced any more.
+        // SAFETY: `handler` stays valid until nothing is traced any more, by caller precondition.
         let result = unsafe { self.register(&mut change, numbers, handler, &missing) };
         match result {
             Ok(()) => Ok(change),
@@ -204,8 +247,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
                 // Probes that are registered may have gone with a module meanwhile, and the number
                 // with them.
                 let result = numbers.make_ready().and_then(|()| {
-                    // SAFETY: The caller promises that `handler` stays valid until nothing is
-                    // traced any more, and nothing is once the probe is unregistered.
+                    // SAFETY: `handler` stays valid until nothing is traced any more, by caller
+                    // precondition, and so until the probe is unregistered.
                     unsafe { place.probe_mut().register(handler) }
                 });
                 let _ = change.new.push(place, GFP_KERNEL);

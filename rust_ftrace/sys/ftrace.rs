@@ -47,7 +47,7 @@ impl<'a> Registers<'a> {
     /// `regs` points to registers that are valid and not changed for `'a`.
     #[inline(always)]
     pub(crate) unsafe fn from_raw(regs: *const bindings::__arch_ftrace_regs) -> Self {
-        // SAFETY: The caller promises that `regs` is valid and not changed for `'a`.
+        // SAFETY: `regs` is valid and not changed for `'a`, by caller precondition.
         Self(unsafe { &*regs })
     }
 
@@ -138,7 +138,7 @@ unsafe impl<T: EntryHandler> Sync for Registration<T> {}
 unsafe impl<T: EntryHandler> Send for Registration<T> {}
 
 impl<T: EntryHandler> Registration<T> {
-    /// A hook that traces nothing yet.
+    /// A hook that traces nothing yet. Making it cannot fail.
     pub(crate) fn new(handler: T) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             ops <- Opaque::ffi_init(|ops: *mut bindings::ftrace_ops| {

@@ -98,12 +98,12 @@ impl<T: CpuWatcher> Stage<T> for OnlineStage {
 /// use kernel::prelude::*;
 /// use kernel::sync::Arc;
 ///
-/// use crate::sys::hotplug::{Hotplug, Watch};
+/// use crate::sys::hotplug::{CpuWatcher, Hotplug};
 ///
 /// /// Logs CPUs that come and go.
 /// struct Log;
 ///
-/// impl Watch for Log {
+/// impl CpuWatcher for Log {
 ///     fn prepare(&self, _cpu: CpuId) {}
 ///
 ///     fn online(&self, cpu: CpuId) {

@@ -130,7 +130,7 @@ pub(crate) unsafe trait HasIrqWork: Sized + Send + Sync {
 ///     work: IrqWork<Self>,
 /// }
 ///
-/// // SAFETY: That is where the field lies, and there is no other of its type.
+/// // SAFETY: `OFFSET` is that of `work`, the only field of type `IrqWork<Self>`.
 /// unsafe impl HasIrqWork for Bell {
 ///     const OFFSET: usize = offset_of!(Self, work);
 ///
@@ -190,7 +190,8 @@ impl<T: HasIrqWork> IrqWork<T> {
     pub(crate) fn queue(&self, token: PreemptOff<'_>) -> bool {
         let is_served = is_served_here(token);
         if is_served {
-            // SAFETY: By the type's invariants; dropping it waits for it.
+            // SAFETY: By the type's invariants `work` is initialised and pinned; its drop waits for
+            // it, so it stays while it is queued.
             unsafe { bindings::irq_work_queue(self.work.get()) };
         }
         is_served
@@ -199,7 +200,8 @@ impl<T: HasIrqWork> IrqWork<T> {
     /// Waits for the end of what was asked for.
     pub(crate) fn sync(&self) {
         lockdep::waits();
-        // SAFETY: By the type's invariants; interrupts are on, and the caller may sleep.
+        // SAFETY: By the type's invariants `work` is initialised; interrupts are on, and the caller
+        // may sleep.
         unsafe { bindings::irq_work_sync(self.work.get()) };
     }
 }

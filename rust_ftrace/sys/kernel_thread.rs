@@ -41,7 +41,7 @@ pub(crate) fn call<R: Send, F: FnOnce() -> R + Send>(function: F) -> Result<R> {
     // SAFETY: The box does not move what is in it, and lives until the work was waited for. `run`
     // is for such a `ThreadCall`.
     unsafe { do_work(call.work.get(), run::<F, R>) };
-    // SAFETY: Nothing else has it: the work is done.
+    // SAFETY: Nothing else uses the result: the work was waited for.
     let result = unsafe { (*call.result.get()).take() };
     result.ok_or(EIO)
 }
@@ -58,8 +58,8 @@ unsafe fn do_work(
 ) {
     // A key of its own: other work may wait for this.
     let key = kernel::static_lock_class!();
-    // SAFETY: The caller promises that it is memory for one; name and key live as long as the
-    // module.
+    // SAFETY: `work` points to memory for one, which stays in place, by caller precondition; name
+    // and key live as long as the module.
     unsafe {
         bindings::init_work_with_key(
             work,

@@ -48,6 +48,10 @@ impl Text {
     }
 
     /// Appends bytes, which need not be UTF-8.
+    ///
+    /// # Errors
+    ///
+    /// [`fmt::Error`] if there is no memory; nothing is appended then.
     pub(crate) fn push_bytes(&mut self, bytes: &[u8]) -> fmt::Result {
         let end = self.length.saturating_add(bytes.len());
         if end > self.room.len() {

@@ -54,6 +54,10 @@ pub(crate) struct SeenWakeups(u64);
 ///     }
 /// }
 /// ```
+///
+/// # Invariants
+///
+/// `head` is initialised, and stays in place.
 #[pin_data]
 pub(crate) struct WaitQueue {
     #[pin]
@@ -69,6 +73,7 @@ unsafe impl Send for WaitQueue {}
 impl WaitQueue {
     /// A queue without tasks.
     pub(crate) fn new() -> impl PinInit<Self> {
+        // INVARIANT: The head is initialised here, and pinned with the queue.
         pin_init!(Self {
             head <- Opaque::ffi_init(|head| {
                 let key = kernel::static_lock_class!();
@@ -96,7 +101,7 @@ impl WaitQueue {
         // barrier of `prepare_to_wait_event()` behind it, and looks at the count then. So it is
         // found there, or it sees this.
         self.wakes.fetch_add(1, Full);
-        // SAFETY: The head was initialised by `new`, and stays in place, as it is pinned.
+        // SAFETY: By the type's invariants the head is initialised, and stays in place.
         unsafe {
             bindings::__wake_up(
                 self.head.get(),
@@ -160,6 +165,11 @@ pub(crate) fn nap() -> Result {
 }
 
 /// A file that is being polled.
+///
+/// # Invariants
+///
+/// - `file` is live for `'a`.
+/// - `table` is NULL, or valid for `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct Poll<'a> {
     file: *mut bindings::file,
@@ -175,6 +185,7 @@ impl Poll<'_> {
     /// - `file` is live while the value lives.
     /// - `table` is NULL or valid while the value lives.
     pub(crate) unsafe fn new(file: *mut bindings::file, table: *mut bindings::poll_table) -> Self {
+        // INVARIANT: Both are so while the value lives, by caller precondition.
         Self {
             file,
             table,
@@ -187,9 +198,9 @@ impl Poll<'_> {
     /// The queue must live as long as the file is open.
     pub(crate) fn watch(&self, queue: &WaitQueue) {
         // SAFETY:
-        // - `file` is live, and `table` NULL or valid, by the contract of `new`.
-        // - The queue is initialised, and outlives the open file, by whose end nothing polls it any
-        //   more.
+        // - By the type's invariants `file` is live, and `table` NULL or valid.
+        // - By its type's invariants the queue is initialised; it outlives the open file, by whose
+        //   end nothing polls it any more.
         unsafe { bindings::poll_wait(self.file, queue.head.get(), self.table) };
     }
 }

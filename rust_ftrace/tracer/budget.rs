@@ -203,7 +203,8 @@ impl Budget {
     }
 
     fn stop(&self, token: PreemptOff<'_>, excess: Excess, measured: Measured) {
-        // SAFETY: By the type's invariant, as the caller is a writer.
+        // SAFETY: By the type's invariants the flags are null, or valid while rings are written to
+        // that tell this; this is called by the writer of one.
         let Some(flags) = (unsafe { self.flags.load(Ordering::Acquire).as_ref() }) else {
             return;
         };

@@ -19,6 +19,7 @@ use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
+use super::flags::{impl_flag, FlagSet, SharedFlags};
 use super::hook_flags::HookFlag;
 use super::probes::{Probe, ProbesPointer};
 use super::recorder::Recorder;
@@ -31,7 +32,7 @@ use crate::sys::irq_work::{self, HasIrqWork, IrqWork};
 use crate::sys::percpu::PerCpu;
 use crate::sys::work::{HasWork, Work};
 
-/// The kinds of requests, which are bits of [`Requests::wanted`].
+/// The kinds of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 enum Request {
@@ -44,6 +45,8 @@ enum Request {
     /// The trace of some CPUs is dumped.
     Cpudump = 1 << 3,
 }
+
+impl_flag!(Request);
 
 /// Does what was requested. All of it may sleep.
 pub(crate) trait DeferredActions: Send + Sync + Unpin {
@@ -65,15 +68,14 @@ pub(crate) struct Requests<S: DeferredActions> {
     irq_work: IrqWork<Self>,
     #[pin]
     work: Work<Self>,
-    /// Bits of [`Request`].
-    wanted: Word,
+    wanted: SharedFlags<Request>,
     /// 1 for each CPU whose trace is to be dumped, else 0.
     cpus: PerCpu<Word>,
     #[pin]
     actions: Mutex<Option<S>>,
 }
 
-// SAFETY: `OFFSET` is that of the field `irq_work`, and there is no other.
+// SAFETY: `OFFSET` is that of `irq_work`, the only field of type `IrqWork<Self>`.
 unsafe impl<S: DeferredActions> HasIrqWork for Requests<S> {
     const OFFSET: usize = offset_of!(Self, irq_work);
 
@@ -82,7 +84,7 @@ unsafe impl<S: DeferredActions> HasIrqWork for Requests<S> {
     }
 }
 
-// SAFETY: `OFFSET` is that of the field `work`, and there is no other.
+// SAFETY: `OFFSET` is that of `work`, the only field of type `Work<Self>`.
 unsafe impl<S: DeferredActions> HasWork for Requests<S> {
     const OFFSET: usize = offset_of!(Self, work);
 
@@ -93,18 +95,17 @@ unsafe impl<S: DeferredActions> HasWork for Requests<S> {
             return;
         };
         // Full, as in `note`: what is noted from now on has this queued again.
-        let wanted = self.wanted.swap(0);
-        let wants = |request: Request| wanted & request as u64 != 0;
-        if wants(Request::Snapshot) {
+        let wanted = self.wanted.take();
+        if wanted.has(Request::Snapshot) {
             actions.snapshot();
         }
-        if wants(Request::Wake) {
+        if wanted.has(Request::Wake) {
             actions.stopped();
         }
-        if wants(Request::Dump) {
+        if wanted.has(Request::Dump) {
             actions.dump(None);
         }
-        if wants(Request::Cpudump) {
+        if wanted.has(Request::Cpudump) {
             for cpu in cpu::possible() {
                 if self.cpus.get(cpu).swap(0) != 0 {
                     actions.dump(Some(cpu));
@@ -120,7 +121,7 @@ impl<S: DeferredActions> Requests<S> {
             try_pin_init!(Self {
                 irq_work <- IrqWork::new(),
                 work <- Work::new(),
-                wanted: Word::new(0),
+                wanted: SharedFlags::new(FlagSet::NONE),
                 cpus: PerCpu::new(|_| Word::new(0))?,
                 actions <- new_mutex!(None),
             }? Error),
@@ -138,12 +139,12 @@ impl<S: DeferredActions> Requests<S> {
 
     /// Notes a request; false if it was noted already.
     fn note(&self, request: Request) -> bool {
-        self.wanted.change_bits(request as u64, true) & request as u64 == 0
+        self.wanted.change(request, true)
     }
 
     /// Takes a request back.
     fn take_back(&self, request: Request) {
-        self.wanted.change_bits(request as u64, false);
+        self.wanted.change(request, false);
     }
 
     /// Requests something, to be done soon.
@@ -156,7 +157,7 @@ impl<S: DeferredActions> Requests<S> {
     /// Queues the work for requests that were made where no irq_work could be queued.
     pub(crate) fn hand_on(&self) {
         // Acquire: pairs with `note`.
-        if self.wanted.load_acquire() != 0 {
+        if !self.wanted.load_acquire().is_empty() {
             self.work.queue();
         }
     }
@@ -276,7 +277,8 @@ impl<S: DeferredActions> CommandHandler<S> {
 
     #[inline(never)]
     fn commanded(&self, token: PreemptOff<'_>, ip: u64) {
-        // SAFETY: By the type's invariant, as the hook is there.
+        // SAFETY: By the type's invariants the recorder is null, or valid until the hook that calls
+        // this was removed, which waits for the call.
         let Some(recorder) = (unsafe { self.recorder.load(Ordering::Acquire).as_ref() }) else {
             return;
         };

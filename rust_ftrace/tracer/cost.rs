@@ -49,7 +49,10 @@ pub(crate) fn writing_ps(text: &Range<u64>) -> Result<u64> {
         };
         let began = local_ns();
         for _ in 0..BATCH {
-            // SAFETY: Nothing else knows of the ring, and preemption is off.
+            // SAFETY:
+            // - The thread stays on its CPU, as `guard` keeps preemption off, and the ring is of no
+            //   other.
+            // - There are no other writers: nothing else knows of the ring.
             let _ = unsafe { ring.write(call, ctx) };
         }
         local_ns().wrapping_sub(began)

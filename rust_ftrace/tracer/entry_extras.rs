@@ -13,6 +13,7 @@ use core::ops::Range;
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
 
+use super::flags::{impl_flag, FlagSet, SharedFlags};
 use super::probes::{Lookup, ProbesPointer};
 use super::recursion::{Recursion, Within};
 use crate::engine::extras::{StackRoom, StackSlots};
@@ -28,7 +29,7 @@ const LEVELS: usize = 4;
 /// The number of hints of a CPU, a power of two.
 const HINTS: usize = 256;
 
-/// Extras that all entries get. Bits of [`EntryExtras::all`].
+/// Extras that all entries get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum EntryExtra {
@@ -37,6 +38,8 @@ pub(crate) enum EntryExtra {
     /// The arguments.
     Args = 1 << 1,
 }
+
+impl_flag!(EntryExtra);
 
 /// Extras that one entry gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +69,7 @@ impl StackMemory {
 ///
 /// # Invariants
 ///
-/// `memory` is null, or came from a box and does not change any more.
+/// `memory` is null, or came from a box that `self` owns, and does not change any more.
 #[repr(align(64))]
 struct CpuStacks {
     /// Contexts that are unwinding, and the count of entries left out because unwinding made them.
@@ -76,7 +79,8 @@ struct CpuStacks {
 
 impl CpuStacks {
     fn memory(&self) -> Option<&StackMemory> {
-        // SAFETY: By the type's invariant; a box was filled before it was published.
+        // SAFETY: By the type's invariants the pointer is null, or came from a box, which was
+        // filled before it was stored, and lives as long as `self`.
         unsafe { self.memory.load(Ordering::Acquire).as_ref() }
     }
 }
@@ -85,7 +89,8 @@ impl Drop for CpuStacks {
     fn drop(&mut self) {
         let memory = *self.memory.get_mut();
         if !memory.is_null() {
-            // SAFETY: By the type's invariant, and no reference to it is left.
+            // SAFETY: By the type's invariants the pointer came from a box, as it is not null. It
+            // goes only here, and references to it do not outlive `self`.
             drop(unsafe { KBox::from_raw(memory) });
         }
     }
@@ -93,8 +98,7 @@ impl Drop for CpuStacks {
 
 /// The settings of the extras of entries, and the memory that these need.
 pub(crate) struct EntryExtras {
-    /// Bits of [`EntryExtra`].
-    all: Word,
+    all: SharedFlags<EntryExtra>,
     /// The functions whose stacks are wanted.
     probes: ProbesPointer,
     /// The begin and the end of the kernel's own text.
@@ -110,7 +114,7 @@ impl EntryExtras {
     /// [`AllocError`] if there is no memory.
     pub(crate) fn new() -> Result<Self, AllocError> {
         Ok(Self {
-            all: Word::new(0),
+            all: SharedFlags::new(FlagSet::NONE),
             probes: ProbesPointer::none(),
             text: [const { Word::new(0) }; 2],
             // INVARIANT: Null.
@@ -146,15 +150,12 @@ impl EntryExtras {
     /// [room](Self::make_room).
     pub(crate) fn set(&self, what: EntryExtra, on: bool) {
         // No order is needed: a hook that sees the bit and not yet the room takes no stack.
-        match on {
-            true => self.all.set_bits(what as u64),
-            false => self.all.clear_bits(what as u64),
-        }
+        self.all.change(what, on);
     }
 
     /// Returns whether any entry gets extras.
     pub(crate) fn is_any(&self) -> bool {
-        self.all.load_relaxed() != 0 || !self.probes.is_none()
+        !self.all.load().is_empty() || !self.probes.is_none()
     }
 
     /// Returns the functions whose stacks are wanted.
@@ -164,15 +165,15 @@ impl EntryExtras {
 
     /// Returns the extras that an entry of `ip` gets; `None` if the entry itself is not wanted.
     pub(crate) fn wanted(&self, token: PreemptOff<'_>, ip: u64) -> Option<Wanted> {
-        let all = self.all.load_relaxed();
+        let all = self.all.load();
         let probed = match self.probes.hit(token, ip) {
             Lookup::None => false,
             Lookup::Hit => true,
             Lookup::Over => return None,
         };
         Some(Wanted {
-            stack: probed || all & EntryExtra::Stack as u64 != 0,
-            args: all & EntryExtra::Args as u64 != 0,
+            stack: probed || all.has(EntryExtra::Stack),
+            args: all.has(EntryExtra::Args),
         })
     }
 

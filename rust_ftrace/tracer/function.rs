@@ -82,8 +82,10 @@ impl Recorder {
                 clock: cycles,
                 state: AtEntry(registers),
             };
-            // SAFETY: The ring is this CPU's, and preemption is off; whatever interrupts runs to
-            // its end before this goes on.
+            // SAFETY:
+            // - The ring is this CPU's, on which the thread stays: `token` proves that preemption
+            //   is off.
+            // - What interrupts this runs to its end before this goes on.
             let _ = unsafe { ring.write_with_extras(call, ctx, args, stack) };
         } else if let Some(reading) = self.clock().enter(token) {
             let ctx = CpuContext {
@@ -91,8 +93,10 @@ impl Recorder {
                 clock: || reading.now(),
                 state: AtEntry(registers),
             };
-            // SAFETY: The ring is this CPU's, and preemption is off; whatever interrupts runs to
-            // its end before this goes on.
+            // SAFETY:
+            // - The ring is this CPU's, on which the thread stays: `token` proves that preemption
+            //   is off.
+            // - What interrupts this runs to its end before this goes on.
             let _ = unsafe { ring.write_with_extras(call, ctx, args, stack) };
         }
     }
@@ -110,8 +114,12 @@ impl Recorder {
             clock,
             state: AtEntry(site.registers),
         };
-        // SAFETY: The ring is this CPU's, and preemption is off; whatever interrupts runs to its
-        // end before this goes on. The outcome is counted in the ring.
+        // SAFETY:
+        // - The ring is this CPU's, on which the thread stays: `token` proves that preemption is
+        //   off.
+        // - What interrupts this runs to its end before this goes on.
+        //
+        // The outcome is counted in the ring.
         let _ = unsafe { ring.write(site.call, ctx) };
     }
 }

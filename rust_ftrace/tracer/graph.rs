@@ -92,8 +92,10 @@ impl Recorder {
             state: IN_FPROBE,
         };
         let ring = self.this_ring(token);
-        // SAFETY: The ring is this CPU's, and preemption is off; whatever interrupts runs to its
-        // end before this goes on.
+        // SAFETY:
+        // - The ring is this CPU's, on which the thread stays: `token` proves that preemption is
+        //   off.
+        // - What interrupts this runs to its end before this goes on.
         unsafe { ring.enter_call(site.call, depth, extras, ctx, open) }
     }
 
@@ -111,7 +113,12 @@ impl Recorder {
         };
         // If the call is pending, its start is of the same CPU's clock.
         let duration = |now: u64| now.wrapping_sub(open.start);
-        // SAFETY: As in `enter`; calls without a token of a ring do not come here.
+        // SAFETY:
+        // - The ring is this CPU's, on which the thread stays: `token` proves that preemption is
+        //   off.
+        // - What interrupts this runs to its end before this goes on.
+        // - `enter_call` made `open`; a call whose entry came late, and so has no token, does not
+        //   come here.
         unsafe { self.this_ring(token).leave_leaf(open, ctx, duration) }
     }
 
@@ -133,7 +140,12 @@ impl Recorder {
         // Clocks of two CPUs may differ a little.
         let duration = |now: u64| now.saturating_sub(open.start);
         let ring = self.this_ring(token);
-        // SAFETY: As in `enter`. If the event could not be written, that is counted.
+        // SAFETY:
+        // - The ring is this CPU's, on which the thread stays: `token` proves that preemption is
+        //   off.
+        // - What interrupts this runs to its end before this goes on.
+        //
+        // An event that could not be written is counted.
         let _ = unsafe { ring.leave_call(ip, depth, extras, ctx, duration) };
     }
 
@@ -409,7 +421,12 @@ impl Recorder {
                 state: IN_FPROBE,
             };
             let ring = self.this_ring(token);
-            // SAFETY: As in `enter`. If the event could not be written, that is counted.
+            // SAFETY:
+            // - The ring is this CPU's, on which the thread stays: `token` proves that preemption
+            //   is off.
+            // - What interrupts this runs to its end before this goes on.
+            //
+            // An event that could not be written is counted.
             unsafe { ring.write_late_entry(call, word(1), info & 0xff, info >> 8, &ctx) };
         };
         if self.has_flag(HookFlag::Clock) {

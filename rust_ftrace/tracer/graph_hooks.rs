@@ -87,7 +87,7 @@ impl GraphHooks {
     ///
     /// # Safety
     ///
-    /// As for [`Fprobes::prepare`].
+    /// `recorder` stays valid until all is unhooked, by [`Self::clear`] or as this is dropped.
     pub(crate) unsafe fn prepare(
         &mut self,
         numbers: &mut FprobeNumber,
@@ -101,10 +101,11 @@ impl GraphHooks {
         let takes_sleep = calls.takes_sleep;
         let hears_switches = takes_sleep && !self.switches.is_on();
         if hears_switches {
-            // SAFETY: The caller promises that the recorder stays.
+            // SAFETY: The recorder stays valid until all is unhooked, by caller precondition,
+            // `switches` among it.
             unsafe { self.switches.call(recorder)? };
         }
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: The recorder stays valid until all is unhooked, by caller precondition.
         let hooks = unsafe { self.prepare_hooks(numbers, recorder, calls, anew) };
         match hooks {
             Ok((plain, tagged, long)) => Ok(GraphChange {
@@ -140,9 +141,9 @@ impl GraphHooks {
     )> {
         let kinds = [FrameKind::Plain, FrameKind::Tagged, FrameKind::Long];
         let [plain, tagged, long] = kinds.map(|frames| groups(calls, frames));
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: The recorder stays valid until all is unhooked, by caller precondition.
         let plain = unsafe { self.plain.prepare(numbers, recorder, &plain, anew)? };
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: The recorder stays valid until all is unhooked, by caller precondition.
         let tagged = unsafe { self.tagged.prepare(numbers, recorder, &tagged, anew) };
         let tagged = match tagged {
             Ok(tagged) => tagged,
@@ -151,7 +152,7 @@ impl GraphHooks {
                 return Err(error);
             }
         };
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: The recorder stays valid until all is unhooked, by caller precondition.
         let long = unsafe { self.long.prepare(numbers, recorder, &long, anew) };
         match long {
             Ok(long) => Ok((plain, tagged, long)),

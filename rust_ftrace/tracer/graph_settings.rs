@@ -2,10 +2,11 @@
 
 //! `function_graph`, the settings: how deep calls are recorded, which of them, and with what.
 
+use super::flags::{impl_flag, FlagSet, SharedFlags};
 use crate::platform::Word;
 use crate::sys::random;
 
-/// Data and limits of calls, beyond those of every call. Bits of [`GraphSettings::wants`].
+/// Data and limits of calls, beyond those of every call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Want {
@@ -23,9 +24,11 @@ pub(crate) enum Want {
     Rooted = 1 << 5,
 }
 
+impl_flag!(Want);
+
 /// The settings of how calls are recorded.
 pub(crate) struct GraphSettings {
-    wants: Word,
+    wants: SharedFlags<Want>,
     /// Calls at this depth and below are not recorded.
     depth_limit: Word,
     /// Calls that take less time are not recorded; in ticks of the clock.
@@ -38,7 +41,7 @@ impl GraphSettings {
     /// Creates settings by which all calls are recorded, with nothing beyond the usual.
     pub(crate) fn new() -> Self {
         Self {
-            wants: Word::new(0),
+            wants: SharedFlags::new(FlagSet::NONE),
             depth_limit: Word::new(u64::MAX),
             thresh: Word::new(0),
             session: Word::new(random::word()),
@@ -62,15 +65,15 @@ impl GraphSettings {
 
     /// Sets what is wanted, and the greatest depth; `None` for any depth. Returns whether that is
     /// anything but the usual.
-    pub(crate) fn set(&self, wants: u64, max_depth: Option<u32>) -> bool {
-        self.wants.store_relaxed(wants);
+    pub(crate) fn set(&self, wants: FlagSet<Want>, max_depth: Option<u32>) -> bool {
+        self.wants.store(wants);
         let limit = max_depth.map_or(u64::MAX, u64::from);
         self.depth_limit.store_relaxed(limit);
-        wants != 0 || max_depth.is_some()
+        !wants.is_empty() || max_depth.is_some()
     }
 
     pub(super) fn wants(&self, want: Want) -> bool {
-        self.wants.load_relaxed() & want as u64 != 0
+        self.wants.has(want)
     }
 
     /// Returns the depth from which on calls are not recorded.

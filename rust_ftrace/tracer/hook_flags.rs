@@ -2,9 +2,9 @@
 
 //! The hook flags of a recorder: one word that hooks look at first, and that is 0 mostly.
 
-use crate::platform::Word;
+use super::flags::{impl_flag, SharedFlags};
 
-/// The reasons for the hook not to take its shortest way. Bits of [`HookFlags`].
+/// The reasons for the hook not to take its shortest way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum HookFlag {
@@ -30,31 +30,10 @@ pub(crate) enum HookFlag {
     Snapshot = 1 << 9,
 }
 
-/// The hook flags that are set, which all CPUs read, and which are written rarely.
-pub(crate) struct HookFlags(Word);
+impl_flag!(HookFlag);
 
-impl HookFlags {
-    /// Creates a word with these flags.
-    pub(super) const fn new(bits: u64) -> Self {
-        Self(Word::new(bits))
-    }
-
-    /// Sets or clears a flag; false if it was so already. Hooks that are running may go on as
-    /// before, until every CPU has left the code that it runs with preemption off.
-    pub(super) fn change(&self, bit: HookFlag, set: bool) -> bool {
-        // Full: a reader that sets `Wake` looks at the ring after that.
-        let before = self.0.change_bits(bit as u64, set);
-        (before & bit as u64 != 0) != set
-    }
-
-    /// Returns whether a flag is set.
-    pub(super) fn has(&self, bit: HookFlag) -> bool {
-        self.0.load_relaxed() & bit as u64 != 0
-    }
-
-    /// Returns all flags, by a load that the compiler may make part of a comparison.
-    #[inline(always)]
-    pub(super) fn load(&self) -> u64 {
-        self.0.load_relaxed()
-    }
-}
+/// The hook flags that are set. Where one is changed, hooks that are running may go on as before,
+/// until every CPU has left the code that it runs with preemption off.
+///
+/// A change is fully ordered: a reader that sets [`HookFlag::Wake`] looks at the ring after that.
+pub(crate) type HookFlags = SharedFlags<HookFlag>;

@@ -84,8 +84,10 @@ impl Recorder {
             state: IN_TASK,
         };
         let ring = self.this_ring(token);
-        // SAFETY: The ring is this CPU's, and preemption is off; whatever interrupts runs to its
-        // end before this goes on.
+        // SAFETY:
+        // - The ring is this CPU's, on which the thread stays: `token` proves that preemption is
+        //   off.
+        // - What interrupts this runs to its end before this goes on.
         unsafe { ring.write_marker(marker.kind, marker.ip, marker.slots, marker.length, ctx) }
     }
 }

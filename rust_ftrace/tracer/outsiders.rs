@@ -30,6 +30,16 @@ impl PidList {
     }
 }
 
+impl PerCpu<Outsider> {
+    /// Returns the task that is remembered by a CPU on which the caller is during the call. It need
+    /// not stay there.
+    #[inline(always)]
+    pub(super) fn peek(&self) -> u32 {
+        // SAFETY: An `Outsider` is a `Word`, as it is `repr(transparent)`.
+        unsafe { self.peek_low() }
+    }
+}
+
 /// The lists of tasks, and what each CPU remembers of them.
 pub(super) struct TaskLists {
     pub(super) traced: PidSet,

@@ -47,9 +47,9 @@ struct OwnCall {
     exit: Word,
 }
 
-// SAFETY: The task is not accessed by its pointer; all else is atomic.
+// SAFETY: The task is only compared, not accessed by its pointer; all else is atomic.
 unsafe impl Send for OwnCall {}
-// SAFETY: The task is not accessed by its pointer; all else is atomic.
+// SAFETY: As its task is only compared, nothing but atomic words is shared.
 unsafe impl Sync for OwnCall {}
 
 impl OwnCall {
@@ -74,7 +74,7 @@ impl OwnCall {
             data: (data as u64, size_of::<Kept>() / 8),
             returns,
         };
-        // SAFETY: It is the running task's, which runs as long as this does.
+        // SAFETY: It is the running task, which is valid as long as it runs this.
         let stack = unsafe { ShadowStack::of(current.as_ptr()) };
         stack.compare(&call)
     }
@@ -131,7 +131,7 @@ pub(crate) fn look(numbers: &mut FprobeNumber) -> Result {
     let mut text = SymbolText::new()?;
     let own = KBox::new(
         OwnCall {
-            // SAFETY: Has no preconditions.
+            // SAFETY: Has no preconditions: it reads a per-CPU variable.
             task: unsafe { bindings::get_current() }.cast_const(),
             parent_ip: Word::new(0),
             probe: Word::new(0),
@@ -147,7 +147,8 @@ pub(crate) fn look(numbers: &mut FprobeNumber) -> Result {
         role: (),
         ips: &ips,
     }];
-    // SAFETY: The handler goes after the probes, which are cleared below or with their drop before.
+    // SAFETY: `own` stays valid until nothing is traced any more: `probes` was made after it, so
+    // its drop, which ends tracing, comes first.
     let change = unsafe { probes.prepare(numbers, &*own, &groups, false)? };
     probes.turn(&change);
     probes.finish(change);

@@ -172,7 +172,9 @@ impl ProbesPointer {
         ip: u64,
     ) -> impl Iterator<Item = &'a Probe> {
         let probes = self.0.load(Ordering::Acquire);
-        // SAFETY: By the type's invariant, as preemption is off.
+        // SAFETY: By the type's invariants the pointer is null, or from a box that lives until
+        // every CPU has left the code that it runs with preemption off, as this one does while the
+        // token lives.
         let probes = unsafe { probes.as_ref() };
         find(probes.map_or(&[], |probes| probes.as_slice()), ip as usize)
     }
@@ -200,7 +202,9 @@ impl ProbesPointer {
             return Ready(None);
         }
         rcu::synchronize_preempt_off();
-        // SAFETY: From a box, by the type's invariant, and no hook uses it any more.
+        // SAFETY: By the type's invariants the pointer is from a box, as it is not null. It was
+        // taken out by the swap alone, and every CPU has left the code that may have found it
+        // before.
         Ready(Some(unsafe { KBox::from_raw(old) }))
     }
 }
@@ -209,7 +213,8 @@ impl Drop for ProbesPointer {
     fn drop(&mut self) {
         let probes = *self.0.get_mut();
         if !probes.is_null() {
-            // SAFETY: From a box, by the type's invariant, and no reference to it is left.
+            // SAFETY: By the type's invariants the pointer is from a box, as it is not null.
+            // References to it do not outlive `self`.
             drop(unsafe { KBox::from_raw(probes) });
         }
     }

@@ -17,11 +17,12 @@ use crate::sys::percpu::PerCpu;
 use crate::sys::random;
 use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
 use crate::tracer::clock::SlowClock;
+use crate::tracer::flags::{impl_flag, FlagSet, SharedFlags};
 
 /// The counts of a CPU.
 pub(crate) type CpuTable = ProfileTable<Arc<FunctionNumbers>>;
 
-/// The parts of a call's time that do not count. Bits of [`Profiler::without`].
+/// The parts of a call's time that do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Without {
@@ -30,6 +31,8 @@ pub(crate) enum Without {
     /// The time that the task was not running.
     Sleep = 1 << 1,
 }
+
+impl_flag!(Without);
 
 /// The frame of a call whose whole time counts.
 #[derive(Clone, Copy)]
@@ -60,7 +63,7 @@ pub(crate) struct Profiler {
     closed: KBox<CpuTable>,
     /// The number of calls that are in no table.
     lost: PerCpu<Word>,
-    without: AtomicU64,
+    without: SharedFlags<Without>,
     session: AtomicU64,
     /// The session's random word, which tags are made of: see [`shadow::secret`].
     key: AtomicU64,
@@ -85,7 +88,7 @@ impl Profiler {
             tables: PerCpu::new(|_| AtomicPtr::new(pointer.cast_mut()))?,
             closed,
             lost: PerCpu::new(|_| Word::new(0))?,
-            without: AtomicU64::new(0),
+            without: SharedFlags::new(FlagSet::NONE),
             session: AtomicU64::new(0),
             key: AtomicU64::new(random::word()),
             by_counter,
@@ -111,13 +114,9 @@ impl Profiler {
         self.session.load(Ordering::Relaxed) as u32
     }
 
-    /// Sets the parts of a call's time that do not count, as bits of [`Without`].
-    pub(crate) fn set_without(&self, without: u64) {
-        self.without.store(without, Ordering::Relaxed);
-    }
-
-    fn is_without(&self, what: Without) -> bool {
-        self.without.load(Ordering::Relaxed) & what as u64 != 0
+    /// Sets the parts of a call's time that do not count.
+    pub(crate) fn set_without(&self, without: FlagSet<Without>) {
+        self.without.store(without);
     }
 
     /// Returns the number of calls in this session that are in no table, as there was no memory for
@@ -141,7 +140,8 @@ impl Profiler {
 
     #[inline(always)]
     fn this_table<'a>(&'a self, token: PreemptOff<'a>) -> &'a CpuTable {
-        // SAFETY: By the type's invariant it leads to a table that is live while preemption is off.
+        // SAFETY: By the type's invariants the pointer leads to a table that stays live until this
+        // CPU has left the code that it runs with preemption off, as the token proves that it is.
         unsafe { &*self.tables.load(token) }
     }
 
@@ -250,7 +250,7 @@ impl CallHandler<Nested> for Profiler {
         let slept = if slept >> 63 == 0 { slept } else { 0 };
         let current = token.current();
         let outer = self.outer(&current, data);
-        let without = |what, time| if self.is_without(what) { time } else { 0 };
+        let without = |what, time| if self.without.has(what) { time } else { 0 };
         if slept != 0 {
             if let Some(outer) = outer {
                 outer.add_sleep(slept);

@@ -60,7 +60,7 @@ impl ProfileHooks {
     ///
     /// # Safety
     ///
-    /// As for [`Fprobes::prepare`].
+    /// `profiler` stays valid until all is unhooked, by [`Self::clear`] or as this is dropped.
     pub(crate) unsafe fn prepare(
         &mut self,
         numbers: &mut FprobeNumber,
@@ -79,13 +79,14 @@ impl ProfileHooks {
         let takes_sleep = counted.without_sleep;
         let hears_switches = takes_sleep && !self.switches.is_on();
         if hears_switches {
-            // SAFETY: The caller promises that the profiler stays.
+            // SAFETY: The profiler stays valid until all is unhooked, by caller precondition,
+            // `switches` among it.
             unsafe { self.switches.call(profiler)? };
         }
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: The profiler stays valid until all is unhooked, by caller precondition.
         let plain = unsafe { (self.plain).prepare(numbers, profiler, &groups(!is_nested), false) };
         let plain = plain.inspect_err(|_| self.hear_no_more(hears_switches))?;
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: The profiler stays valid until all is unhooked, by caller precondition.
         let nested = unsafe { (self.nested).prepare(numbers, profiler, &groups(is_nested), false) };
         match nested {
             Ok(nested) => Ok(ProfileChange {

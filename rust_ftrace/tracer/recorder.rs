@@ -15,6 +15,7 @@ use crate::sys::cpu;
 use crate::sys::percpu::PerCpu;
 use crate::tracer::clock::SlowClock;
 use crate::tracer::entry_extras::{EntryExtra, EntryExtras};
+use crate::tracer::flags::FlagSet;
 use crate::tracer::graph_settings::GraphSettings;
 use crate::tracer::hook_flags::{HookFlag, HookFlags};
 use crate::tracer::outsiders::{PidList, TaskLists};
@@ -57,16 +58,11 @@ impl Recorder {
     ///
     /// [`AllocError`] if there is no memory.
     pub(crate) fn new(by_counter: bool) -> Result<Self, AllocError> {
-        let flags = if by_counter {
-            0
-        } else {
-            HookFlag::Clock as u64
-        };
         let closed = KBox::new(CpuRing::closed(RingMemory::none()), GFP_KERNEL)?;
         let pointer: *const CpuRing = &*closed;
         // INVARIANT: All lead to `closed`, which does not move with its box.
         Ok(Self {
-            flags: HookFlags::new(flags),
+            flags: HookFlags::new(FlagSet::NONE.with(HookFlag::Clock, !by_counter)),
             rings: PerCpu::new(|_| AtomicPtr::new(pointer.cast_mut()))?,
             closed,
             lists: TaskLists::new()?,
@@ -230,7 +226,7 @@ impl Recorder {
     /// Returns the hook flags, by a load that the compiler may make part of a comparison.
     #[inline(always)]
     pub(super) fn flags(&self) -> u64 {
-        self.flags.load()
+        self.flags.load().bits()
     }
 
     /// Returns whether the rare hook flags let the running task through;
@@ -284,14 +280,17 @@ impl Recorder {
     /// Returns this CPU's ring.
     #[inline(always)]
     pub(super) fn this_ring<'a>(&'a self, token: PreemptOff<'a>) -> &'a CpuRing {
-        // SAFETY: By the type's invariant it leads to a ring that is live while preemption is off.
+        // SAFETY: By the type's invariants the pointer leads to a ring that stays live until this
+        // CPU has left the code that it runs with preemption off, as the token proves that it is.
         unsafe { &*self.rings.load(token) }
     }
 
     /// Completes this CPU's pending entry, so that readers see it.
     pub(crate) fn complete_entry(&self, token: PreemptOff<'_>) {
-        // SAFETY: The ring is this CPU's, and preemption is off; whatever interrupts runs to its
-        // end before this goes on.
+        // SAFETY:
+        // - The ring is this CPU's, on which the thread stays: `token` proves that preemption is
+        //   off.
+        // - What interrupts this runs to its end before this goes on.
         unsafe { self.this_ring(token).complete_pending() };
     }
 }

@@ -72,7 +72,8 @@ impl RingMemory {
     }
 }
 
-// SAFETY: `SlotMemory::slots` gives the same slice while it lives, which does not move with it.
+// SAFETY: `SlotMemory::slots` returns the same slice while the memory lives, as long as `self`; it
+// is elsewhere, so it does not move with `self`.
 unsafe impl Storage for RingMemory {
     fn slots(&self) -> &[Slot] {
         self.slots.slots()

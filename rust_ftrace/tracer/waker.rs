@@ -27,7 +27,7 @@ pub(crate) struct Waker {
     all: Option<Arc<Waker>>,
 }
 
-// SAFETY: `OFFSET` is that of the field `irq_work`, and there is no other.
+// SAFETY: `OFFSET` is that of `irq_work`, the only field of type `IrqWork<Self>`.
 unsafe impl HasIrqWork for Waker {
     const OFFSET: usize = offset_of!(Self, irq_work);
 

@@ -39,6 +39,10 @@ pub(super) fn take_left_behind() -> usize {
 
 impl<T: CallHandler<D>, D: Copy + 'static> ProbePlace<T, D> {
     /// A place for `probe` that no call knows.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     pub(super) fn new(probe: Fprobe<T, D>) -> Result<Self> {
         let mut known = KVec::new();
         loop {

@@ -47,7 +47,7 @@ impl Addresses {
                 b"fgraph_array_bitmask",
             ]);
         let idle_threads = PrivatePart::IdleTasks.at(idle_threads);
-        // SAFETY: It is where the kernel has it.
+        // SAFETY: It is the address of the kernel's `idle_threads`, or none.
         unsafe { tasks::set_idle_threads(idle_threads) };
         let numbers = || Some([fprobe?, lock?, table?, next?, used?]);
         let numbers = numbers();

@@ -39,6 +39,10 @@ pub(crate) struct FprobeNumber {
 }
 
 /// The variables of kernel/trace/ that hold it.
+///
+/// # Invariants
+///
+/// The pointers lead to the kernel's variables that are said below, which stay.
 pub(crate) struct FprobeVariables {
     /// The `fgraph_ops` that fgraph knows fprobe by.
     fprobe: *const bindings::fgraph_ops,
@@ -63,6 +67,7 @@ impl FprobeVariables {
     ///
     /// These are their addresses.
     pub(super) unsafe fn at([fprobe, lock, table, next, used]: [u64; 5]) -> Self {
+        // INVARIANT: They do, by caller precondition, and variables of the kernel's own stay.
         Self {
             fprobe: fprobe as *const _,
             lock: lock as *mut _,
@@ -74,7 +79,7 @@ impl FprobeVariables {
 
     /// Returns whether fprobe has a number.
     fn is_registered(&self) -> bool {
-        // SAFETY: What is of that name in the kernel is an `fgraph_ops`, which stays.
+        // SAFETY: By the type's invariants it is an `fgraph_ops`, which stays.
         let flags: *const c_ulong = unsafe { &raw const (*self.fprobe).ops.flags };
         // SAFETY: `flags` points to a live, aligned word, which others may write meanwhile: a
         // volatile load does not tear.
@@ -83,7 +88,7 @@ impl FprobeVariables {
 
     /// The number that fprobe has, while a probe is registered.
     fn number(&self) -> Option<u32> {
-        // SAFETY: What is of that name in the kernel is an `fgraph_ops`, which stays.
+        // SAFETY: By the type's invariants it is an `fgraph_ops`, which stays.
         let number: *const c_int = unsafe { &raw const (*self.fprobe).idx };
         // SAFETY: A valid, aligned int. It changes only when nothing is registered.
         u32::try_from(unsafe { number.read_volatile() }).ok()
@@ -91,7 +96,8 @@ impl FprobeVariables {
 
     /// See [`FprobeNumber::make_ready`].
     fn make_ready(&self) -> Result {
-        // SAFETY: What is of that name in the kernel is a mutex, which stays, and is not held here.
+        // SAFETY: By the type's invariants it is the kernel's mutex, which stays; it is not held
+        // here.
         unsafe { bindings::mutex_lock(self.lock) };
         // SAFETY: `lock` was taken above, and is let go of below.
         let result = unsafe { self.choose() };
@@ -106,7 +112,8 @@ impl FprobeVariables {
     ///
     /// `lock` is held.
     unsafe fn choose(&self) -> Result {
-        // SAFETY: Under the lock it does not change.
+        // SAFETY: By the type's invariants it is the kernel's variable, which does not change while
+        // the lock is held, as it is by caller precondition.
         let used = unsafe { *self.used } as u64;
         if used.count_ones() >= NUMBERS {
             // fprobe itself would warn.
@@ -114,9 +121,11 @@ impl FprobeVariables {
         }
         // A free number has no user that could leave a call open, so from now on there is no other.
         let bad = shadow_stacks::lacking() | 1;
-        // SAFETY: Under the lock it does not change.
+        // SAFETY: By the type's invariants it is the kernel's variable, which does not change while
+        // the lock is held, as it is by caller precondition.
         let next = unsafe { *self.next };
-        // SAFETY: fgraph's own, which only the lock's holder uses.
+        // SAFETY: By the type's invariants it is the kernel's table, which only the lock's holder
+        // uses, as this is by caller precondition.
         let table = unsafe { &mut *self.table };
         match fgraph::avoid(table, usize::try_from(next)?, used, bad) {
             Ok(false) => Err(EBUSY),

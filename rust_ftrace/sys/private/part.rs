@@ -114,6 +114,10 @@ impl PrivatePart {
 
 /// Writes the parts that are not as known, and what there is not without them: `nothing` if there
 /// are none.
+///
+/// # Errors
+///
+/// Those of writing to `text`.
 pub(crate) fn write_unlike(text: &mut dyn core::fmt::Write) -> core::fmt::Result {
     let mut none = true;
     for part in PrivatePart::ALL {

@@ -40,8 +40,9 @@ impl OpenKernelFile {
 
 impl Drop for OpenKernelFile {
     fn drop(&mut self) {
-        // SAFETY: By the type's invariant. Closed at once, so that the mount is not busy
-        // afterwards.
+        // SAFETY: By the type's invariants the file is open, and nothing else has it.
+        //
+        // Closed at once, so that the mount is not busy afterwards.
         unsafe { bindings::__fput_sync(self.0.as_ptr()) };
     }
 }
@@ -87,7 +88,10 @@ impl SeqFile {
             ki_pos: *position,
             ..Default::default()
         };
-        // SAFETY: By the type's invariant; the control block and the iterator are synchronous.
+        // SAFETY:
+        // - By the type's invariants the private data of the file in `control` is a `seq_file`.
+        // - `iterator` is a destination of as many bytes as `buffer` has.
+        // - Both outlive the call, which reads at once, as `control` says of no other way.
         let length = unsafe { bindings::seq_read_iter(&mut control, &mut iterator) };
         let length = usize::try_from(length).map_err(|_| Error::from_errno(length as c_int))?;
         *position = control.ki_pos;
