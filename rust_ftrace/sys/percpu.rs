@@ -116,8 +116,8 @@ impl<T> PerCpu<T> {
         unsafe { &*instance }
     }
 
-    /// Reads the lower half of the word that an instance begins with, of a CPU on which the caller is
-    /// during the call. It need not stay there.
+    /// Reads the lower half of the word that an instance begins with, of a CPU on which the caller
+    /// is during the call. It need not stay there.
     ///
     /// # Safety
     ///
@@ -125,8 +125,8 @@ impl<T> PerCpu<T> {
     #[inline(always)]
     pub(crate) unsafe fn peek_low(&self) -> u32 {
         let low: u32;
-        // SAFETY: `gs` leads to the instance of the CPU that executes this, where a word is, by caller
-        // precondition. Its lower half comes first in memory, and a load of that is what
+        // SAFETY: `gs` leads to the instance of the CPU that executes this, where a word is, by
+        // caller precondition. Its lower half comes first in memory, and a load of that is what
         // `this_cpu_read()` is.
         unsafe {
             core::arch::asm!(

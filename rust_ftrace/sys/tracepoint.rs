@@ -58,8 +58,8 @@ fn find(name: &'static CStr) -> Option<NonNull<bindings::tracepoint>> {
 /// ///
 /// /// `count` points to an `Atomic<u64>` that is valid during the call.
 /// unsafe extern "C" fn freed(count: *mut c_void, _task: *mut bindings::task_struct) {
-///     // SAFETY: `count` points to one that is valid during the call, by caller precondition; it is
-///     // only shared.
+///     // SAFETY: `count` points to one that is valid during the call, by caller precondition; it
+///     // is only shared.
 ///     let count = unsafe { &*count.cast_const().cast::<Atomic<u64>>() };
 ///     count.add(1_u64, Relaxed);
 /// }

@@ -138,8 +138,8 @@ impl Served {
 impl Drop for Served {
     fn drop(&mut self) {
         // SAFETY:
-        // - By the type's invariants there is a reference to the inode; its lock is not held by this
-        //   task.
+        // - By the type's invariants there is a reference to the inode; its lock is not held by
+        //   this task.
         // - By the type's invariants the operations are its own, which are the kernel's and stay.
         unsafe { set_operations(self.inode, self.original) };
         // A task that has read the pointer without the lock (`stat`, say) has let go of it then.
