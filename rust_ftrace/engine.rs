@@ -8,7 +8,7 @@
 //! operations that the ring needs, two fences, and a vector whose growth can fail.
 //!
 //! Events go this way: [`ring`] -> [`reader`] or [`consumer`] -> [`merge`] -> [`replay`] ->
-//! [`render`], and [`graph`] for calls.
+//! [`render`], and [`graph`] for calls. [`trace_reader`] and [`lines`] put that together.
 //!
 //! [`Word`]: crate::platform::Word
 
@@ -35,6 +35,7 @@ pub mod graph;
 pub mod graph_header;
 pub mod kernel_page;
 pub mod line;
+pub mod lines;
 pub mod lists;
 pub mod marker;
 pub mod merge;
@@ -59,4 +60,6 @@ pub mod shadow;
 pub mod slot;
 pub mod sort;
 pub mod style;
+pub mod text;
 pub mod timeline;
+pub mod trace_reader;

@@ -29,7 +29,6 @@ pub(crate) mod rcu;
 pub(crate) mod sched_switch;
 pub(crate) mod stream;
 pub(crate) mod symbols;
-pub(crate) mod text;
 pub(crate) mod too_deep;
 pub(crate) mod tracepoint;
 pub(crate) mod unwind;

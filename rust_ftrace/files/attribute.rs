@@ -9,8 +9,8 @@ use kernel::sync::Arc;
 
 use super::context::FileContext;
 use crate::engine::parse::ParseError;
+use crate::engine::text::Text;
 use crate::sys::debugfs::{File, OpenMode, Records};
-use crate::sys::text::Text;
 
 /// The behaviour of an attribute file.
 pub(super) trait Attribute: Send + Sync + Unpin + 'static {

@@ -8,7 +8,7 @@ use kernel::prelude::*;
 
 use super::attribute::{no_memory, Attribute};
 use super::context::FileContext;
-use crate::sys::text::Text;
+use crate::engine::text::Text;
 
 /// `budget`.
 pub(super) struct BudgetFile;

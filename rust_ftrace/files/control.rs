@@ -11,7 +11,7 @@ use super::context::FileContext;
 use crate::engine::clock::ClockKind;
 use crate::engine::parse::{parse_number, parse_word};
 use crate::engine::settings::Tracer;
-use crate::sys::text::Text;
+use crate::engine::text::Text;
 
 /// `timestamp_mode`.
 pub(super) struct TimestampMode;

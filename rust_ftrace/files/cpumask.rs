@@ -8,8 +8,8 @@ use kernel::prelude::*;
 
 use super::attribute::{no_memory, Attribute};
 use super::context::FileContext;
+use crate::engine::text::Text;
 use crate::sys::cpu::{self, Mask};
-use crate::sys::text::Text;
 
 /// `tracing_cpumask`.
 pub(super) struct Cpumask;

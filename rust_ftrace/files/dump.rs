@@ -8,10 +8,11 @@ use kernel::str::BStr;
 use kernel::sync::Arc;
 use kernel::time::{delay::fsleep, Delta};
 
-use super::trace::TraceReader;
+use super::attribute::no_memory;
+use super::trace;
+use crate::engine::text::Text;
 use crate::instance::buffers::BufferKind;
 use crate::instance::Instance;
-use crate::sys::text::Text;
 
 /// Most events that are shown: the kernel's log has room for some more.
 const MAX_EVENTS: u64 = 4096;
@@ -30,7 +31,7 @@ pub(super) fn dump(instance: &Arc<Instance>, cpu: Option<CpuId>) {
 
 /// Shows the newest events. Returns their number.
 fn show(instance: &Arc<Instance>, cpu: Option<CpuId>) -> Result<u64> {
-    let mut reading = TraceReader::begin(instance, cpu, BufferKind::Live)?;
+    let mut reading = trace::begin(instance, cpu, BufferKind::Live)?;
     let older = reading.present().saturating_sub(MAX_EVENTS);
     if older != 0 {
         pr_emerg!("   ({older} older events are not shown)\n");
@@ -42,7 +43,7 @@ fn show(instance: &Arc<Instance>, cpu: Option<CpuId>) -> Result<u64> {
     let mut shown = 0;
     while shown < MAX_EVENTS {
         text.clear();
-        if !reading.write_next(&mut text)? {
+        if !reading.write_next(&mut text).map_err(no_memory)? {
             break;
         }
         let lines = text.as_bytes().split(|&byte| byte == b'\n');

@@ -11,8 +11,8 @@ use crate::engine::event_format::{write_event_header, write_format, write_page_h
 use crate::engine::kernel_page::{Layout, RecordType};
 use crate::engine::options::TraceOption;
 use crate::engine::parse::parse_number;
+use crate::engine::text::Text;
 use crate::instance::buffers::Buffers;
-use crate::sys::text::Text;
 
 /// The layout of records now. A reader of `trace_pipe_raw` keeps the layout of the time at which it
 /// opened the file.

@@ -11,7 +11,7 @@ use super::context::FileContext;
 use super::lists::FunctionListFile;
 use crate::engine::lists::FunctionList;
 use crate::engine::parse::parse_number;
-use crate::sys::text::Text;
+use crate::engine::text::Text;
 
 /// `graph_function`.
 pub(super) struct GraphFunctionList;

@@ -17,9 +17,9 @@ use crate::engine::command::Action;
 use crate::engine::function_set::FunctionSet;
 use crate::engine::lists::FunctionList;
 use crate::engine::pending::PendingWords;
+use crate::engine::text::Text;
 use crate::instance::enabled_functions::Enabled;
 use crate::sys::debugfs::{File, OpenMode, Records};
-use crate::sys::text::Text;
 
 /// The list that a file is for.
 pub(super) trait FunctionListFile: Send + Sync + 'static {

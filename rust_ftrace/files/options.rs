@@ -10,7 +10,7 @@ use super::attribute::{no_memory, Attribute};
 use super::context::FileContext;
 use crate::engine::options::TraceOption;
 use crate::engine::parse::{parse_bool, parse_word};
-use crate::sys::text::Text;
+use crate::engine::text::Text;
 
 /// `options/NAME` of the option at place `INDEX` of [`TraceOption::ALL`].
 pub(super) struct OptionFile<const INDEX: usize>;

@@ -12,8 +12,8 @@ use super::attribute::no_memory;
 use super::context::FileContext;
 use super::word_file::Writing;
 use crate::engine::pids;
+use crate::engine::text::Text;
 use crate::sys::debugfs::{File, OpenMode, Records};
-use crate::sys::text::Text;
 use crate::tracer::outsiders::PidList;
 
 /// A list of process IDs that a file shows and takes.

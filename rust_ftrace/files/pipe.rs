@@ -4,12 +4,14 @@
 
 use kernel::prelude::*;
 
+use super::attribute::no_memory;
 use super::context::FileContext;
 use super::drain::{Contents, Drain};
-use super::lines::LineMaker;
+use super::lines::{line_maker, settings_of, RunningKernel};
 use crate::engine::decode::{Event, Extras};
+use crate::engine::lines::{LineMaker, ReadEvent};
+use crate::engine::text::Text;
 use crate::instance::buffers::BufferSource;
-use crate::sys::text::Text;
 
 /// Most bytes that are made ready at a time.
 const MAX_READ: usize = 1 << 15;
@@ -20,6 +22,7 @@ pub(super) type PipeFile = Drain<PipeLines>;
 /// Lines of events that were taken out.
 pub(super) struct PipeLines {
     lines: LineMaker,
+    kernel: RunningKernel,
     text: Text,
     /// CPUs, and the index of the last event that was looked at and of the one behind it.
     next: KVec<(u32, u64, u64)>,
@@ -78,12 +81,12 @@ impl PipeLines {
             Some(known) => {
                 let (_, last, next) = core::mem::replace(known, now);
                 if index != last && index != next {
-                    self.lines.skip(cpu)?;
+                    self.lines.skip(cpu).map_err(no_memory)?;
                 }
             }
             None => {
                 if index != 0 {
-                    self.lines.skip(cpu)?;
+                    self.lines.skip(cpu).map_err(no_memory)?;
                 }
                 self.next.push(now, GFP_KERNEL)?;
             }
@@ -97,7 +100,8 @@ impl Contents for PipeLines {
 
     fn new(context: &FileContext) -> Result<Self> {
         Ok(Self {
-            lines: LineMaker::new(&context.instance)?,
+            lines: line_maker(&context.instance),
+            kernel: RunningKernel::new(&context.instance)?,
             text: Text::new(),
             next: KVec::new(),
         })
@@ -117,22 +121,27 @@ impl Contents for PipeLines {
         if heads.is_empty() {
             return Ok(());
         }
-        self.lines.refresh(&context.instance);
+        self.kernel.forget_passing();
+        self.lines.set(settings_of(&context.instance));
         let key = |(_, head): &(usize, &PipeHead)| (head.event.time, head.cpu);
         while let Some((place, head)) = heads.iter().enumerate().min_by_key(key) {
             let length = self.text.as_bytes().len();
             self.follow(head.cpu, head.index, head.event.count())?;
-            self.lines.follow_modules(&context.instance);
-            let (event, extras) = (&head.event, &head.extras);
-            let callers = &mut head.callers.iter().copied();
-            let said = &mut head.said.iter().copied();
-            let text = &mut self.text;
-            let written = (self.lines).write_event(text, head.cpu, event, extras, callers, said);
+            self.kernel.follow_modules();
+            let read = ReadEvent {
+                cpu: head.cpu,
+                event: &head.event,
+                extras: &head.extras,
+                callers: &mut head.callers.iter().copied(),
+                bytes: &mut head.said.iter().copied(),
+            };
+            let (text, kernel) = (&mut self.text, &mut self.kernel);
+            let written = self.lines.write_event(text, kernel, read);
             if written.is_err() {
                 // Nothing was taken that is not all there.
                 self.text.truncate(length);
                 self.lines.take_back();
-                written?;
+                written.map_err(no_memory)?;
             }
             if length > 0 && self.text.as_bytes().len() > wanted {
                 // It is for the next read, or for another reader.

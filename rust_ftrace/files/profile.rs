@@ -12,10 +12,10 @@ use super::context::FileContext;
 use crate::engine::clock::ClockKind;
 use crate::engine::parse::parse_number;
 use crate::engine::profile::{self, FunctionTotals};
+use crate::engine::text::Text;
 use crate::engine::timeline::Timeline;
 use crate::instance::profile::ProfileRow;
 use crate::sys::debugfs::{File, OpenMode, Records};
-use crate::sys::text::Text;
 
 /// `function_profile_enabled`.
 pub(super) struct ProfileEnabled;

@@ -10,7 +10,7 @@ use kernel::prelude::*;
 use super::attribute::{no_memory, Attribute};
 use super::context::FileContext;
 use super::spec::Spec;
-use crate::sys::text::Text;
+use crate::engine::text::Text;
 
 /// The table of files.
 pub(super) trait Table: Send + Sync + Unpin + 'static {

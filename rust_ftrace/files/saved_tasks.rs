@@ -10,7 +10,7 @@ use super::attribute::{no_memory, Attribute};
 use super::context::FileContext;
 use crate::engine::parse::parse_number;
 use crate::engine::slot::Task;
-use crate::sys::text::Text;
+use crate::engine::text::Text;
 
 /// Calls `user` with the tasks of all instances: a pid may come more than once.
 fn for_each_task(context: &FileContext, mut user: impl FnMut(&Task) -> Result) -> Result {

@@ -9,8 +9,8 @@ use kernel::prelude::*;
 use super::attribute::{no_memory, Attribute};
 use super::context::FileContext;
 use crate::engine::parse::parse_number;
+use crate::engine::text::Text;
 use crate::instance::buffers::Buffers;
-use crate::sys::text::Text;
 
 fn show_number(text: &mut Text, number: usize) -> Result {
     writeln!(text, "{number}").map_err(no_memory)

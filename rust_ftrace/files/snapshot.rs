@@ -11,9 +11,9 @@ use super::attribute::no_memory;
 use super::context::FileContext;
 use super::trace::TraceLines;
 use crate::engine::parse::parse_number;
+use crate::engine::text::Text;
 use crate::instance::buffers::BufferKind;
 use crate::sys::debugfs::{File, OpenMode, Records};
-use crate::sys::text::Text;
 
 /// `snapshot`, of one CPU or all.
 pub(super) struct SnapshotFile;

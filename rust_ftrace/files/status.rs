@@ -13,12 +13,12 @@ use crate::engine::clock::ClockKind;
 use crate::engine::lists::FunctionList;
 use crate::engine::reader::Cursor;
 use crate::engine::render;
+use crate::engine::text::Text;
 use crate::instance::buffer::SubbufCopy;
 use crate::instance::buffers::BufferKind;
 use crate::instance::Instance;
 use crate::sys;
 use crate::sys::private::part;
-use crate::sys::text::Text;
 use crate::tracer::outsiders::PidList;
 
 /// `status`.

@@ -14,11 +14,12 @@ use super::wakers::Wakers;
 use crate::engine::kernel_page::PAGE_BYTES;
 use crate::engine::ring::{MAX_SLOTS, MAX_SUBBUF_SLOTS};
 use crate::engine::slot::SLOT_BYTES;
+use crate::engine::trace_reader::CpuBuffer;
 use crate::sys::memory::Room;
 use crate::sys::{cpu, rcu};
 use crate::tracer::budget::Budget;
 use crate::tracer::recorder::{CpuRing, Recorder};
-use crate::tracer::ring_memory::Observers;
+use crate::tracer::ring_memory::{Observers, RingMemory};
 use crate::tracer::waker::Waker;
 
 /// The size of each CPU's buffer by default, in KiB, as in tracefs.
@@ -83,6 +84,19 @@ pub(crate) struct BufferSource {
     pub(crate) cpu: CpuId,
     /// Its buffer.
     pub(crate) buffer: Arc<Buffer>,
+}
+
+impl CpuBuffer for BufferSource {
+    type Memory = RingMemory;
+
+    fn cpu(&self) -> u32 {
+        self.cpu.as_u32()
+    }
+
+    #[inline(always)]
+    fn ring(&self) -> &CpuRing {
+        self.buffer.ring()
+    }
 }
 
 /// The buffers of an instance.

@@ -7,8 +7,8 @@ use core::fmt::{self, Write};
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Mutex};
 
+use crate::engine::text::Text;
 use crate::sys::clock;
-use crate::sys::text::Text;
 
 /// The number of errors that are kept, as in tracefs (TRACING_LOG_ERRS_MAX).
 const KEPT: usize = 8;

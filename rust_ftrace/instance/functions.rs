@@ -12,8 +12,8 @@ use crate::engine::filter::{words, Selector, SelectorError};
 use crate::engine::lists::{FunctionList, FunctionLists, KnownFunctions, ListError};
 use crate::engine::nearest::Nearest;
 use crate::engine::settings::Tracer;
+use crate::engine::text::Text;
 use crate::sys::private;
-use crate::sys::text::Text;
 use crate::tracer::probes::ProbeCount;
 
 impl Instance {

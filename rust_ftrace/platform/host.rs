@@ -276,6 +276,18 @@ impl<T> Vec<T> {
         Ok(())
     }
 
+    /// Makes the vector `length` long, with copies of `value` at the end. `ENOMEM` without memory.
+    pub fn resize(&mut self, length: usize, value: T) -> Result<(), AllocError>
+    where
+        T: Copy,
+    {
+        if self.0.capacity() < length {
+            memory::allocate()?;
+        }
+        self.0.resize(length, value);
+        Ok(())
+    }
+
     /// Returns the number of values that there is room for.
     pub fn capacity(&self) -> usize {
         self.0.capacity()

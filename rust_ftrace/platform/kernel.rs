@@ -250,6 +250,14 @@ impl<T> Vec<T> {
         self.0.extend_from_slice(values, GFP_KERNEL)
     }
 
+    /// Makes the vector `length` long, with copies of `value` at the end. `ENOMEM` without memory.
+    pub fn resize(&mut self, length: usize, value: T) -> Result<(), AllocError>
+    where
+        T: Copy,
+    {
+        self.0.resize(length, value, GFP_KERNEL)
+    }
+
     /// Returns the number of values that there is room for.
     pub fn capacity(&self) -> usize {
         self.0.capacity()

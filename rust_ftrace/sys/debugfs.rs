@@ -25,8 +25,8 @@ use self::owner::Opened;
 pub(crate) use self::owner::Owner;
 use super::private::subdirectories::{Parent, Served, Subdirectories};
 use super::stream::{self, Stream};
-use super::text::Text;
 use super::{faults, lockdep};
+use crate::engine::text::Text;
 
 /// Most bytes that one call of `write` takes; the caller comes again with the rest.
 const MAX_WRITE: usize = 1 << 16;

@@ -14,7 +14,7 @@ use rftrace_cli::kernel::KernelSymbols;
 use rftrace_cli::recording::{RecordingFile, RecordingSettings, Writer};
 use rftrace_cli::stream::{Events, Globs, LongCalls, Selected, Selection};
 use rftrace_cli::symbolizer::Symbolizer;
-use rftrace_cli::text::{Joined, Lines, TextBuffer, TimeColumn};
+use rftrace_cli::text::{Joined, Lines, TimeColumn};
 
 use crate::engine::btf::Btf;
 use crate::engine::consumer::TakenSlots;
@@ -22,6 +22,7 @@ use crate::engine::decode::Decoder;
 use crate::engine::options::{Options, TraceOption};
 use crate::engine::raw::{fill_header, TimeFormat, HEADER_BYTES};
 use crate::engine::slot::SLOT_BYTES;
+use crate::engine::text::Text;
 
 /// Returns a file that is gone with its last user.
 fn file(bytes: &[u8]) -> Option<File> {
@@ -140,7 +141,7 @@ pub fn exports(data: &[u8]) {
         let (settings, column) = (recording.settings(), TimeColumn::Wall);
         let mut lines = Lines::new(settings, symbolizer.clone(), btf.clone(), options, column);
         let mut events = Joined::new(events);
-        let mut text = TextBuffer::default();
+        let mut text = Text::new();
         lines.write_header(&mut text, None).expect("memory");
         while let Ok(Some(item)) = events.next() {
             let owned_extras = events.owned_extras();

@@ -3,7 +3,6 @@
 //! Targets for input of control files that do not hold lists of functions, and for values of
 //! options.
 
-use rftrace_cli::text::TextBuffer;
 use rftrace_cli::units::{Count, Error, Size, Time};
 
 use crate::engine::budget::BudgetLimits;
@@ -17,6 +16,7 @@ use crate::engine::parse::{parse_any_base, parse_number, parse_word};
 use crate::engine::pending::{waits_for, PendingWords};
 use crate::engine::set_event::is_all_off;
 use crate::engine::slot::SlotWords;
+use crate::engine::text::Text;
 
 /// Parses commands of `filter`, and words of `trace_options`, `budget` and `set_event`.
 pub fn settings(text: &[u8]) {
@@ -201,7 +201,7 @@ pub fn marks(text: &[u8]) {
     let slots: Vec<SlotWords> = bytes.chunks(TEXT_BYTES).map(SlotWords::text_slot).collect();
     assert!(text_at(&slots, slots.len(), bytes.len()).eq(bytes.iter().copied()));
     let line = |what| {
-        let mut line = TextBuffer::default();
+        let mut line = Text::new();
         write_marker(&mut line, what, bytes).expect("memory");
         line.as_bytes().to_vec()
     };

@@ -9,12 +9,12 @@
 //! | [`call_trees`], [`replay`] | `replay`, `frames`, `call_sites`, `context` |
 //! | [`graph`], [`style`] | `graph`, `graph_header`, `duration`, `style` |
 //! | [`kernel_page`] | `kernel_page`, `event_format` |
+//! | [`lines`] | `lines`, `text`, `render_extras`, `style`, `graph_header` |
 //! | [`pids`] | `pids`, `outsider` |
 //! | [`plan`] | `plan`, `settings`, `lists`, `catalog`, `command_list`, `options` |
 //! | [`raw_pages`] | `kernel_page`, `consumer` |
 //! | [`render`], [`style`] | `render`, `line` |
 //! | [`ring`] | `ring`, `reader` |
-//! | guests (`tracers/stacks`, `tracers/func-args`) | `render_extras` |
 //!
 //! [`cpu`] is what they write rings with. `make check` looks that no file is left out.
 
@@ -41,6 +41,7 @@ mod function_set;
 mod glob;
 mod graph;
 mod kernel_page;
+mod lines;
 mod marker;
 mod merge;
 mod name_cache;
@@ -62,6 +63,7 @@ mod slot;
 mod sort;
 mod style;
 mod timeline;
+mod trace_reader;
 
 /// Returns the configuration of a property with so many cases; those that fail are shown, not
 /// stored in the tree.

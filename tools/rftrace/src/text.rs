@@ -2,10 +2,8 @@
 
 //! Events as text: by the module's own renderer, so that lines are those of its `trace`.
 
-mod buffer;
 mod join;
 mod lines;
 
-pub use buffer::TextBuffer;
 pub use join::Joined;
 pub use lines::{Lines, TimeColumn};

@@ -8,13 +8,14 @@ use std::rc::Rc;
 
 use anyhow::{bail, Context, Result};
 use rftrace_engine::engine::options::{Options, TraceOption};
+use rftrace_engine::engine::text::Text;
 use serde::Serialize;
 
 use super::recorded::{say_end, OpenRecording};
 use crate::cli::tracing::{Look, ReplayArgs};
 use crate::stream::Events;
 use crate::symbolizer::Symbolizer;
-use crate::text::{Joined, Lines, TextBuffer, TimeColumn};
+use crate::text::{Joined, Lines, TimeColumn};
 
 /// Size of a piece of text that is written at once, in bytes.
 const TEXT_BYTES: usize = 64 << 10;
@@ -57,7 +58,7 @@ pub(super) fn run(arguments: &ReplayArgs, out: &mut dyn Write) -> Result<()> {
             options,
             time_column(&arguments.look),
         );
-        let mut text = TextBuffer::default();
+        let mut text = Text::new();
         let lost = recording.end().map_or(0, |end| end.lost());
         let present = recording.events_count();
         lines.write_header(&mut text, Some((present, present.saturating_add(lost))))?;

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::rc::Rc;
 
 use anyhow::Result;
+use rftrace_engine::engine::text::Text;
 
 use super::follow::{follow, Follower};
 use super::replay::{options, time_column};
@@ -17,7 +18,7 @@ use crate::live::LiveEvents;
 use crate::stream::Events;
 use crate::symbolizer::Symbolizer;
 use crate::terminal::Output;
-use crate::text::{Joined, Lines, TextBuffer};
+use crate::text::{Joined, Lines};
 
 /// Size of a piece of text that is written at once, in bytes.
 const TEXT_BYTES: usize = 64 << 10;
@@ -40,7 +41,7 @@ pub(super) fn run(arguments: &TraceArgs, out: &mut Output) -> Result<Exit> {
     let mut live = Live {
         events: Joined::live(LiveEvents::new(&session.instance)?),
         lines: Lines::new(&settings, symbolizer.clone(), btf, options, time),
-        text: TextBuffer::default(),
+        text: Text::new(),
         hits: Hits::default(),
         out,
     };
@@ -60,7 +61,7 @@ pub(super) fn run(arguments: &TraceArgs, out: &mut Output) -> Result<Exit> {
 struct Live<'o> {
     events: Joined<LiveEvents>,
     lines: Lines,
-    text: TextBuffer,
+    text: Text,
     hits: Hits,
     out: &'o mut Output,
 }

@@ -7,18 +7,21 @@ use std::fmt::{self, Write};
 use std::rc::Rc;
 
 use rftrace_engine::engine::btf::Btf;
+use rftrace_engine::engine::call_sites::{CallSites, FunctionCode};
 use rftrace_engine::engine::clock::TimeUnit;
-use rftrace_engine::engine::decode::{EventKind, Extras};
+use rftrace_engine::engine::decode::Extras;
 use rftrace_engine::engine::extras::ARGS;
-use rftrace_engine::engine::graph::{self, GraphLines};
-use rftrace_engine::engine::graph_header;
-use rftrace_engine::engine::marker;
+use rftrace_engine::engine::graph;
+use rftrace_engine::engine::lines::{
+    KernelLayout, LineMaker, LineSettings, ReadEvent, TracedKernel,
+};
 use rftrace_engine::engine::options::{Options, TraceOption};
 use rftrace_engine::engine::render::{self, BufferTotals, SymbolNames};
-use rftrace_engine::engine::render_extras;
+use rftrace_engine::engine::settings::Tracer;
 use rftrace_engine::engine::style::LatencyHeader;
+use rftrace_engine::engine::text::Text;
+use rftrace_engine::engine::timeline::Timeline;
 
-use super::buffer::TextBuffer;
 use crate::recording::{ClockPair, RecordingSettings};
 use crate::stream::{Item, OwnedExtras};
 use crate::symbolizer::Symbolizer;
@@ -35,18 +38,76 @@ pub enum TimeColumn {
     Wall,
 }
 
+/// The kernel that was recorded, whose code is not known: depths of entries are not shown.
+struct RecordedKernel<'a> {
+    symbolizer: &'a mut Symbolizer,
+    sites: NoSites,
+    /// Its types. Arguments whose types are not known are shown as registers.
+    btf: Option<&'a Btf<Vec<u8>>>,
+}
+
+impl TracedKernel for RecordedKernel<'_> {
+    type Symbols = Symbolizer;
+    type Sites = NoSites;
+
+    fn symbols(&mut self) -> &mut Symbolizer {
+        self.symbolizer
+    }
+
+    fn sites(&mut self) -> &mut NoSites {
+        &mut self.sites
+    }
+
+    fn write_args(
+        &mut self,
+        text: &mut Text,
+        ip: u64,
+        args: &[u64; ARGS],
+    ) -> Result<bool, fmt::Error> {
+        match self.btf {
+            Some(btf) => btf.write_args(text, SymbolNames::name(self.symbolizer, ip), args),
+            None => Ok(false),
+        }
+    }
+}
+
+/// Code of which nothing is known.
+struct NoSites;
+
+impl CallSites for NoSites {
+    fn code(&mut self, _address: u64) -> FunctionCode {
+        FunctionCode::default()
+    }
+
+    fn target(&mut self, _parent_ip: u64) -> Option<u64> {
+        None
+    }
+
+    fn jumps(&mut self, _from: u64, _to: u64) -> bool {
+        false
+    }
+
+    fn calls(&mut self, _from: u64, _to: u64) -> bool {
+        false
+    }
+
+    fn is_traced(&mut self, _start: u64) -> bool {
+        false
+    }
+}
+
+/// Size of a task's stack on x86-64 (THREAD_SIZE).
+const STACK_BYTES: u32 = 16 << 10;
+
 /// Makes lines of events.
 pub struct Lines {
     symbolizer: Rc<RefCell<Symbolizer>>,
     btf: Option<Btf<Vec<u8>>>,
-    graph: GraphLines,
-    options: Options,
+    lines: LineMaker,
     clock: ClockPair,
     time: TimeColumn,
     tracer: String,
     cpus: u32,
-    arguments: TextBuffer,
-    is_graph: bool,
 }
 
 impl Lines {
@@ -58,24 +119,37 @@ impl Lines {
         options: Options,
         time: TimeColumn,
     ) -> Self {
-        let options = match time {
-            TimeColumn::Trace => options.with(TraceOption::GraphAbstime, true),
-            TimeColumn::Without | TimeColumn::Wall => options,
-        };
         let last = settings.cpus.iter().max().copied().unwrap_or(0);
         let (from, until) = settings.irq_text;
+        let layout = KernelLayout {
+            cpus: last.saturating_add(1),
+            irq_text: from..until,
+            stack_bytes: STACK_BYTES,
+        };
+        let is_graph = settings.tracer == Tracer::FunctionGraph.name();
+        // Options are those of lines of calls; others look as usual.
+        let (tracer, options) = match (is_graph, time) {
+            (false, _) => (Tracer::Function, Options::new()),
+            (true, TimeColumn::Trace) => {
+                let options = options.with(TraceOption::GraphAbstime, true);
+                (Tracer::FunctionGraph, options)
+            }
+            (true, _) => (Tracer::FunctionGraph, options),
+        };
+        let lines = LineSettings {
+            options,
+            tracer,
+            timeline: Timeline::Plain(TimeUnit::Nanoseconds),
+            began: 0,
+        };
         Self {
             symbolizer,
-            // Arguments whose types are not understood are shown as registers.
             btf: btf.and_then(|btf| Btf::new(btf).ok().flatten()),
-            graph: GraphLines::new(options, last.saturating_add(1), from..until),
-            options,
+            lines: LineMaker::new(layout, lines),
             clock: settings.start,
             time,
             tracer: settings.tracer.clone(),
             cpus: settings.cpus.len() as u32,
-            arguments: TextBuffer::default(),
-            is_graph: settings.tracer == "function_graph",
         }
     }
 
@@ -85,35 +159,23 @@ impl Lines {
     /// # Errors
     ///
     /// [`fmt::Error`] if there is no memory.
-    pub fn write_header(&self, text: &mut TextBuffer, events: Option<(u64, u64)>) -> fmt::Result {
+    pub fn write_header(&self, text: &mut Text, events: Option<(u64, u64)>) -> fmt::Result {
         let (present, written) = events.unwrap_or_default();
         let totals = BufferTotals {
             present,
             written,
             cpus: self.cpus,
         };
-        if !self.is_graph {
-            return render::write_header(text, &self.tracer, &totals, false);
-        }
         let machine = LatencyHeader {
             release: "",
             preemption: "",
         };
-        if self.time == TimeColumn::Wall {
+        let is_graph = self.lines.settings().tracer == Tracer::FunctionGraph;
+        if is_graph && self.time == TimeColumn::Wall {
             text.write_str("# (before each line: the time of day, UTC)\n")?;
         }
-        graph_header::write_header(text, &self.tracer, self.options, &totals, machine)
-    }
-
-    fn write_arguments(&mut self, ip: u64, args: &[u64; ARGS]) -> fmt::Result {
-        let mut symbolizer = self.symbolizer.borrow_mut();
-        let name = SymbolNames::name(&mut *symbolizer, ip);
-        if let Some(btf) = &self.btf {
-            if btf.write_args(&mut self.arguments, name, args)? {
-                return Ok(());
-            }
-        }
-        render_extras::write_registers(&mut self.arguments, args)
+        self.lines
+            .write_header(text, &self.tracer, &totals, machine)
     }
 
     /// Appends the lines of an event: its own, one before it if events were lost there, and those
@@ -124,7 +186,7 @@ impl Lines {
     /// [`fmt::Error`] if there is no memory.
     pub fn write(
         &mut self,
-        text: &mut TextBuffer,
+        text: &mut Text,
         item: &Item,
         owned_extras: &OwnedExtras,
     ) -> fmt::Result {
@@ -137,49 +199,28 @@ impl Lines {
         if event.lost != 0 {
             render::write_lost(text, *cpu, event.lost)?;
         }
-        self.arguments.clear();
-        if let Some(args) = &extras.args {
-            self.write_arguments(event.ip, args)?;
-        }
-        let begin = graph::time_of(event, extras);
         if self.time == TimeColumn::Wall {
+            let begin = graph::time_of(event, extras);
             write_time_of_day(text, self.clock.realtime(begin))?;
         }
-        let mut symbolizer = self.symbolizer.borrow_mut();
-        let symbols = &mut *symbolizer;
-        let time = (event.time, TimeUnit::Nanoseconds);
-        if extras.text.is_some() && !self.is_graph {
-            return marker::write_line(text, symbols, *cpu, event, time, &owned_extras.text);
-        }
-        let shown = graph::CallLine {
+        let mut kernel = RecordedKernel {
+            symbolizer: &mut self.symbolizer.borrow_mut(),
+            sites: NoSites,
+            btf: self.btf.as_ref(),
+        };
+        let read = ReadEvent {
             cpu: *cpu,
             event,
             extras,
-            time: begin,
-            duration: graph::ticks_of(event),
-            arguments: self.arguments.as_bytes(),
+            callers: &mut owned_extras.stack.iter().copied(),
+            bytes: &mut owned_extras.text.iter().copied(),
         };
-        if extras.text.is_some() {
-            return self.graph.write_marker(text, &shown, &owned_extras.text);
-        }
-        if event.what != EventKind::Function {
-            return self.graph.write_event(text, symbols, &shown);
-        }
-        let shown = render::EntryColumns {
-            args: self.arguments.as_bytes(),
-            ..render::EntryColumns::default()
-        };
-        render::write_entry(text, symbols, *cpu, event, time, shown)?;
-        if extras.stack.is_some() {
-            let mut callers = owned_extras.stack.iter().copied();
-            render_extras::write_stack(text, symbols, *cpu, event, time, &mut callers)?;
-        }
-        Ok(())
+        self.lines.write_lines(text, &mut kernel, read)
     }
 }
 
 /// Appends `HH:MM:SS.uuuuuu ` of a time in ns since 1970.
-fn write_time_of_day(text: &mut TextBuffer, realtime_ns: u64) -> fmt::Result {
+fn write_time_of_day(text: &mut Text, realtime_ns: u64) -> fmt::Result {
     let us = realtime_ns / 1000;
     let second = us / 1_000_000 % 86_400;
     write!(

@@ -1,12 +1,11 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Text that grows.
 
-use core::fmt;
+use core::fmt::{self, Result, Write};
 
-use kernel::prelude::*;
-
-use crate::engine::line::{LineOutput, ROOM};
+use super::line::{LineOutput, ROOM};
+use crate::platform::Vec;
 
 /// Bytes that there is room for once there is any.
 const FIRST_ROOM: usize = 256;
@@ -16,34 +15,36 @@ const FIRST_ROOM: usize = 256;
 /// # Invariants
 ///
 /// `length` is at most the length of `room`.
-pub(crate) struct Text {
-    room: KVVec<u8>,
+pub struct Text {
+    room: Vec<u8>,
     length: usize,
 }
 
 impl Text {
     /// No text.
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         // INVARIANT: Both are 0.
         Self {
-            room: KVVec::new(),
+            room: Vec::new(),
             length: 0,
         }
     }
 
     /// Removes all, but keeps the room.
-    pub(crate) fn clear(&mut self) {
+    #[inline]
+    pub fn clear(&mut self) {
         self.length = 0;
     }
 
     /// Takes away all behind the first `length` bytes.
-    pub(crate) fn truncate(&mut self, length: usize) {
+    pub fn truncate(&mut self, length: usize) {
         // INVARIANT: No longer than before.
         self.length = self.length.min(length);
     }
 
     /// The bytes that were written.
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
         self.room.get(..self.length).unwrap_or_default()
     }
 
@@ -51,8 +52,9 @@ impl Text {
     ///
     /// # Errors
     ///
-    /// [`fmt::Error`] if there is no memory; nothing is appended then.
-    pub(crate) fn push_bytes(&mut self, bytes: &[u8]) -> fmt::Result {
+    /// [`fmt::Error`](core::fmt::Error) if there is no memory; nothing is appended then.
+    #[inline]
+    pub fn push_bytes(&mut self, bytes: &[u8]) -> Result {
         let end = self.length.saturating_add(bytes.len());
         if end > self.room.len() {
             self.grow(end)?;
@@ -65,25 +67,24 @@ impl Text {
     }
 
     #[cold]
-    fn grow(&mut self, least: usize) -> fmt::Result {
+    fn grow(&mut self, least: usize) -> Result {
         let size = least.max(self.room.len().saturating_mul(2)).max(FIRST_ROOM);
-        self.room
-            .resize(size, 0, GFP_KERNEL)
-            .map_err(|_| fmt::Error)
+        self.room.resize(size, 0).map_err(|_| fmt::Error)
     }
 }
 
-impl fmt::Write for Text {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
+impl Write for Text {
+    fn write_str(&mut self, text: &str) -> Result {
         self.push_bytes(text.as_bytes())
     }
 }
 
 impl LineOutput for Text {
-    fn write_bytes(&mut self, bytes: &[u8]) -> fmt::Result {
+    fn write_bytes(&mut self, bytes: &[u8]) -> Result {
         self.push_bytes(bytes)
     }
 
+    #[inline]
     fn room(&mut self) -> core::result::Result<&mut [u8; ROOM], fmt::Error> {
         let end = self.length.saturating_add(ROOM);
         if end > self.room.len() {
@@ -94,6 +95,7 @@ impl LineOutput for Text {
             .ok_or(fmt::Error)
     }
 
+    #[inline]
     fn advance(&mut self, length: usize) {
         // INVARIANT: Not beyond the end.
         self.length = self.length.saturating_add(length).min(self.room.len());
