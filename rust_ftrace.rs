@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Traces kernel functions: who calls them, when, on which CPU, how deep.
+//! Traces kernel functions: their callers, times, CPUs and depths.
 //!
 //! This file only wires the parts. Data flows one way: `tracer` (the hook) -> `engine` (ring,
 //! merge, replay, render) -> `files`. `sys` is what the `kernel` crate lacks, `instance` the state.
@@ -10,7 +10,7 @@ use kernel::sync::Arc;
 
 // Inline, so that the sources are found in rust_ftrace/.
 mod rust_ftrace {
-    // (also a library on the host, which shows what is `pub` in these two)
+    // These two are a library on the host as well, which shows what is `pub` in them.
     #[allow(unreachable_pub)]
     pub(crate) mod engine;
     pub(crate) mod files;
@@ -24,7 +24,7 @@ mod rust_ftrace {
     pub(crate) mod user_instances;
 }
 
-// (the engine is `crate::engine` on the host, too)
+// The engine is `crate::engine` on the host, too.
 use rust_ftrace::{engine, files, instance, load, machine, platform, sys, tracer, user_instances};
 
 use files::InstanceDirectory;
@@ -44,8 +44,8 @@ const NAME: &CStr = c"rftrace";
 /// The loaded module.
 #[pin_data]
 struct RustFtrace {
-    // Field order is teardown order: first nobody can ask for anything any more, then nobody tells
-    // us anything, and then, if that can be, the instances unhook themselves and free their
+    // Field order is teardown order: first no file can ask for anything any more, then no notifier
+    // calls the module, and then, if that can be, the instances unhook themselves and free their
     // buffers.
     _directory: InstanceDirectory,
     #[pin]
@@ -68,10 +68,11 @@ impl kernel::InPlaceModule for RustFtrace {
             Ok(try_pin_init!(Self {
                 _hotplug <- Hotplug::new(instances.clone()),
                 _modules <- Notifier::new(instances.clone()),
-                // (nothing is armed before it is known what comes and goes)
+                // Nothing is armed before it is known what comes and goes.
                 _: {
                     let result = load::apply_parameters(instances.top());
-                    // (what is loaded stays then, so there is no use in saying that it is not)
+                    // A module that is loaded stays then, so there is no use in saying that it is
+                    // not.
                     if !sys::dead_ftrace::is_known() {
                         result?;
                     }

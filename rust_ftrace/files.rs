@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The files in debugfs: what is in a directory says the [table](table::TABLE).
+//! The files in debugfs; the [table](table::TABLE) says which directory has which.
 
 mod attribute;
 mod budget;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An instance of the tracer: all of its state.
+//! An instance of the tracer, with all of its state.
 
 mod apply;
 mod budget;
@@ -61,35 +61,38 @@ use crate::tracer::recorder::Recorder;
 /// The settings, with counts that hooks share.
 type OwnSettings = Settings<SharedCount>;
 
-/// The settings that files change, and what is hooked.
+/// The settings that files change, and the hooks that follow them.
 pub(crate) struct Control {
     settings: OwnSettings,
-    /// The plan that is carried out, which is that of the settings, unless `is_behind`.
+    /// The plan that is carried out, which is that of the settings, unless `is_behind` is set.
     plan: HookPlan,
-    /// Functions of a module are not hooked that came when there was no memory.
+    /// Functions of a module that came when there was no memory are not hooked.
     is_behind: bool,
-    /// Hooks of `function_graph`.
+    /// The hooks of `function_graph`.
     graph: GraphHooks,
-    /// The forks and exits that lists of tasks follow.
+    /// The handler of forks and exits, which lists of tasks follow.
     forks: Forks<Recorder>,
-    /// Hooks of the profile.
+    /// The hooks of the profile.
     profile: ProfileHooks,
-    /// Calls that these had missed when counting began.
+    /// The number of calls that these had missed when counting began.
     missed_before: u64,
-    /// Functions that patterns in the filter match and that cannot be traced, once that was asked for.
+    /// The number of functions that match patterns in the filter but cannot be traced, once it was
+    /// asked for.
     skipped: Option<SkippedMatches>,
-    /// Number of open files that hold what is recorded: see [`freeing`].
+    /// The number of open files that hold what is recorded: see [`free_buffer`].
     holders: usize,
-    /// Memory that is set aside for the end of it, as long as there are any.
+    /// Memory that is set aside for the end of the recording, as long as there are holders.
     reserve: Option<Reserve>,
 }
 
-/// An instance.
+/// An instance of the tracer.
 ///
-/// Locks are taken in the order `control`, the CPUs' ([`cpu::ReadLock`]), `buffers`, a buffer's consumer, `wakers`;
-/// `profile` after `control`, the machine's, and the CPUs'; that of [`TooDeep`] after `control`, and never with others, as it
-/// waits for CPUs; those of `elsewhere` and `errors` last. CPU hotplug takes `buffers`, `profile` and `wakers`, so nothing that waits for CPUs, RCU
-/// or user memory is called with one of these held: lockdep is told so ([`lockdep::never_waits_with`]).
+/// Locks are taken in the order `control`, the CPUs' ([`cpu::ReadLock`]), `buffers`, a buffer's
+/// consumer, `wakers`; `profile` after `control`, the machine's, and the CPUs'; that of [`TooDeep`]
+/// after `control`, and never with others, as it waits for CPUs; those of `elsewhere` and `errors`
+/// last. CPU hotplug takes `buffers`, `profile` and `wakers`, so that nothing that waits for CPUs,
+/// RCU or user memory is called with one of these held: lockdep is told so
+/// ([`lockdep::never_waits_with`]).
 #[pin_data]
 pub(crate) struct Instance {
     machine: Arc<Machine>,
@@ -105,22 +108,22 @@ pub(crate) struct Instance {
     profiling: Profiling,
     #[pin]
     too_deep: TooDeep,
-    /// The bits of [`Options`]; written with `control` held.
+    /// The bits of [`Options`], written with `control` held.
     options: Atomic<u64>,
     users: Users,
 }
 
-/// Shows the trace of a CPU, or of all, on the console.
+/// A function that shows the trace of a CPU, or of all, on the console.
 pub(crate) type Dump = fn(&Arc<Instance>, Option<CpuId>);
 
-/// Does what commands have asked for.
+/// The actions that serve the requests of commands.
 pub(crate) struct InstanceActions {
     instance: Arc<Instance>,
     dump: Dump,
 }
 
 impl Instance {
-    /// An instance that traces nothing.
+    /// Creates an instance that traces nothing.
     ///
     /// # Errors
     ///
@@ -152,23 +155,24 @@ impl Instance {
         }? Error))
     }
 
-    /// Its recording.
+    /// Returns the recording of the instance.
     pub(crate) fn recording(&self) -> &Arc<Recording> {
         &self.recording
     }
 
-    /// The counts of its calls.
+    /// Returns the counts of the instance's calls.
     pub(crate) fn profiling(&self) -> &Profiling {
         &self.profiling
     }
 
-    /// Errors in what was written to its files.
+    /// Returns the errors in what was written to the instance's files.
     pub(crate) fn errors(&self) -> &ErrorLog {
         &self.errors
     }
 
-    /// Calls that were too deep while `function_graph` was on, since all buffers were cleared; and while calls were
-    /// counted, since that began. Those of others who have fgraph watch calls are among them.
+    /// Returns the number of calls that were too deep while `function_graph` was on, since all
+    /// buffers were cleared; and while calls were counted, since that began. Calls that other users
+    /// of fgraph have watched are among them.
     pub(crate) fn too_deep(&self) -> (u64, u64) {
         self.too_deep.counts()
     }
@@ -181,7 +185,7 @@ impl Instance {
         }
     }
 
-    /// Takes over those of another instance's options that new instances begin with, as in
+    /// Takes over those options of another instance that new instances begin with, as in
     /// `trace_array_create_systems()` of kernel/trace/trace.c.
     ///
     /// # Errors
@@ -194,30 +198,30 @@ impl Instance {
         Ok(())
     }
 
-    /// Ends all tracing: the instance is being removed.
+    /// Ends all tracing, as the instance is being removed.
     pub(crate) fn stop(&self) {
         let mut control = self.control.lock();
         if let Err(error) = self.disarm(&mut control) {
             pr_warn!("an instance that is removed still traces: {error:?}\n");
         }
         if self.recording.clock() != ClockKind::Local {
-            // (what has their hooks next begins with that one)
+            // The instance that has these hooks next begins with no open calls.
             control.graph.forget();
         }
         self.machine.keep_graph_hooks(control.graph.take());
     }
 
-    /// Its users.
+    /// Returns the users of the instance.
     pub(crate) fn users(&self) -> &Users {
         &self.users
     }
 
-    /// The machine it runs on.
+    /// Returns the machine that the instance runs on.
     pub(crate) fn machine(&self) -> &Arc<Machine> {
         &self.machine
     }
 
-    /// The current tracer.
+    /// Returns the current tracer.
     pub(crate) fn tracer(&self) -> Tracer {
         self.control.lock().settings.tracer
     }
@@ -226,7 +230,7 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// All is as before then; those of [`Self::change`].
+    /// Those of [`Self::change`]; all is as before then.
     pub(crate) fn set_tracer(&self, tracer: Tracer) -> Result {
         let mut control = self.control.lock();
         if control.settings.tracer == tracer {
@@ -244,7 +248,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Which options are on. Does not wait for who changes anything.
+    /// Returns the options that are on. Does not wait for changes of settings.
     pub(crate) fn options(&self) -> Options {
         Options(self.options.load(Relaxed))
     }
@@ -257,7 +261,7 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// All is as before then; those of [`Self::change`].
+    /// Those of [`Self::change`]; all is as before then.
     pub(crate) fn set_option(&self, option: TraceOption, on: bool) -> Result {
         let mut control = self.control.lock();
         if !option.is_planned() {
@@ -270,7 +274,7 @@ impl Instance {
         })
     }
 
-    /// Replaces buffers by those that `make` makes, and sees to the end of the old ones.
+    /// Replaces buffers by those that `make` makes, and retires the old ones.
     fn exchange(
         &self,
         _control: &mut Control,

@@ -60,7 +60,7 @@ pub(crate) fn check_kernel() -> Result {
 /// Looks at what is private to the kernel, and notes what is not as known: that is then done
 /// without.
 pub(crate) fn look_at_kernel(machine: &Machine) {
-    // (without memory each says later, when it is needed)
+    // Without memory each of them says so later, when it is needed.
     let _ = private::look_at(KernelFile::Kallsyms);
     let _ = machine.look_at_shadow_stacks();
 }
@@ -82,7 +82,7 @@ pub(crate) fn explain(error: &Error) {
 ///
 /// Those of the files of the same names; the log says for which.
 pub(crate) fn apply_parameters(instance: &Instance) -> Result {
-    // (a reference before Linux 7.3, which this leaves alone, and a copy since)
+    // This is a reference before Linux 7.3, which `borrow` leaves alone, and a copy since.
     #[allow(noop_method_call)]
     let size_kb: u64 = *crate::module_parameters::buffer_size_kb.value().borrow();
     if size_kb != 0 {

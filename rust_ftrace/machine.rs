@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! State of the machine, not of an instance.
+//! The state of the machine, which all instances share.
 
 mod btf;
+mod catalog;
 mod clock;
-mod functions;
 mod going;
 mod retired_hooks;
 mod writing_cost;
@@ -16,8 +16,8 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 
 pub(crate) use self::btf::KernelBtf;
 use self::btf::Types;
+use self::catalog::CatalogCache;
 use self::clock::Clocks;
-use self::functions::Functions;
 use self::going::GoingModules;
 use self::retired_hooks::RetiredHooks;
 use self::writing_cost::WritingCost;
@@ -34,7 +34,7 @@ use crate::tracer::own_call;
 #[pin_data]
 pub(crate) struct Machine {
     #[pin]
-    functions: Functions,
+    functions: CatalogCache,
     #[pin]
     going: GoingModules,
     #[pin]
@@ -50,12 +50,13 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Looks at the clocks, and where things are in the kernel; nothing else is done yet.
+    /// Creates the state: looks at the clocks and at where things are in the kernel, and does
+    /// nothing else yet.
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         let mut addresses = Addresses::look_up();
         let numbers = FprobeNumber::new(addresses.take_numbers());
         try_pin_init!(Self {
-            functions <- Functions::new(),
+            functions <- CatalogCache::new(),
             going <- GoingModules::new(),
             clocks <- Clocks::new(),
             addresses,
@@ -71,44 +72,45 @@ impl Machine {
         self.clocks.is_counter(kind)
     }
 
-    /// The way from stamps of a clock to times: the same for every reader, until the kernel's clock
-    /// was adjusted or has slept.
+    /// Returns the way from stamps of a clock to times, the same for every reader until the
+    /// kernel's clock was adjusted or has slept.
     pub(crate) fn timeline(&self, kind: ClockKind) -> Timeline {
         self.clocks.timeline(kind)
     }
 
-    /// The ticks of a clock that `ns` are; 1 for a clock that does not count time.
+    /// Returns the ticks of a clock that last `ns`; 1 for a clock that does not count time.
     pub(crate) fn ticks(&self, kind: ClockKind, ns: u64) -> u64 {
         self.clocks.ticks(kind, ns)
     }
 
-    /// The most that times may be from those of the kernel's own `local` clock at the same moment, in ns,
-    /// if they are converted; `None` if not.
+    /// Returns the greatest difference of times from those of the kernel's own `local` clock at the
+    /// same moment, in ns, if times are converted; `None` if not.
     pub(crate) fn conversion_error(&self) -> Option<u64> {
         self.clocks.conversion_error()
     }
 
-    /// Where the code lies that interrupts come in by; nowhere if the kernel does not say.
+    /// Returns where the code lies that interrupts come in by; empty if the kernel does not say.
     pub(crate) fn irq_text(&self) -> Range<u64> {
         self.addresses.irq_text.clone()
     }
 
-    /// The address whose function programs' markers are shown as.
+    /// Returns the address of the function that programs' markers are shown as.
     pub(crate) fn marker_ip(&self) -> u64 {
         self.addresses.marker_ip
     }
 
-    /// The types of the kernel; `None` if it does not say, or there is no memory.
+    /// Returns the types of the kernel; `None` if the kernel does not say, or there is no memory.
     pub(crate) fn btf(&self) -> Option<Arc<KernelBtf>> {
         self.types.get()
     }
 
-    /// Bytes of memory that they take.
+    /// Returns the bytes of memory that the types take.
     pub(crate) fn btf_bytes(&self) -> usize {
         self.types.bytes()
     }
 
-    /// Where the kernel's own text lies, without that of modules; empty if that is not known.
+    /// Returns where the kernel's own text lies, without that of modules; empty if that is not
+    /// known.
     pub(crate) fn core_text(&self) -> Range<u64> {
         self.addresses.core_text.clone()
     }
@@ -117,14 +119,15 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// Those of [`read_lines`](crate::sys::private::read_lines), `EINVAL` if the list is not of the known form, and
-    /// those of `user`.
+    /// Those of [`read_lines`](crate::sys::private::read_lines), `EINVAL` if the list is not of the
+    /// known form, and those of `user`.
     pub(crate) fn with_catalog<R>(&self, user: impl FnOnce(&Catalog) -> Result<R>) -> Result<R> {
         self.functions.with_catalog(&self.going, user)
     }
 
-    /// Addresses of a function whose calls must not be hooked by fprobe: called while fprobe moves its table, it would look
-    /// into that table, and never find an end. See docs/upstream/fprobe-table-endless.md.
+    /// Returns the addresses of a function whose calls must not be hooked by fprobe: called while
+    /// fprobe moves its table, it would look into that table, and never find an end. See
+    /// docs/upstream/fprobe-table-endless.md.
     pub(crate) fn never_called(&self) -> Range<usize> {
         match self.addresses.called_by_fprobe as usize {
             0 => 0..0,
@@ -132,17 +135,19 @@ impl Machine {
         }
     }
 
-    /// Forgets the list of functions: a module came or went.
+    /// Forgets the list of functions, as a module came or went.
     pub(crate) fn forget_catalog(&self) {
         self.functions.forget();
     }
 
-    /// The number of the list of functions, another one after a module came or went.
+    /// Returns the number of the list of functions, which is another one after a module came or
+    /// went.
     pub(crate) fn catalog_generation(&self) -> u64 {
         self.functions.generation()
     }
 
-    /// The functions at addresses `text` are no longer to be traced: their module goes.
+    /// Notes that the functions at addresses `text` are no longer to be traced, as their module
+    /// goes.
     pub(crate) fn module_leaves(&self, text: &[Range<usize>]) {
         self.going.leaves(text);
         self.forget_catalog();
@@ -153,12 +158,13 @@ impl Machine {
         self.going.loads(text);
     }
 
-    /// The number of times that a module was loaded: after an event of the last one is seen, it is among them.
+    /// Returns the number of times that a module was loaded. A load counts before an event of it is
+    /// seen.
     pub(crate) fn modules_loaded(&self) -> u64 {
         self.going.loaded()
     }
 
-    /// Finds out what writing an event takes, if nobody has yet.
+    /// Measures what writing an event takes, if that was not done yet.
     ///
     /// # Errors
     ///
@@ -167,12 +173,12 @@ impl Machine {
         self.writing_cost.find(&self.addresses.core_text)
     }
 
-    /// That cost, in picoseconds; 0 if nobody has found out.
+    /// Returns the time that writing an event takes, in picoseconds; 0 if that was not measured.
     pub(crate) fn writing_ps(&self) -> u64 {
         self.writing_cost.ps()
     }
 
-    /// Hooks of calls: those of an instance that was removed, or new ones.
+    /// Returns hooks of calls: those of an instance that was removed, or new ones.
     pub(crate) fn reuse_graph_hooks(&self) -> GraphHooks {
         self.retired_hooks.take()
     }
@@ -182,7 +188,7 @@ impl Machine {
         self.retired_hooks.keep(hooks);
     }
 
-    /// Looks at whether the kernel keeps calls that are open as is known here, if that was not done yet.
+    /// Looks whether the kernel keeps open calls in the form known here, if that was not done yet.
     ///
     /// # Errors
     ///
@@ -191,13 +197,13 @@ impl Machine {
         own_call::look(&mut self.numbers.lock())
     }
 
-    /// Held while calls are hooked, after an instance's `control`: for
-    /// [`Fprobes::trace`](crate::sys::fprobe::Fprobes::trace).
+    /// Takes the lock that is held while calls are hooked, after an instance's `control`: for
+    /// [`Fprobes::prepare`](crate::sys::fprobe::Fprobes::prepare).
     pub(crate) fn hooks_calls(&self) -> impl DerefMut<Target = FprobeNumber> + '_ {
         self.numbers.lock()
     }
 
-    /// Bytes of memory that the list takes now.
+    /// Returns the bytes of memory that the list of functions takes now.
     pub(crate) fn catalog_bytes(&self) -> usize {
         self.functions.bytes()
     }

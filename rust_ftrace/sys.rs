@@ -39,7 +39,7 @@ pub(crate) mod work;
 /// Linux 7.3, and in another one since.)
 pub(crate) const fn this_module() -> *mut kernel::bindings::module {
     extern "C" {
-        // (a `struct module`, of which only the address is taken)
+        // It is a `struct module`, of which only the address is taken.
         static __this_module: u8;
     }
     (&raw const __this_module).cast_mut().cast()

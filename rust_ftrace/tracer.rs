@@ -8,6 +8,7 @@ pub(crate) mod commands;
 pub(crate) mod cost;
 mod cpu_context;
 pub(crate) mod entry_extras;
+pub(crate) mod flags;
 pub(crate) mod function;
 pub(crate) mod graph;
 pub(crate) mod graph_hooks;

@@ -15,7 +15,7 @@ use crate::sys::{cpu, dead_ftrace};
 struct Named {
     name: CString,
     number: u64,
-    // (before the instance: its files go first)
+    // Before the instance, as its files go first.
     directory: InstanceDirectory,
     instance: Arc<Instance>,
 }
@@ -51,7 +51,7 @@ impl UserInstances {
         instance.stop();
         drop(directory);
         self.all.tell_no_more(number);
-        // Who watches CPUs may have known of it still: it does not go in their hands.
+        // A watcher of CPUs may have known of it still, and is not to be the one that frees it.
         drop(cpu::ReadLock::new());
         if dead_ftrace::is_known() {
             // Hooks may use it still.
@@ -60,8 +60,8 @@ impl UserInstances {
     }
 }
 
-// SAFETY: What `make` makes are the trees of the directories in `named`, which `remove_all`
-// empties.
+// SAFETY: On return of `remove_all` nothing is left of what `make` made: that is the trees of the
+// directories in `named`, each of which is removed as it is taken from there.
 unsafe impl Subdirectories for UserInstances {
     fn make(&self, parent: Parent<'_>, name: &CStr) -> Result {
         let mut named = self.named.lock();
@@ -101,7 +101,7 @@ unsafe impl Subdirectories for UserInstances {
     fn remove_all(&self) {
         let mut named = self.named.lock();
         while let Some(last) = named.pop() {
-            // (the module is not removed while a file is open)
+            // The module is not removed while a file is open, so this does not fail.
             let _ = last.instance.users().end();
             self.end(last);
         }

@@ -17,12 +17,12 @@ pub struct BufferTotals {
     pub cpus: u32,
 }
 
-/// The machine, as a latency header tells it.
+/// The machine, for the header of the latency format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatencyHeader<'a> {
     /// The kernel's release.
     pub release: &'a str,
-    /// Its preemption model.
+    /// The kernel's preemption model.
     pub preemption: &'a str,
 }
 
@@ -102,7 +102,7 @@ pub fn write_header(
     )
 }
 
-/// print_lat_help_header()
+/// The columns of the latency format, as in `print_lat_help_header()`.
 const LATENCY_COLUMNS: &str = concat!(
     "#                    _------=> CPU#            \n",
     "#                   / _-----=> irqs-off/BH-disabled\n",
@@ -115,7 +115,7 @@ const LATENCY_COLUMNS: &str = concat!(
     "#     \\   /        ||||||  \\    |    /       \n",
 );
 
-/// print_trace_header(), of a buffer without a measured latency.
+/// Writes the header of `print_trace_header()`, for a buffer without a measured latency.
 pub fn write_latency_header(
     out: &mut dyn Write,
     tracer: &str,

@@ -358,8 +358,8 @@ impl LineMaker {
     }
 }
 
-/// Writes the arguments of a function whose parameters are not known: all registers in which they
-/// may be.
+/// Writes the arguments of a function whose parameters are not known: all registers that they may
+/// be in.
 fn write_registers(out: &mut dyn Write, args: &[u64; ARGS]) -> Result {
     let mut separator = "(";
     for value in args {

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Words of a list that mean functions of modules which are not loaded (`name:mod:module`): kept
-//! until they are.
+//! Words of a list for functions of modules that are not loaded (`name:mod:module`), kept until
+//! they are.
 
 use super::filter::Selector;
 use crate::platform::{AllocError, Vec};
 
 /// The words, the newest first.
 pub struct PendingWords {
-    /// With a new line behind each.
+    /// The words, with a new line behind each.
     text: Vec<u8>,
 }
 
 impl PendingWords {
-    /// None.
+    /// No words.
     pub const fn new() -> Self {
         Self { text: Vec::new() }
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no words.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// All of them, with a new line behind each.
+    /// The words, with a new line behind each.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// All of them.
+    /// Iterates over the words.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.text
             .split(|&byte| byte == b'\n')
@@ -42,7 +42,7 @@ impl PendingWords {
         Ok(())
     }
 
-    /// Those for which `keeps` says so.
+    /// Returns the words for which `keeps` is true.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl PendingWords {
         Ok(new)
     }
 
-    /// These, and `word`, once.
+    /// Returns these words and `word`, once.
     ///
     /// # Errors
     ///
@@ -69,8 +69,8 @@ impl PendingWords {
         Ok(new)
     }
 
-    /// These without those that `selector` takes out: of the same module, and of the same names, or
-    /// of all if its names are `*`. `None` if there are no such.
+    /// Returns these words without those that `selector` takes out: of the same module, and of the
+    /// same names, or of all if its names are `*`. `None` if there are none to take out.
     ///
     /// # Errors
     ///

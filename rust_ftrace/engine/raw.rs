@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! The format of `per_cpu/cpuN/raw`: records of slots as the ring has them, each behind a header
-//! that says all that is needed to decode it alone. docs/raw-format.md describes it for those who
-//! read it.
+//! with everything that is needed to decode it alone. docs/raw-format.md describes it for authors
+//! of readers.
 //!
 //! | bytes | what                                                                       |
 //! |-------|----------------------------------------------------------------------------|
@@ -39,8 +39,8 @@ pub const HEADER_BYTES: usize = 96;
 /// Flag: converted times are in ns.
 pub const FLAG_NS: u32 = 1 << 0;
 
-/// The way from stamps to times: `(stamp * mult >> shift) + offset`, modulo 2^64, the product of
-/// 128 bits.
+/// The conversion of stamps to times: `(stamp * mult >> shift) + offset`, modulo 2^64, with a
+/// product of 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeFormat {
     /// Place of the clock in `trace_clock`.
@@ -55,7 +55,7 @@ pub struct TimeFormat {
     pub offset: u64,
 }
 
-/// Fills the header of a record of `chunk`, of `cpu`.
+/// Fills the header of the record of `chunk`, taken from `cpu`.
 pub fn fill_header(
     bytes: &mut [u8; HEADER_BYTES],
     chunk: &TakenSlots,
@@ -85,7 +85,7 @@ pub fn fill_header(
     header.put(task.comm[1].to_le_bytes());
 }
 
-/// Bytes that are filled from the start.
+/// A buffer that is filled from its start.
 struct HeaderWriter<'a> {
     bytes: &'a mut [u8; HEADER_BYTES],
     length: usize,

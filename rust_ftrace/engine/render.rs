@@ -26,8 +26,8 @@ pub trait SymbolNames {
     /// `name [module]`; the address in hex if none is known.
     fn name(&mut self, address: u64) -> &[u8];
 
-    /// The name with the offset, and the function's size: `name+0x12/0x34`, or `name+0x12/0x34
-    /// [module]`.
+    /// The name with the offset, and the function's size, as `name+0x12/0x34` or
+    /// `name+0x12/0x34 [module]`.
     fn place(&mut self, address: u64) -> &[u8];
 }
 
@@ -188,7 +188,7 @@ pub fn write_lost(out: &mut dyn Write, cpu: u32, lost: u64) -> Result {
     writeln!(out, "CPU:{cpu} [LOST {lost} EVENTS]")
 }
 
-/// Writes that `task` was in `function` already when its events begin here.
+/// Writes that `task` was already in `function` when its events begin.
 pub fn write_rootless(out: &mut dyn LineOutput, task: &Task, function: &[u8]) -> Result {
     let mut name = [0; 16];
     let pid = task.pid();
@@ -202,7 +202,7 @@ pub fn write_rootless(out: &mut dyn LineOutput, task: &Task, function: &[u8]) ->
     out.write_str(" is not in this trace ####\n")
 }
 
-/// Writes that the events of `cpu` begin here, later than those of others.
+/// Writes that the events of `cpu` begin here, later than those of other CPUs.
 pub fn write_cpu_started(out: &mut dyn Write, cpu: u32) -> Result {
     writeln!(out, "##### CPU {cpu} buffer started ####")
 }
@@ -229,18 +229,18 @@ pub(super) fn begin(line: &mut Line<'_>, cpu: u32, event: &Event, time: (u64, Ti
     line.put(u64::from_le_bytes(*b":       "), 2);
 }
 
-/// The parts of an entry's line that not all have.
+/// The parts of an entry's line that not all lines have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EntryColumns<'a> {
     /// The depth, in a column of its own.
     pub depth: Option<usize>,
-    /// The levels to the right that the function is at.
+    /// The levels that the function's name is indented by.
     pub indent: usize,
-    /// The arguments, behind its name.
+    /// The arguments, written behind the name.
     pub args: &'a [u8],
 }
 
-/// Writes one function entry; `time` in `unit`.
+/// Writes one function entry, with `time` in its unit.
 #[inline(always)]
 pub fn write_entry<O: LineOutput>(
     out: &mut O,
@@ -317,11 +317,11 @@ const STYLES: [TraceOption; 8] = [
 /// An event's place in time, for the latency format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// Its time.
+    /// The event's time.
     pub time: (u64, TimeUnit),
     /// The time at which the buffer was cleared.
     pub start: u64,
-    /// The number of events before it.
+    /// The number of events before the event.
     pub index: u64,
 }
 
@@ -330,7 +330,7 @@ pub struct Moment {
 pub struct Style(Options);
 
 impl Style {
-    /// As options say.
+    /// The look that `options` choose.
     pub const fn new(options: Options) -> Self {
         Self(options)
     }
@@ -350,8 +350,8 @@ impl Style {
         self.has(TraceOption::LatencyFormat) && self.has(TraceOption::ContextInfo)
     }
 
-    /// Writes the columns before the function; where the mark is whose meaning only the next event
-    /// tells, counted from the end of what was written.
+    /// Writes the columns before the function. Returns the position of the mark that depends on the
+    /// next event's time, counted from the end of the written text.
     pub fn write_columns(
         self,
         out: &mut dyn LineOutput,
@@ -415,7 +415,7 @@ impl Style {
         Ok(None)
     }
 
-    /// lat_print_timestamp()
+    /// Writes the time as `lat_print_timestamp()` does.
     fn write_since(
         self,
         out: &mut dyn LineOutput,
@@ -444,7 +444,7 @@ impl Style {
         duration::overhead(to_micros(next.saturating_sub(time)).saturating_mul(1000))
     }
 
-    /// seq_print_ip_sym()
+    /// Writes an address as `seq_print_ip_sym()` does.
     pub fn write_symbol(
         self,
         out: &mut dyn LineOutput,
@@ -502,7 +502,7 @@ impl Style {
     }
 }
 
-/// ns2usecs()
+/// Converts ns to microseconds, as `ns2usecs()` does.
 const fn to_micros(ns: u64) -> u64 {
     ns.wrapping_add(500) / 1000
 }

@@ -453,11 +453,15 @@ impl<S: Storage> Ring<S> {
     /// - Other writers of this ring only interrupt this one and end before it goes on.
     #[inline(always)]
     pub unsafe fn write(&self, call: Call, ctx: impl EventContext) -> WriteOutcome {
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: By caller precondition:
+        // - The thread runs on the ring's CPU, with preemption off, until this has returned.
+        // - Other writers of the ring only interrupt this one, and end before it goes on.
         if unsafe { self.write_hot(call, ctx) } {
             return WriteOutcome::Written;
         }
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: By caller precondition:
+        // - The thread runs on the ring's CPU, with preemption off, until this has returned.
+        // - Other writers of the ring only interrupt this one, and end before it goes on.
         unsafe { Self::write_cold(call, self, ctx) }
     }
 
@@ -525,9 +529,11 @@ impl<S: Storage> Ring<S> {
     /// `offset` is that of a slot of the ring.
     #[inline(always)]
     unsafe fn slot(&self, offset: usize) -> &Slot {
-        // SAFETY: The caller promises that the slot lies there.
+        // SAFETY: `offset` is that of a slot, by caller precondition, and so within the memory of
+        // `storage`, where `base` leads by the type's invariants.
         let slot = unsafe { self.base.byte_add(offset) };
-        // SAFETY: By the type's invariant the memory of `storage` holds slots.
+        // SAFETY: There is a slot, as above, which lives as long as `storage`, and so `self`; its
+        // words are only shared.
         unsafe { &*slot }
     }
 
@@ -537,7 +543,7 @@ impl<S: Storage> Ring<S> {
     ///
     /// `index` is a slot of the ring that the caller got from the head.
     unsafe fn fill(&self, index: usize, words: SlotWords) {
-        // SAFETY: The caller promises that the slot exists.
+        // SAFETY: `index` is a slot of the ring, by caller precondition, so this is its offset.
         let slot = unsafe { self.slot(index.wrapping_mul(SLOT_BYTES)) };
         slot.1.store_relaxed(words.1);
         slot.0.store_release(words.0);

@@ -8,7 +8,7 @@
 //! ```
 
 /// Returns whether a word switches off all events, which can be done where there are none. Any
-/// other names some, as `ftrace_set_clr_event()` of kernel/trace/trace_events.c has it.
+/// other word names some, as `ftrace_set_clr_event()` of kernel/trace/trace_events.c has it.
 pub fn is_all_off(word: &[u8]) -> bool {
     let Some(events) = word.strip_prefix(b"!") else {
         return false;

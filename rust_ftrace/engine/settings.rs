@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The settings of an instance that say which functions are hooked, and how: all that users have
-//! asked for.
+//! The settings of an instance that determine the functions that are hooked, and how.
 
 use core::ops::Range;
 
@@ -24,7 +23,7 @@ pub enum Tracer {
 }
 
 impl Tracer {
-    /// All of them, in the order of `available_tracers`.
+    /// All tracers, in the order of `available_tracers`.
     pub const ALL: [Self; 4] = [
         Self::FunctionGraph,
         Self::CallTrace,
@@ -32,7 +31,7 @@ impl Tracer {
         Self::Nop,
     ];
 
-    /// The name that people write.
+    /// The name that users write.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Nop => "nop",
@@ -50,8 +49,8 @@ impl Tracer {
     }
 }
 
-/// The settings. Every change is made to a copy, planned, and carried out; then the copy takes
-/// their place.
+/// The settings of an instance. Every change is made to a copy, planned, and carried out; then the
+/// copy takes their place.
 ///
 /// `C` is the handle of a command's count, which copies share.
 pub struct Settings<C> {
@@ -61,7 +60,7 @@ pub struct Settings<C> {
     pub implicit: bool,
     /// The lists of functions.
     pub lists: FunctionLists,
-    /// The functions at whose calls something is done.
+    /// The functions at whose calls commands act.
     pub commands: CommandList<C>,
     /// The options that are on.
     pub options: Options,
@@ -69,12 +68,12 @@ pub struct Settings<C> {
     pub profile: bool,
     /// The depth above which calls are traced, `None` for any: `max_depth`.
     pub max_depth: Option<u32>,
-    /// The time that calls take at least which are recorded, in ns: `tracing_thresh`.
+    /// The least time, in ns, of calls that are recorded: `tracing_thresh`.
     pub thresh: u64,
 }
 
 impl<C: Clone> Settings<C> {
-    /// As at the start: nothing is traced.
+    /// The settings at the start: nothing is traced.
     pub const fn new() -> Self {
         Self {
             tracer: Tracer::Nop,
@@ -88,7 +87,7 @@ impl<C: Clone> Settings<C> {
         }
     }
 
-    /// A copy.
+    /// Makes a copy.
     ///
     /// # Errors
     ///
@@ -101,13 +100,13 @@ impl<C: Clone> Settings<C> {
         })
     }
 
-    /// Edits a list, and for `filter` commands too, by what was written to its file: see
-    /// [`FunctionLists::edit`]. A filter starts the `function` tracer if there is none, and stops
-    /// one that was so started when it is cleared.
+    /// Edits a list, and for `filter` commands too, by the words that were written to its file: see
+    /// [`FunctionLists::edit`]. A filter starts the `function` tracer if there is none, and
+    /// clearing the filter stops a tracer that was so started.
     ///
     /// # Errors
     ///
-    /// The settings may be half edited then: it is a copy that is edited.
+    /// Those of the edit; the settings may be half edited then, which is why a copy is edited.
     pub fn edit_list(
         &mut self,
         list: FunctionList,
@@ -136,15 +135,15 @@ impl<C: Clone> Settings<C> {
         Ok(())
     }
 
-    /// Takes the functions at addresses `range` out of all lists, which needs no memory: they go.
-    /// Returns whether any were there.
+    /// Removes the functions at addresses `range` from all lists, which needs no memory: their
+    /// module goes. Returns whether there were any.
     pub fn forget(&mut self, range: &Range<usize>) -> bool {
         let in_lists = self.lists.forget(range);
         self.commands.forget(range) || in_lists
     }
 
-    /// Ends all recording, which needs no memory: lists and other settings stay, but for what is
-    /// done at calls.
+    /// Ends all recording, which needs no memory: lists and other settings stay, except for the
+    /// commands.
     pub fn end_recording(&mut self) {
         self.tracer = Tracer::Nop;
         self.implicit = false;
@@ -153,8 +152,8 @@ impl<C: Clone> Settings<C> {
         self.options = self.options.with(TraceOption::FunctionFork, false);
     }
 
-    /// Returns whether functions that come and go with modules must be hooked and unhooked by hand,
-    /// though no list names them.
+    /// Returns whether functions that come and go with modules must be hooked and unhooked
+    /// explicitly, though no list names them.
     pub fn needs_news(&self) -> bool {
         let lists = &self.lists;
         let all = !lists.has(FunctionList::Filter);

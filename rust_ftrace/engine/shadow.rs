@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The calls around a call, as its hook knows them: tags on the task's shadow stack.
+//! Tags on a task's shadow stack, by which a hook knows the calls around a call.
 //!
 //! fgraph keeps a frame for each call that is open, and in it some words for each of its users.
 //! Those of a call that is tagged begin with a *tag*: their own address, by exclusive or with a
-//! secret of whoever wrote them, which is random, and three flags where an address has zeroes. So
-//! the tags of calls that are open can be found by looking at all words below, and no table of
-//! tasks is needed: what belongs to a task goes with it.
+//! random secret of the user that wrote them, and three flags where an address has zeroes. So the
+//! tags of calls that are open can be found by looking at all words below, and no table of tasks is
+//! needed: the data of a task goes with it.
 //!
 //! | word | what                                                                          |
 //! |------|-------------------------------------------------------------------------------|
@@ -16,20 +16,19 @@
 //! | 3    | low half: `ip`; high half: `parent_ip`                                        |
 //! | 4    | bits 0-62: how long the task did not run; 63: it does not run now             |
 //!
-//! Words 3 and 4 are only there if somebody needs them. The profiler has other things in words 1 to
-//! 3.
+//! Words 3 and 4 exist only if they are needed. The profiler has other data in words 1 to 3.
 
 use crate::platform::Word;
 
-/// Nothing is recorded of this call and those below it.
+/// Flag: nothing is recorded of this call and those below it.
 pub const SKIP: u64 = 1;
-/// It was entered in a hardware interrupt, and is traced all the same.
+/// Flag: the call was entered in a hardware interrupt, and is traced all the same.
 pub const IN_IRQ: u64 = 2;
-/// Its entry was recorded.
+/// Flag: the call's entry was recorded.
 pub const SHOWN: u64 = 4;
 const FLAGS: u64 = 7;
 
-/// The word with the time for which the task did not run.
+/// Index of the word with the time for which the task did not run.
 const SLEEP: usize = 4;
 const SLEEPS: u64 = 1 << 63;
 
@@ -37,12 +36,12 @@ const SLEEPS: u64 = 1 << 63;
 #[derive(Clone, Copy)]
 pub struct Shadow<'a> {
     words: &'a [Word],
-    /// The address of the first.
+    /// The address of the first word.
     base: u64,
     secret: u64,
 }
 
-/// The secret of words of `length` that are written in `session`, a random number.
+/// The secret for words of `length` that are written in `session`, a random number.
 pub const fn secret(session: u64, length: usize) -> u64 {
     (session ^ ((length as u64) << 3)) & !FLAGS
 }
@@ -52,7 +51,7 @@ pub const fn tag(address: u64, secret: u64, flags: u64) -> u64 {
     (address ^ secret) & !FLAGS | flags & FLAGS
 }
 
-/// The flags of a tag at `address`, if it is one.
+/// The flags of the tag at `address`; `None` if the word is not a tag.
 pub const fn flags_of(tag: u64, address: u64, secret: u64) -> Option<u64> {
     if (tag ^ address ^ secret) & !FLAGS == 0 {
         Some(tag & FLAGS)
@@ -85,14 +84,14 @@ impl<'a> Shadow<'a> {
         indices.rev().find_map(|index| self.frame(index))
     }
 
-    /// All calls, outermost first.
+    /// Iterates over all calls, the outermost first.
     pub fn frames(self) -> impl Iterator<Item = ShadowFrame<'a>> {
         (0..self.words.len()).filter_map(move |index| self.frame(index))
     }
 }
 
-/// Notes that a task stops running whose shadow stack is `prev`, and that one with `next` goes on,
-/// for the calls that they are in. Asks for the time, which may not be there, only if one of them
+/// Notes for the calls that both tasks are in that a task with shadow stack `prev` stops running,
+/// and one with `next` goes on. The time, which may not be there, is asked for only if one of them
 /// is tagged.
 pub fn switched(prev: Shadow<'_>, next: Shadow<'_>, now: impl FnOnce() -> Option<u64>) {
     let (prev, next) = (prev.innermost(), next.innermost());
@@ -109,7 +108,7 @@ pub fn switched(prev: Shadow<'_>, next: Shadow<'_>, now: impl FnOnce() -> Option
     }
 }
 
-/// The words of a call.
+/// The words of a call on the shadow stack.
 #[derive(Clone, Copy)]
 pub struct ShadowFrame<'a> {
     words: &'a [Word],
@@ -145,7 +144,7 @@ impl ShadowFrame<'_> {
         }
     }
 
-    /// Notes that it goes on, if it was noted that it stopped.
+    /// Notes that the task goes on at `now`, if it was noted that it stopped.
     pub fn wakes(&self, now: u64) {
         let slept = self.word(SLEEP);
         if slept & SLEEPS != 0 {
@@ -160,7 +159,7 @@ impl ShadowFrame<'_> {
         }
     }
 
-    /// Adds what a call within it says of the time for which the task did not run.
+    /// Adds the time for which the task did not run in a call within this one.
     pub fn add_sleep(&self, slept: u64) {
         self.store(SLEEP, self.word(SLEEP).wrapping_add(slept) & !SLEEPS);
     }

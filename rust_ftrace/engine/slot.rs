@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The layout of what the ring holds: slots of 16 bytes, read and written as two 64-bit words.
+//! The layout of the ring's content: slots of 16 bytes, read and written as two 64-bit words.
 //!
 //! | word | bits  | a function entry                             | other kinds         |
 //! |------|-------|----------------------------------------------|---------------------|
@@ -17,15 +17,16 @@
 //! sub-buffer's lap is complete, any other is not written yet. So every slot publishes itself, and
 //! neither a commit counter nor a nesting counter is needed.
 //!
-//! The calls of the `function_graph` tracer are events of other kinds:
+//! The calls of the `function_graph` tracer are events of other kinds; a [`SlotKind::Call`] is a
+//! whole call:
 //!
-//! | word | bits  | [`SlotKind::CallEntry`]  | [`SlotKind::Call`], a whole call | [`SlotKind::Return`]  |
-//! |------|-------|--------------------------|----------------------------------|-----------------------|
-//! | 0    | 0-30  | `ip`, low 31 bits        | the same                         | the same              |
-//! | 0    | 32-63 | time of the entry        | time of the entry                | time of the return    |
-//! | 1    | 0-7   | depth, 255 for more      | the same                         | the same              |
-//! | 1    | 8-23  | context, bits 0-15       | that of the entry                | that of the return    |
-//! | 1    | 32-63 | `parent_ip`, low 32 bits | duration, low 32 bits            | duration, low 32 bits |
+//! | word | bits  | [`SlotKind::CallEntry`]  | [`SlotKind::Call`]    | [`SlotKind::Return`]  |
+//! |------|-------|--------------------------|-----------------------|-----------------------|
+//! | 0    | 0-30  | `ip`, low 31 bits        | the same              | the same              |
+//! | 0    | 32-63 | time of the entry        | time of the entry     | time of the return    |
+//! | 1    | 0-7   | depth, 255 for more      | the same              | the same              |
+//! | 1    | 8-23  | context, bits 0-15       | that of the entry     | that of the return    |
+//! | 1    | 32-63 | `parent_ip`, low 32 bits | duration, low 32 bits | duration, low 32 bits |
 //!
 //! The text of the kernel, of modules, of trampolines and of BPF programs lies in the top 2 GiB of
 //! the address space, so the upper 33 bits of its addresses are ones, and 31 bits name any of it. A
@@ -37,7 +38,7 @@
 /// Bytes in a slot.
 pub const SLOT_BYTES: usize = 16;
 
-/// Bits of the time that a slot carries itself, in ticks of the clock; the rest is the epoch, which
+/// Bits of the time that each slot has, in ticks of the clock; the other bits are the epoch, which
 /// a [`SlotKind::Time`] slot announces.
 pub const TIME_BITS: u32 = 32;
 
@@ -50,17 +51,18 @@ const SMALL_MASK: u64 = (1 << KIND_SHIFT) - 1;
 
 /// The lap's parity, in word 0. It takes the place of an address bit that is always 1.
 pub const PARITY: u64 = 1 << 31;
-/// Says that a slot is a function entry, in word 1. Also a bit that is always 1 of a text address.
+/// The bit of word 1 that is set in function entries. It is also a bit that is always 1 in a text
+/// address.
 pub const ENTRY: u64 = 1 << 31;
 
-/// Says that a slot that is no function entry is an event all the same, in word 1.
+/// The bit of word 1 that is set in events that are no function entries.
 const OTHER_EVENT: u64 = 1 << 30;
-/// The greatest depth that a call is said to have.
+/// The greatest depth that a slot of a call can hold.
 pub const MAX_DEPTH: u32 = 0xff;
 const DEPTH_MASK: u64 = MAX_DEPTH as u64;
 const FLAGS_SHIFT: u32 = 8;
 
-/// Where the kernel's text begins.
+/// Start of the kernel's text.
 const TEXT_START: u64 = 0xffff_ffff_8000_0000;
 
 /// The kinds of slots.
@@ -69,15 +71,16 @@ const TEXT_START: u64 = 0xffff_ffff_8000_0000;
 pub enum SlotKind {
     /// Entry of a function; such a slot has no bits for its kind.
     Function = 0,
-    /// Nothing: fills the end of a sub-buffer.
+    /// Fills the end of a sub-buffer, without meaning.
     Pad = 1,
     /// The epoch (time >> [`TIME_BITS`]) of the slots that follow, in bits 32-63 of word 1; bits
     /// 32-63 of word 0 are the time's low half.
     Time = 2,
-    /// First half of the task that the slots after it belong to. Word 0: pid in bits 0-30, comm
-    /// bytes 4-7 in bits 32-63; word 1: tgid in bits 0-23, comm bytes 0-3 in bits 32-63.
+    /// First half of the task of the slots that follow. Word 0: pid in bits 0-30, comm bytes 4-7 in
+    /// bits 32-63; word 1: tgid in bits 0-23, comm bytes 0-3 in bits 32-63.
     Task = 3,
-    /// Second half. Word 0: comm bytes 8-11 in bits 32-63; word 1: comm bytes 12-15 in bits 32-63.
+    /// Second half of the task. Word 0: comm bytes 8-11 in bits 32-63; word 1: comm bytes 12-15 in
+    /// bits 32-63.
     TaskName = 4,
     /// The whole `parent_ip` of the entry that follows: its low half in bits 32-63 of word 0, its
     /// high half in bits 32-63 of word 1.
@@ -87,37 +90,38 @@ pub enum SlotKind {
     /// The return value of the call that follows: its low half in bits 32-63 of word 0, its high
     /// half in bits 32-63 of word 1.
     Retval = 7,
-    /// When the call whose entry follows began, if that was before its own time; halves as above.
+    /// The time at which the call began whose entry follows, if that was before the entry's own
+    /// time; halves as above.
     Since = 8,
-    /// Calls of the task that were too deep to be traced, up to the call that follows: bits 32-63
-    /// of word 1.
+    /// The number of the task's calls that were too deep to be traced, up to the call that follows:
+    /// bits 32-63 of word 1.
     Overrun = 9,
-    /// The stack of the event that follows, and of later ones that say so. For this and those up to
-    /// [`SlotKind::ArgsHigh`] see [`extras`](super::extras).
+    /// The stack of the event that follows, and of later ones that refer to it.
+    /// [`extras`](super::extras) describes this and those up to [`SlotKind::ArgsHigh`].
     Stack = 10,
-    /// Has the same stack as an earlier event.
+    /// The event that follows has the same stack as an earlier one.
     SameStack = 11,
     /// More of a stack.
     MoreStack = 12,
     /// The first two arguments of the call that follows.
     Args01 = 16,
-    /// The next two.
+    /// The third and fourth arguments.
     Args23 = 17,
-    /// And the next.
+    /// The fifth and sixth arguments.
     Args45 = 18,
-    /// The upper bits of all.
+    /// The upper bits of all arguments.
     ArgsHigh = 19,
-    /// Bytes of the marker that follows. For these and the markers see [`marker`](super::marker).
+    /// Bytes of the marker that follows. [`marker`](super::marker) describes these and the markers.
     Text = 20,
-    /// A call began.
+    /// A call that began.
     CallEntry = 0x40,
-    /// A call that nothing else was recorded in.
+    /// A whole call, in which nothing else was recorded.
     Call = 0x41,
-    /// A call ended.
+    /// A call that ended.
     Return = 0x42,
-    /// A program has written text.
+    /// A text that a program has written.
     Marker = 0x43,
-    /// A program has written bytes, the first four of which are a number.
+    /// Bytes that a program has written, the first four of which are a number.
     RawMarker = 0x44,
 }
 
@@ -170,17 +174,17 @@ pub struct Task {
 }
 
 impl Task {
-    /// The thread's number, as `ps -L` calls it LWP.
+    /// The thread's ID, which `ps -L` calls LWP.
     pub const fn pid(&self) -> i32 {
         self.ids as u32 as i32
     }
 
-    /// The number of its thread group, which is what others call pid.
+    /// The ID of its thread group, which users call pid.
     pub const fn tgid(&self) -> i32 {
         (self.ids >> 32) as i32
     }
 
-    /// The name, without the zeroes that fill it up.
+    /// The name, without the zeroes at its end.
     pub fn name<'a>(&self, bytes: &'a mut [u8; 16]) -> &'a [u8] {
         let (low, high) = bytes.split_at_mut(8);
         low.copy_from_slice(&self.comm[0].to_le_bytes());
@@ -191,7 +195,7 @@ impl Task {
 }
 
 impl SlotWords {
-    /// The memory of slots, for those who take them as they are.
+    /// The memory of slots, for users of raw slots.
     pub fn as_bytes(slots: &[Self]) -> &[u8] {
         let length = core::mem::size_of_val(slots);
         // SAFETY: Both words are initialised, there is no padding, and any alignment will do for
@@ -288,7 +292,7 @@ impl SlotWords {
         Self::small_of_call(kind, depth, context) as u64 | ((high as u64) << 32)
     }
 
-    /// Bits 0-31 of it.
+    /// Bits 0-31 of word 1 of such an event.
     #[inline(always)]
     pub const fn small_of_call(kind: SlotKind, depth: u32, context: u32) -> u32 {
         let depth = if depth > MAX_DEPTH { MAX_DEPTH } else { depth };
@@ -331,12 +335,12 @@ impl SlotWords {
         ]
     }
 
-    /// Returns the slot as it is when complete in a lap of parity `parity`.
+    /// Returns the slot as completed in a lap of parity `parity`.
     pub const fn with_parity(self, parity: u64) -> Self {
         Self(self.0 & !PARITY | parity & PARITY, self.1)
     }
 
-    /// Its kind, `None` for one that no version writes.
+    /// The slot's kind, `None` for one that no version writes.
     #[inline]
     pub const fn kind(self) -> Option<SlotKind> {
         if self.is_entry() {
@@ -346,13 +350,13 @@ impl SlotWords {
         }
     }
 
-    /// Returns whether it is a function entry.
+    /// Returns whether the slot is a function entry.
     #[inline(always)]
     pub const fn is_entry(self) -> bool {
         self.1 & ENTRY != 0
     }
 
-    /// Returns whether it is an event, of any kind.
+    /// Returns whether the slot is an event, of any kind.
     #[inline(always)]
     pub const fn is_event(self) -> bool {
         self.1 & (ENTRY | OTHER_EVENT) != 0
@@ -363,7 +367,7 @@ impl SlotWords {
         (self.1 & DEPTH_MASK) as u32
     }
 
-    /// Its context, as far as it is kept.
+    /// The context of an event of the `function_graph` tracer, bits 0-15.
     pub const fn flags(self) -> u32 {
         (self.1 >> FLAGS_SHIFT) as u32 & 0xffff
     }
@@ -394,18 +398,18 @@ impl SlotWords {
         text_address(self.0)
     }
 
-    /// An entry's `parent_ip`, if no [`SlotKind::Wide`] slot said another.
+    /// An entry's `parent_ip`, if no [`SlotKind::Wide`] slot came before it.
     pub const fn parent_ip(self) -> u64 {
         text_address(self.1)
     }
 
-    /// The `parent_ip` of a [`SlotKind::CallEntry`] slot, if no [`SlotKind::Wide`] slot said
-    /// another.
+    /// The `parent_ip` of a [`SlotKind::CallEntry`] slot, if no [`SlotKind::Wide`] slot came before
+    /// it.
     pub const fn call_parent_ip(self) -> u64 {
         text_address(self.high1() as u64)
     }
 
-    /// The address that a [`SlotKind::Wide`] slot keeps, and what other kinds keep in halves.
+    /// The address in a [`SlotKind::Wide`] slot, and the values that other kinds keep in halves.
     pub const fn wide(self) -> u64 {
         self.high0() as u64 | ((self.high1() as u64) << 32)
     }
@@ -423,18 +427,18 @@ impl SlotWords {
     }
 }
 
-/// The mask that turns a text address into bits 0-31 of word 0, by exclusive or: clears the upper
-/// half, and puts the parity in the place of bit 31.
+/// The mask that turns a text address into bits 0-31 of word 0, by exclusive or: it clears the
+/// upper half, and puts the parity in the place of bit 31.
 pub const fn ip_mask(parity: u64) -> u64 {
     0xffff_ffff_0000_0000 | ((parity ^ PARITY) & PARITY)
 }
 
-/// The text address of which bits 0-30 are those of `word`.
+/// The text address that has bits 0-30 of `word`.
 pub const fn text_address(word: u64) -> u64 {
     TEXT_START | (word & !PARITY & 0xffff_ffff)
 }
 
-/// Returns whether 31 bits are enough for `address`.
+/// Returns whether 31 bits are enough to name `address`.
 #[inline(always)]
 pub const fn is_text_address(address: u64) -> bool {
     address >= TEXT_START

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Sorting in place. `core`'s sort can panic (on an inconsistent order), which a module's code had
-//! better not be able to.
+//! Sorting in place. The sort of `core` can panic (on an inconsistent order), which code of a
+//! module should not be able to.
 
 /// Sorts by a key, in `O(n log n)`, by a heap; equal keys may change places.
 pub fn sort_by_key<T, K: Ord>(values: &mut [T], key: impl Fn(&T) -> K) {

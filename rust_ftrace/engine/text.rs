@@ -49,6 +49,10 @@ impl Text {
     }
 
     /// Appends bytes, which need not be UTF-8.
+    ///
+    /// # Errors
+    ///
+    /// [`fmt::Error`](core::fmt::Error) if there is no memory; nothing is appended then.
     #[inline]
     pub fn push_bytes(&mut self, bytes: &[u8]) -> Result {
         let end = self.length.saturating_add(bytes.len());

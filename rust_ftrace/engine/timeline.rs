@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The way from stamps of a clock to times.
+//! The conversion of stamps of a clock to times.
 
 use super::clock::{ClockKind, Conversion, TimeUnit};
 use super::raw::TimeFormat;
 
-/// From stamps to the time that is shown.
+/// The conversion of stamps to the times that are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeline {
     /// The stamp is shown as it is.
     Plain(TimeUnit),
     /// Cycles are shown as time of the `local` clock.
     Converted(Conversion),
-    /// Cycles are shown as they are, but how long they last is known.
+    /// Cycles are shown as they are, but their duration is known.
     Cycles(Conversion),
 }
 
@@ -27,7 +27,7 @@ impl Timeline {
         }
     }
 
-    /// The time that `ticks` between two stamps last, in ns; `None` if the clock does not tell.
+    /// The duration of `ticks` between two stamps, in ns; `None` if the clock has none.
     pub fn duration(&self, ticks: u64) -> Option<u64> {
         match self {
             Self::Plain(TimeUnit::Nanoseconds) => Some(ticks),
@@ -38,7 +38,7 @@ impl Timeline {
         }
     }
 
-    /// The conversion of stamps of `clock` to times, for other programs to do.
+    /// The conversion of stamps of `clock` to times, for other programs to apply.
     pub fn format(&self, clock: ClockKind) -> TimeFormat {
         let (is_ns, (mult, shift, offset)) = match self {
             Self::Plain(unit) => (*unit == TimeUnit::Nanoseconds, (1, 0, 0)),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files that show one text, if any, and take one value at a time.
+//! Attribute files: they show one text, if any, and take one value at a time.
 
 use core::marker::PhantomData;
 
@@ -12,26 +12,26 @@ use crate::engine::parse::ParseError;
 use crate::engine::text::Text;
 use crate::sys::debugfs::{File, OpenMode, Records};
 
-/// The behaviour of such a file.
+/// The behaviour of an attribute file.
 pub(super) trait Attribute: Send + Sync + Unpin + 'static {
-    /// Writes the text; none, unless said otherwise.
+    /// Writes the text; an implementation without this shows none.
     fn show(_context: &FileContext, _text: &mut Text) -> Result {
         Ok(())
     }
 
-    /// Takes what was written.
+    /// Takes the value that was written.
     fn store(_context: &FileContext, _value: &[u8]) -> Result {
         Err(EINVAL)
     }
 
-    /// Takes a part of what was written, and returns its length.
+    /// Takes a part of the text that was written, and returns the part's length.
     fn store_some(context: &FileContext, value: &[u8]) -> Result<usize> {
         Self::store(context, value)?;
         Ok(value.len())
     }
 }
 
-/// The file of a [`Attribute`].
+/// The file of an [`Attribute`].
 pub(super) struct AttributeFile<T>(PhantomData<T>);
 
 impl<T: Attribute> File for AttributeFile<T> {
@@ -59,7 +59,7 @@ pub(super) struct Once<T> {
 }
 
 impl<T> Once<T> {
-    /// Not read yet.
+    /// Makes a text that was not read yet.
     pub(super) fn new(context: &Arc<FileContext>) -> Self {
         Self {
             context: context.clone(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `budget`.
+//! The file `budget`.
 
 use core::fmt::Write;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls, as the kernel's code tells of them now.
+//! The call sites of the running kernel, found in its code as it is now.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) struct KernelSites {
     /// No filter hides functions.
     all: bool,
     text: SymbolText,
-    /// [`FunctionCode`] by address, as [`packed`].
+    /// [`FunctionCode`] by address, as [`packed`] makes it.
     lasting: NameCache,
     passing: NameCache,
     /// For two functions, by a hash of both: one jumps to the other, as one byte.
@@ -38,7 +38,7 @@ pub(super) struct KernelSites {
 }
 
 impl KernelSites {
-    /// Nothing was looked at yet.
+    /// Makes a cache without results.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl KernelSites {
         })
     }
 
-    /// Forgets what may be another's.
+    /// Forgets the results for addresses of modules, which can get another meaning.
     pub(super) fn forget_passing(&mut self) {
         self.all = (self.instance).with_lists(|lists| lists.get(FunctionList::Filter).is_none());
         self.passing.clear();
@@ -63,7 +63,7 @@ impl KernelSites {
         self.calls.clear();
     }
 
-    /// The function around `address`: where it begins, its end, and its name.
+    /// Returns the begin, the end and the name of the function around `address`.
     fn function(&mut self, address: u64) -> Option<(u64, u64, &[u8])> {
         let symbol = SymbolOffset::parse(self.text.look_up_place(address))?;
         let start = address.wrapping_sub(symbol.offset);
@@ -85,7 +85,7 @@ impl KernelSites {
             if has_jump(chunk, at, to) || (also_calls && has_call(chunk, at, to)) {
                 return Some(true);
             }
-            // (one may lie across the end)
+            // A jump may lie across the end of a chunk, so chunks overlap.
             const STEP: u64 = (CHUNK - JUMP_BYTES) as u64;
             at = at.wrapping_add(STEP);
         }
@@ -158,14 +158,14 @@ impl CallSites for KernelSites {
             true => &mut self.lasting,
             false => &mut self.passing,
         };
-        // Without memory it is looked up again the next time.
+        // Without memory the address is looked up again the next time.
         let _ = kept.keep(address, &packed(code));
         code
     }
 
     fn target(&mut self, parent_ip: u64) -> Option<u64> {
         let at = parent_ip.wrapping_sub(CALL_BYTES as u64);
-        // (not of what is no code)
+        // An address outside of code has no jumps.
         if self.code(at).start == 0 {
             return None;
         }
@@ -176,7 +176,7 @@ impl CallSites for KernelSites {
     }
 
     fn jumps(&mut self, from: u64, to: u64) -> bool {
-        // (two pairs of the same key are as good as impossible)
+        // Two pairs with the same key are very unlikely.
         let key = from.rotate_left(32) ^ to;
         if let Some(found) = self.jumps.find(key) {
             return self.jumps.text(found) == [1];

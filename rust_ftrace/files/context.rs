@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The objects that a file belongs to.
+//! The context of a file: the instance, and the CPU, that it belongs to.
 
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
@@ -10,7 +10,7 @@ use super::event_pids::EventPids;
 use crate::instance::{Instance, Instances};
 use crate::sys::debugfs::Owner;
 
-/// The object that a file belongs to.
+/// The context of a file.
 pub(crate) struct FileContext {
     pub(super) instance: Arc<Instance>,
     /// The CPU, for files below `per_cpu`.
@@ -21,7 +21,8 @@ pub(crate) struct FileContext {
 }
 
 impl FileContext {
-    /// Calls `user` with the instance, for a file of the top directory with each.
+    /// Calls `user` with the file's instance, or with each instance for a file of the top
+    /// directory.
     pub(super) fn try_for_each(&self, mut user: impl FnMut(&Instance) -> Result) -> Result {
         match &self.instances {
             Some(instances) => instances.try_for_each(user),

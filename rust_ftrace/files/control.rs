@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The files of one value: tracer, switches, sizes.
+//! The files of one value: tracer, switches, clock.
 
 use core::fmt::Write;
 

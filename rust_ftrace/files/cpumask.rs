@@ -18,8 +18,8 @@ pub(super) struct Cpumask;
 const GROUP: u32 = 32;
 
 impl Attribute for Cpumask {
-    /// As `%*pb` has it: groups of eight digits with commas between, the first as short as the
-    /// number of CPUs allows.
+    /// Writes the mask as `%*pb` does: groups of eight digits with commas between, the first as
+    /// short as the number of CPUs allows.
     fn show(context: &FileContext, text: &mut Text) -> Result {
         let end = cpu::end();
         let traced = |number: u32| {
@@ -39,7 +39,7 @@ impl Attribute for Cpumask {
     }
 
     fn store(context: &FileContext, value: &[u8]) -> Result {
-        // (as tracefs; a line without digits is a mask of no CPUs)
+        // This is as in tracefs; a line without digits is a mask of no CPUs.
         if value.is_empty() {
             return Err(EINVAL);
         }

@@ -22,7 +22,7 @@ pub(crate) struct InstanceDirectory {
     _tree: FileTree<FileContext>,
 }
 
-/// The commands of an instance that make use of files: `dump`.
+/// The commands of an instance that use files: `dump`.
 struct DumpCommands(Arc<Instance>);
 
 impl DumpCommands {
@@ -39,12 +39,12 @@ impl Drop for DumpCommands {
 }
 
 impl InstanceDirectory {
-    /// Makes the top directory `name`, in which users make others in `instances`, which `made` sees
-    /// to.
+    /// Makes the top directory `name`, in which users make directories for other `instances`;
+    /// `made` handles these.
     ///
     /// # Errors
     ///
-    /// Nothing is left behind then; those of [`FileTree::new`] and [`FileTree::file`].
+    /// Those of [`FileTree::new`] and [`FileTree::file`]; nothing is left behind then.
     pub(crate) fn top<T: Subdirectories>(
         name: &CStr,
         instances: &Arc<Instances>,
@@ -115,7 +115,7 @@ fn fill(
                 spec.make(tree, place, name, context.clone())?;
             } else if spec.name == TRACE_STAT_FUNCTION {
                 let place = place_of(tree, &mut directories, "trace_stat")?;
-                // (as in tracefs, the name ends with the number)
+                // As in tracefs, the name ends with the number.
                 let name = CString::try_from_fmt(fmt!("function{}", cpu.as_u32()))?;
                 spec.make(tree, place, name.to_str()?, context.clone())?;
             }
@@ -124,7 +124,7 @@ fn fill(
     Ok(())
 }
 
-/// The directory `path`, which is made with all it is in if it is not among those `made`.
+/// Returns the directory `path`, which is made with its parents unless it is among those `made`.
 fn place_of(
     tree: &mut FileTree<FileContext>,
     made: &mut KVec<(&'static str, DirectoryId)>,
@@ -145,12 +145,12 @@ fn place_of(
 }
 
 impl Spec {
-    /// Returns whether there is one for each CPU.
+    /// Returns whether there is one such file for each CPU.
     fn is_of_cpu(&self) -> bool {
         self.name.starts_with(PER_CPU) || self.name == TRACE_STAT_FUNCTION
     }
 
-    /// Makes the file, and its other name.
+    /// Makes the file, and its alias.
     fn make(
         &self,
         tree: &mut FileTree<FileContext>,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files that give out events, each once: what they have in common is how they wait, and how they
-//! give bytes out.
+//! Drain files, which give out each event once: how they wait for events, and give out bytes.
 
 use kernel::iov::IovIterDest;
 use kernel::prelude::*;
@@ -14,21 +13,20 @@ use crate::instance::waiting::{Awaited, Waiter};
 use crate::sys::stream::Stream;
 use crate::sys::wait::Poll;
 
-/// The contents of such a file.
+/// The contents of a drain file.
 pub(super) trait Contents: Sized + Send + Unpin + 'static {
-    /// A reader that splices waits for as much as one that polls; else for any event, as one that
-    /// reads.
+    /// A splice waits for as many events as a poll does; otherwise for any event, as a read does.
     const SPLICES_AS_POLLS: bool;
 
-    /// Nothing yet.
+    /// Makes empty contents.
     ///
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
     fn new(context: &FileContext) -> Result<Self>;
 
-    /// Takes events of `sources` out, if there are any, for a user who wants about so many bytes.
-    /// Those that were taken out before are given out, and forgotten whatever happens.
+    /// Takes events of `sources` out, if there are any, for a user with room for about `wanted`
+    /// bytes. Those that were taken out before are given out, and forgotten in any case.
     ///
     /// # Errors
     ///
@@ -44,27 +42,27 @@ pub(super) trait Contents: Sized + Send + Unpin + 'static {
     fn least_room(&self) -> usize;
 }
 
-/// A file with such contents.
+/// A drain file.
 #[pin_data]
 pub(super) struct Drain<C> {
-    /// Held while a user's memory is written, for however long that takes: who may not wait does
-    /// not take it.
+    /// Held while a user's memory is written, for however long that takes: code that may not wait
+    /// does not take it.
     #[pin]
     state: Mutex<DrainState<C>>,
     progress: DrainProgress,
     #[pin]
     waiting: Mutex<Option<Waiter>>,
-    /// Number of requests that the reader that waits here should go on.
+    /// Number of requests to wake the reader that waits here.
     woken: Atomic<u32>,
 }
 
 struct DrainState<C> {
     contents: C,
-    /// Bytes of it that the user has.
+    /// Bytes of the contents that the user has got.
     sent: usize,
 }
 
-/// Facts of the state that are known without its lock; who holds that writes them.
+/// Properties of the state that are known without its lock; the holder of the lock writes them.
 struct DrainProgress {
     /// There may be bytes of events that were taken out, and that the user does not have yet.
     has_rest: Atomic<bool>,
@@ -94,7 +92,7 @@ impl<C: Contents> DrainState<C> {
         self.sent < length
     }
 
-    /// Gives the user what there is and `into` takes: how many bytes.
+    /// Gives the user the bytes that there are, as many as `into` takes. Returns their number.
     ///
     /// # Errors
     ///
@@ -112,7 +110,7 @@ impl<C: Contents> DrainState<C> {
         match room - into.len() {
             0 => result.map(|()| 0),
             given => {
-                // Whatever failed then, the next read says so, or gives the rest.
+                // An error is repeated by the next read, unless that gives the rest.
                 progress.has_read.store(true, Relaxed);
                 Ok(given)
             }
@@ -127,7 +125,7 @@ impl<C: Contents> DrainState<C> {
     ) -> Result {
         let room = into.len();
         self.send(into)?;
-        // (left as it was: nothing was given yet)
+        // The contents are unchanged: nothing was given yet.
         let least_room = self.contents.least_room();
         let takes_more = |into: &IovIterDest<'_>| match into.len() {
             0 => false,
@@ -142,7 +140,7 @@ impl<C: Contents> DrainState<C> {
             .sources(context.cpu, BufferKind::Live)?;
         while takes_more(into) {
             self.sent = 0;
-            // (before events are taken out: who polls finds them there or here)
+            // This is before events are taken out: a task that polls finds them there or here.
             progress.set_rest(true);
             self.contents.fill(context, &sources, into.len())?;
             if !self.has_rest() {
@@ -153,7 +151,7 @@ impl<C: Contents> DrainState<C> {
         Ok(())
     }
 
-    /// Gives the user the rest of what was taken out, as much as `into` takes.
+    /// Gives the user the rest of the events that were taken out, as much as `into` takes.
     fn send(&mut self, into: &mut IovIterDest<'_>) -> Result {
         let mut skip = self.sent;
         for part in self.contents.parts() {
@@ -181,14 +179,14 @@ fn awaited(context: &FileContext) -> Awaited {
     }
 }
 
-/// Polls, with `waiting` held as long as that takes.
+/// Polls, with `waiting` locked meanwhile.
 fn poll(context: &FileContext, waiting: &Mutex<Option<Waiter>>, poll: Poll<'_>) -> bool {
     let awaited = awaited(context);
     let mut waiting = waiting.lock();
     if awaited == Awaited::Event && waiting.is_none() {
         *waiting = Some(Waiter::new(context.instance.recording()));
     }
-    // Without memory it is for a read to say so.
+    // Lack of memory is for a read to report.
     let ready = (context.instance)
         .recording()
         .poll(context.cpu, awaited, poll)
@@ -248,8 +246,8 @@ impl<C: Contents> Stream for Drain<C> {
         }
     }
 
-    /// Ends when there is enough, or somebody [wakes](Self::wake) who waits: a program does so to
-    /// end its splice. (A read goes on, as in tracefs.)
+    /// Waits until there is enough, or until the reader is [woken](Self::wake): a program does that
+    /// to end its splice. A read goes on, as in tracefs.
     fn wait_to_splice(&self, context: &FileContext, block: bool) -> Result<bool> {
         if !C::SPLICES_AS_POLLS {
             return Ok(true);
@@ -259,7 +257,7 @@ impl<C: Contents> Stream for Drain<C> {
         let recording = context.instance.recording();
         while !has_rest && !recording.has(context.cpu, awaited(context))? {
             if !recording.is_on() && recording.has(context.cpu, Awaited::Event)? {
-                // No more will come: what there is will do.
+                // No more events will come: the splice takes those that there are.
                 break;
             }
             let is_woken = || self.woken.load(Relaxed) != woken;
@@ -283,7 +281,8 @@ impl<C: Contents> Stream for Drain<C> {
     }
 }
 
-/// Waits, unless the stream ends here: nothing more is recorded, and something was read.
+/// Waits for more events, unless the stream ends here: nothing more is recorded, and something was
+/// read.
 ///
 /// # Errors
 ///
@@ -300,14 +299,14 @@ fn wait_for_more(
         return Err(EAGAIN);
     }
     let recording = context.instance.recording();
-    // (before `is_on`: who switches recording off wakes all after that)
+    // This is before `is_on`: all readers are woken after recording is switched off.
     let seen = recording.wakes_seen(context.cpu);
-    // (likewise)
+    // `is_over` is checked after that for the same reason.
     if is_over() {
         return Ok(false);
     }
     if !recording.is_on() && has_read {
-        // What was written before it was switched off is still to be read.
+        // Events that were written before recording was switched off are still to be read.
         return recording.has(context.cpu, Awaited::Event);
     }
     recording.wait(context.cpu, awaited, seen)?;

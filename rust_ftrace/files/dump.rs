@@ -17,7 +17,8 @@ use crate::instance::Instance;
 /// Most events that are shown: the kernel's log has room for some more.
 const MAX_EVENTS: u64 = 4096;
 
-/// Shows the newest events of `cpu`, or of all, as ftrace_dump() does. They can still be read.
+/// Shows the newest events of `cpu`, or of all CPUs, as `ftrace_dump()` does. They can still be
+/// read.
 pub(super) fn dump(instance: &Arc<Instance>, cpu: Option<CpuId>) {
     pr_emerg!("Dumping the trace:\n");
     pr_emerg!("---------------------------------\n");
@@ -28,7 +29,7 @@ pub(super) fn dump(instance: &Arc<Instance>, cpu: Option<CpuId>) {
     }
 }
 
-/// Shows them; how many.
+/// Shows the newest events. Returns their number.
 fn show(instance: &Arc<Instance>, cpu: Option<CpuId>) -> Result<u64> {
     let mut reading = trace::begin(instance, cpu, BufferKind::Live)?;
     let older = reading.present().saturating_sub(MAX_EVENTS);
@@ -50,7 +51,7 @@ fn show(instance: &Arc<Instance>, cpu: Option<CpuId>) -> Result<u64> {
             pr_emerg!("{}\n", BStr::from_bytes(line));
         }
         shown += 1;
-        // A console can be slow, and others want to run.
+        // A console can be slow, and other tasks need the CPU.
         if shown % 64 == 0 {
             fsleep(Delta::from_micros(50));
         }

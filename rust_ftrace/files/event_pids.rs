@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Lists of process IDs that are kept for those that read them back.
+//! Process IDs, the lists of events: they are kept only for programs that read them back.
 
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
 use crate::engine::pids::{PidSet, PidSetError};
 
-/// The process IDs in `set_event_pid` and `set_event_notrace_pid`, which nothing looks at.
+/// The process IDs in `set_event_pid` and `set_event_notrace_pid`, which have no effect.
 ///
 /// The lock is taken last: nothing else is locked with it held.
 pub(super) struct EventPids(Pin<KBox<Mutex<[Option<PidSet>; 2]>>>);
 
 impl EventPids {
-    /// None yet, and no memory for any.
+    /// Makes empty lists, without memory for IDs.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `events/`: what programs need to know of the events in `trace_pipe_raw`. There are no others
-//! that could be switched on.
+//! The files of `events/`: the layout of the events in `trace_pipe_raw`, for programs that read it.
+//! There are no other events that could be switched on.
 
 use kernel::prelude::*;
 
@@ -14,8 +14,8 @@ use crate::engine::parse::parse_number;
 use crate::engine::text::Text;
 use crate::instance::buffers::Buffers;
 
-/// The layout of records now. A reader of `trace_pipe_raw` stays with that of when it opened the
-/// file.
+/// The layout of records now. A reader of `trace_pipe_raw` keeps the layout of the time at which it
+/// opened the file.
 pub(super) fn layout(context: &FileContext) -> Layout {
     Layout {
         page_bytes: (context.instance)
@@ -51,7 +51,7 @@ impl Attribute for Enable {
         text.push_bytes(b"0\n").map_err(no_memory)
     }
 
-    /// Events that there are not can be switched off, but not on.
+    /// Takes any switch but "on": there are no events that could be switched on.
     fn store(_context: &FileContext, value: &[u8]) -> Result {
         match parse_number(value)? {
             0 => Ok(()),

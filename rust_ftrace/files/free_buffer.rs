@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `free_buffer`: takes anything, and has its effect when nobody has it open any more.
+//! The file `free_buffer`: it takes anything, and acts when it is open no more.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -13,7 +13,7 @@ use crate::sys::debugfs::{File, OpenMode};
 
 /// `free_buffer`.
 pub(super) struct FreeBuffer {
-    // (goes when the file is closed, by whomever)
+    // Dropped when the file is closed.
     _holder: Holder,
 }
 

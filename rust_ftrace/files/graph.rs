@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The files of `function_graph`: which calls it traces.
+//! The files of `function_graph`: they choose the calls that it traces.
 
 use core::fmt::Write;
 
@@ -39,7 +39,7 @@ impl Attribute for MaxDepth {
     }
 
     fn store(context: &FileContext, value: &[u8]) -> Result {
-        // (as in tracefs, which keeps the low half of what is written)
+        // As in tracefs, which keeps the low half of the number.
         let depth = parse_number(value)? as u32;
         context
             .instance
@@ -53,7 +53,7 @@ pub(super) struct Thresh;
 
 impl Attribute for Thresh {
     fn show(context: &FileContext, text: &mut Text) -> Result {
-        // (microseconds, as in tracefs)
+        // In microseconds, as in tracefs.
         writeln!(text, "{}", context.instance.thresh() / 1000).map_err(no_memory)
     }
 

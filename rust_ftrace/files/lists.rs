@@ -21,7 +21,7 @@ use crate::engine::text::Text;
 use crate::instance::enabled_functions::Enabled;
 use crate::sys::debugfs::{File, OpenMode, Records};
 
-/// Which list a file is for.
+/// The list that a file is for.
 pub(super) trait FunctionListFile: Send + Sync + 'static {
     /// The list.
     const LIST: FunctionList;
@@ -67,7 +67,7 @@ impl<W: FunctionListFile> File for ListFile<W> {
     }
 
     fn write(&self, context: &FileContext, data: &[u8]) -> Result {
-        // (what a name or pattern could become, nobody knows)
+        // Any name or pattern may be the beginning of a longer one.
         let edit = |text: &[u8], replace| context.instance.edit(W::LIST, text, replace);
         self.writing.lock().write(data, |_| true, edit)
     }
@@ -197,7 +197,8 @@ impl FunctionLines {
     }
 }
 
-/// The functions that are hooked by any of the context's instances, `None` for all; and by whom.
+/// The functions that are hooked by any of the context's instances, `None` for all; and the
+/// instances that hook them.
 fn enabled(context: &FileContext) -> Result<(Option<FunctionSet>, KVec<Enabled>)> {
     let mut all = Some(FunctionSet::new());
     let mut by = KVec::new();

@@ -102,7 +102,7 @@ impl<P: Pids> File for PidFile<P> {
 /// A process ID a line.
 pub(super) struct PidLines<P> {
     context: Arc<FileContext>,
-    /// Where to look for the next; `None` when all were shown.
+    /// The pid to look for the next from; `None` when all were shown.
     next: Option<u32>,
     _list: PhantomData<P>,
 }

@@ -22,7 +22,7 @@ pub(super) type RawFile = Drain<RawRecord>;
 pub(super) struct RawRecord {
     header: [u8; HEADER_BYTES],
     slots: SubbufCopy,
-    /// Where in `slots` those of the record are, if there is one.
+    /// The range in `slots` of those of the record, if there is one.
     at: Option<Range<usize>>,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `saved_cmdlines` and `saved_tgids`: who the pids in `trace_pipe_raw` are.
+//! `saved_cmdlines` and `saved_tgids`: names and thread groups of the pids in `trace_pipe_raw`.
 
 use core::fmt::Write;
 

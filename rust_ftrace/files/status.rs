@@ -123,7 +123,7 @@ impl Attribute for Status {
     }
 }
 
-/// Writes how many calls were too deep: the kernel counts them for all who watch calls.
+/// Writes how many calls were too deep: the kernel counts them for all users of fgraph together.
 fn write_too_deep(text: &mut Text, key: &str, count: u64) -> core::fmt::Result {
     match count {
         0 => writeln!(text, "{key}: 0"),
@@ -131,7 +131,7 @@ fn write_too_deep(text: &mut Text, key: &str, count: u64) -> core::fmt::Result {
     }
 }
 
-/// Writes why recording was switched off, if nobody did so.
+/// Writes why recording was switched off, if no user did so.
 fn write_stopped(instance: &Instance, text: &mut Text) -> core::fmt::Result {
     text.write_str("stopped: ")?;
     match instance.recording().stopped_by_budget() {

@@ -47,7 +47,8 @@ impl Filler<'_> {
         self.has_room
     }
 
-    /// When an event was, and how long its call took, in ticks of the clock that is shown.
+    /// Returns the time of an event and the duration of its call, in ticks of the clock that is
+    /// shown.
     fn times(&self, event: &Event, stamp: u64) -> (u64, u64) {
         let duration = match event.what {
             EventKind::Call | EventKind::Return => self.timeline.duration(event.duration),

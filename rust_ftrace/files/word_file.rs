@@ -87,7 +87,7 @@ impl Writing {
     pub(super) fn finish(&mut self, edit: impl FnOnce(&[u8], bool) -> Result) {
         let rest = core::mem::replace(&mut self.rest, KVVec::new());
         if !rest.is_empty() || (self.replace && !self.refused) {
-            // Nobody is there to be told; the error log was, if it was for a word.
+            // `close()` cannot report an error; the error log has it, if it was for a word.
             let _ = edit(&rest, self.replace);
         }
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Changes of what an instance hooks: all of them go through here.
+//! Changes of what an instance hooks, all of which go through here.
 //!
 //! The settings are copied, the copy is changed, a [`HookPlan`] is made of it, and the plan is
 //! carried out in two steps. The first prepares: all that takes memory or may be refused is done,
-//! beside what is there, and what is registered calls nothing yet. If any of it fails, that is
+//! next to what is there, and what is registered calls nothing yet. If any of it fails, that is
 //! taken back, for which no memory is needed, and all is as before. The second step, the commit,
 //! cannot fail. A function that stays wanted is hooked all the time; if it goes from one hook to
 //! another, it does so while all CPUs stand still.
 //!
-//! Entries are the last that is prepared: their hook records from then on. Functions with commands may be hooked for
-//! longer than they have any; their hook finds none then.
+//! Entries are prepared last, as their hook records from then on. Functions with commands may be
+//! hooked for longer than they have any; their hook finds none then.
 
 use core::ops::Range;
 
@@ -30,37 +30,39 @@ use crate::engine::sort::sort_by_key;
 use crate::sys::ftrace::Functions;
 use crate::sys::{cpu, rcu, unwind};
 use crate::tracer::entry_extras::EntryExtra;
+use crate::tracer::flags::FlagSet;
 use crate::tracer::graph_hooks::GraphChange;
 use crate::tracer::hook_flags::HookFlag;
 use crate::tracer::probes::{Probe, Probes, Ready};
 use crate::tracer::profile::Without;
 use crate::tracer::profile_hooks::ProfileChange;
 
-/// The parts of a change that are prepared, and what was there before.
+/// The prepared parts of a change, and what was there before.
 #[derive(Default)]
 struct Prepared {
-    /// The functions with stacks, as they are to be at last.
+    /// The functions with stacks, as they are to be in the end.
     stacks: Option<Ready>,
-    /// As they were, if others took their place already.
+    /// The functions with stacks before, if others have replaced them already.
     stacks_before: Option<Ready>,
     commands: Option<Ready>,
-    /// Functions with commands are hooked that had none.
+    /// More functions are hooked for commands than before.
     hooks_more_commands: bool,
     graph: Option<GraphChange>,
     counts_too_deep: bool,
     profile: Option<ProfileChange>,
-    /// The profile of before, if another was begun.
+    /// The profile before, if another was begun.
     profile_before: Option<(Profile, Growth)>,
     made_snapshots: bool,
     follows_forks: bool,
 }
 
 impl Instance {
-    /// The plan of `settings`.
+    /// Returns the plan of `settings`.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` if there is no memory, and those of [`Machine::with_catalog`](crate::machine::Machine::with_catalog).
+    /// `ENOMEM` if there is no memory, and those of
+    /// [`Machine::with_catalog`](crate::machine::Machine::with_catalog).
     fn plan(&self, settings: &OwnSettings) -> Result<HookPlan> {
         let of = |catalog: Option<&Catalog>| {
             let surroundings = Surroundings {
@@ -76,7 +78,7 @@ impl Instance {
         }
     }
 
-    /// Changes the settings by `edit`, and has hooked what they say then.
+    /// Changes the settings by `edit`, and hooks what they say then.
     ///
     /// # Errors
     ///
@@ -97,7 +99,8 @@ impl Instance {
         }
         edit(&mut new)?;
         let plan = self.plan(&new)?;
-        // With stacks, tracing what changes the code of thousands of functions would take longer than that.
+        // With stacks, tracing what changes the code of thousands of functions would take longer
+        // than that.
         let unwinds = |options: Options| options.has(TraceOption::FuncStackTrace);
         let pause = unwinds(new.options) || unwinds(self.options());
         let recorder = self.recording.hook.handler();
@@ -112,14 +115,15 @@ impl Instance {
         result
     }
 
-    /// Has functions hooked that came, or were not for want of memory; those at addresses `text` go.
+    /// Hooks functions that came, or that were not hooked for want of memory; those at addresses
+    /// `text` go.
     ///
     /// # Errors
     ///
     /// Those of [`Self::change`]; the next change tries again.
     pub(super) fn catch_up(&self, control: &mut Control, text: &[Range<usize>]) -> Result {
         let result = self.change(control, |settings| {
-            // (words that waited may mean them, too)
+            // Words that waited for a module may mean these functions, too.
             for range in text {
                 settings.forget(range);
             }
@@ -153,7 +157,8 @@ impl Instance {
         }
         let union = control.plan.commanded.union(&plan.commanded)?;
         if union.len() != control.plan.commanded.len() || control.is_behind {
-            // SAFETY: The commands' hook goes before the recorder.
+            // SAFETY: The recorder is valid until the commands' hook was removed: it is in
+            // `recording`, which goes after `commands`.
             unsafe {
                 self.commands
                     .handler()
@@ -187,8 +192,9 @@ impl Instance {
         Ok(())
     }
 
-    /// Makes the tables by which hooks find commands. Stacks that are wanted of more functions are recorded before these
-    /// are hooked, and those that are not any more until they are not.
+    /// Makes the tables by which hooks find commands. If stacks of more functions are wanted, the
+    /// table has them before these functions are hooked; if of fewer, it keeps the others until
+    /// they are unhooked.
     fn prepare_commands(
         &self,
         control: &Control,
@@ -204,12 +210,13 @@ impl Instance {
         for commanded in new.commands.of(true) {
             let is_alone = plan.stack_only.contains(commanded.ip);
             stacks.push(Probe::new(commanded, is_alone), GFP_KERNEL)?;
-            // (until its entries are hooked, or not any more)
+            // The function is traced only for its stack until its entries are hooked, or once they
+            // are no more.
             let is_alone = is_alone || control.plan.stack_only.contains(commanded.ip);
             first.push(Probe::new(commanded, is_alone), GFP_KERNEL)?;
         }
         for commanded in before.of(true) {
-            // (sorted, as commands are)
+            // Stacks are sorted, as commands are.
             let found = stacks.binary_search_by_key(&commanded.ip, |probe| probe.ip);
             if found.is_err() {
                 let is_alone = control.plan.stack_only.contains(commanded.ip);
@@ -237,11 +244,12 @@ impl Instance {
         if before.is_some_and(|before| before.is(calls)) && !control.is_behind {
             return Ok(());
         }
-        // (before there is any)
+        // Counting begins before there is any call.
         prepared.counts_too_deep = self.too_deep.begin(Watcher::Tracer)?;
         let mut numbers = self.machine.hooks_calls();
         let recorder = self.recording.hook.handler();
-        // SAFETY: The recorder lives as long as the instance, whose `control` goes before it.
+        // SAFETY: The recorder stays valid until all is unhooked: it lives as long as the
+        // instance, whose `control`, with all that is hooked for it, goes before it.
         let change = unsafe { (control.graph).prepare(&mut numbers, recorder, calls, false)? };
         prepared.graph = Some(change);
         Ok(())
@@ -262,7 +270,8 @@ impl Instance {
         }
         self.profiling.extend(&self.machine, &counted.functions)?;
         let mut numbers = self.machine.hooks_calls();
-        // SAFETY: The profiler lives as long as the instance, whose `control` goes before it.
+        // SAFETY: The profiler stays valid until all is unhooked: it lives as long as the
+        // instance, whose `control`, with all that is hooked for it, goes before it.
         let change =
             unsafe { (control.profile).prepare(&mut numbers, &self.profiling.profiler, counted)? };
         prepared.profile = Some(change);
@@ -297,8 +306,8 @@ impl Instance {
         }
     }
 
-    /// Hooks functions with commands, of which more are hooked. Without memory they stay so: that costs time, and no
-    /// more.
+    /// Hooks the functions with commands, where that may be fewer than before. Without memory the
+    /// others stay hooked, which costs time and no more.
     fn hook_commands(&self, commanded: &FunctionSet) {
         let _ = (self.commands).trace(Functions::Only(commanded.as_slice()));
     }
@@ -361,13 +370,13 @@ impl Instance {
         if plan_before.calls.is_some() && plan.calls.is_none() {
             graph.clear();
             self.too_deep.end(Watcher::Tracer);
-            // (what writes other events does not look for entries that are not complete)
+            // Hooks of other events do not look for entries that are not complete.
             self.recording.complete_entries(None);
         }
         if plan_before.counted.is_some() && counted.is_none() {
             profile.clear();
             self.too_deep.end(Watcher::Profile);
-            // (what counts still, does so in tables that stay)
+            // A hook that counts still does so in tables that stay.
             rcu::synchronize_preempt_off();
         }
         if !settings.options.has(TraceOption::FunctionFork) {
@@ -379,7 +388,7 @@ impl Instance {
         self.price(settings);
     }
 
-    /// Unhooks all, and ends what is done at calls, which needs no memory.
+    /// Unhooks all, and drops what is done at calls. Needs no memory.
     ///
     /// # Errors
     ///
@@ -404,7 +413,8 @@ impl Instance {
         Ok(())
     }
 
-    /// Has entries and calls recorded as options say, and what is dropped when a buffer is full.
+    /// Passes options on: what is recorded of entries and calls, and what is dropped when a buffer
+    /// is full.
     fn store_options(&self, options: Options) {
         let before = self.options();
         self.set_options(options);
@@ -425,7 +435,7 @@ impl Instance {
         }
     }
 
-    /// Switches an option on or off that no hook depends on, which needs no memory.
+    /// Switches an option on or off on which no hook depends. Needs no memory.
     pub(super) fn switch_option(&self, control: &mut Control, option: TraceOption, on: bool) {
         control.settings.options = control.settings.options.with(option, on);
         self.store_options(control.settings.options);
@@ -434,15 +444,16 @@ impl Instance {
     }
 }
 
-/// The functions of a plan's entries as a hook takes them.
+/// Returns the functions of a plan's entries as a hook takes them.
 fn functions(entries: &Entries) -> Functions<'_> {
     entries
         .set()
         .map_or(Functions::All, |set| Functions::Only(set.as_slice()))
 }
 
-/// The bits of [`Without`] of what does not count.
-fn without(counted: &ProfiledCalls) -> u64 {
-    let calls = u64::from(counted.without_calls) * Without::Calls as u64;
-    calls | (u64::from(counted.without_sleep) * Without::Sleep as u64)
+/// Returns the parts of a call's time that do not count.
+fn without(counted: &ProfiledCalls) -> FlagSet<Without> {
+    FlagSet::NONE
+        .with(Without::Calls, counted.without_calls)
+        .with(Without::Sleep, counted.without_sleep)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The budget of an instance: how it is set, and what a call costs.
+//! Budget of an instance: edits of its file, and the cost of a call.
 
 use kernel::prelude::*;
 
@@ -38,8 +38,9 @@ impl Instance {
             self.machine.find_writing_ps()?;
         }
         self.price(&control.settings);
-        // SAFETY: The recorder is this instance's, as the rings are: who writes to them does so by its hook, which goes
-        // with it, or by a file that is open.
+        // SAFETY: The flags are the recorder's, which is in `recording`, as the rings are that tell
+        // this budget. What writes to these is its hook, which goes with it, and open files, which
+        // hold `recording`.
         unsafe {
             self.recording
                 .budget
@@ -48,7 +49,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Says what recording a call costs, as tracer and options are, if that is known.
+    /// Passes on what recording a call costs with this tracer and these options, if that is known.
     pub(super) fn price(&self, settings: &OwnSettings) {
         let options = settings.options;
         let recorded = RecordedParts {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One CPU's ring, and who takes events out of it.
+//! One CPU's ring, and the consumer that takes events out of it.
 
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
@@ -14,16 +14,16 @@ use crate::sys::memory::{Room, SlotMemory};
 use crate::tracer::recorder::CpuRing;
 use crate::tracer::ring_memory::{Observers, RingMemory};
 
-/// Room for a copy of a sub-buffer.
+/// Memory for a copy of a sub-buffer.
 pub(crate) struct SubbufCopy(KVVec<SlotWords>);
 
 impl SubbufCopy {
-    /// No room.
+    /// Creates no memory.
     pub(crate) const fn none() -> Self {
         Self(KVVec::new())
     }
 
-    /// Room for a sub-buffer of `ring`.
+    /// Creates memory for a sub-buffer of `ring`.
     ///
     /// # Errors
     ///
@@ -59,8 +59,8 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer of `size_kb` KiB in sub-buffers of `subbuf_kb` KiB for `cpu`, on its node, in the `room` for it. The
-    /// ring gets number `id`, and tells `observers`.
+    /// Creates a buffer of `size_kb` KiB in sub-buffers of `subbuf_kb` KiB for `cpu`, on its node,
+    /// in the `room` for it. The ring gets number `id`, and tells `observers`.
     ///
     /// # Errors
     ///
@@ -92,8 +92,9 @@ impl Buffer {
         )
     }
 
-    /// A buffer for `cpu` with a copy of the newest that can be read here, of at most `most_kb` KiB. Nothing is taken out here
-    /// any more then. Nobody writes to either. `None` if it would not be smaller.
+    /// Creates a buffer for `cpu` with a copy of the newest events that can be read here, of at
+    /// most `most_kb` KiB; `None` if it would not be smaller. No event is taken out here any more
+    /// then. Nothing may be writing to this buffer.
     ///
     /// # Errors
     ///
@@ -126,17 +127,17 @@ impl Buffer {
         Ok(Some(copy))
     }
 
-    /// The ring.
+    /// Returns the ring.
     pub(crate) fn ring(&self) -> &CpuRing {
         &self.ring
     }
 
-    /// Size of its memory for events, in KiB.
+    /// Returns the size of the memory for events, in KiB.
     pub(crate) fn size_kb(&self) -> usize {
         self.ring.slots().len() * SLOT_BYTES / 1024
     }
 
-    /// Calls `user` with the ring and the one who takes events out of it.
+    /// Calls `user` with the ring and its consumer.
     ///
     /// # Errors
     ///
@@ -152,15 +153,15 @@ impl Buffer {
         Ok(user(&self.ring, &mut consumer))
     }
 
-    /// Index of the first event that is neither cleared nor taken out.
+    /// Returns the index of the first event that is neither cleared nor taken out.
     pub(crate) fn position(&self) -> u64 {
         self.consumer.lock().position()
     }
 
-    /// The counts since it was made, and the number of events that can be read.
+    /// Returns the counts since the buffer was made, and the number of events that can be read.
     pub(crate) fn counts(&self) -> (Counts, u64) {
         let consumer = self.consumer.lock();
-        // (first those that are taken off the others: never more than they)
+        // Counts that are subtracted from others are read first, so that they are never more.
         let (markers, returns) = (self.ring.markers(), self.ring.returns());
         let extent = self.ring.extent();
         let counts = Counts {
@@ -174,12 +175,13 @@ impl Buffer {
         (counts, consumer.present(&extent))
     }
 
-    /// Clears it: what is there now cannot be read any more. Returns what it had counted.
+    /// Clears the buffer: what is there now cannot be read any more. Returns its counts until now.
     pub(crate) fn clear(&self) -> Counts {
         let mut consumer = self.consumer.lock();
         let extent = self.ring.extent();
         consumer.clear(&self.ring, extent.end_event, extent.newest);
-        // (last those that are taken off the others, as what is counted from here on is the difference)
+        // Counts that are subtracted from others are read last, as later counts are differences
+        // from these.
         Counts {
             written: extent.end_event,
             read: consumer.read(),
@@ -190,7 +192,7 @@ impl Buffer {
         }
     }
 
-    /// No event is taken out any more: the ring is being replaced.
+    /// Has no event taken out any more, as the ring is being replaced.
     pub(crate) fn close(&self) {
         self.consumer.lock().close();
     }

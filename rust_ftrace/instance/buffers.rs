@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An instance's buffers: when they are made, how large, and what is counted.
+//! The buffers of an instance: when they are made, their sizes, and their counts.
 
 use kernel::cpu::{nr_cpu_ids, CpuId};
 use kernel::page::PAGE_SIZE;
@@ -22,28 +22,31 @@ use crate::tracer::recorder::{CpuRing, Recorder};
 use crate::tracer::ring_memory::{Observers, RingMemory};
 use crate::tracer::waker::Waker;
 
-/// Size of each CPU's buffer unless said otherwise, in KiB; the same as tracefs's.
+/// The size of each CPU's buffer by default, in KiB, as in tracefs.
 const DEFAULT_SIZE_KB: usize = 1408;
 
-/// Size of a sub-buffer unless said otherwise, in KiB.
+/// The size of a sub-buffer by default, in KiB.
 const DEFAULT_SUBBUF_KB: usize = 16;
 
-/// Smallest and largest size of a sub-buffer, in KiB: a page, as in tracefs, and what a ring can have.
+/// The smallest and largest size of a sub-buffer, in KiB: a page, as in tracefs, and what a ring
+/// can have.
 const MIN_SUBBUF_KB: usize = PAGE_SIZE / 1024;
 const MAX_SUBBUF_KB: usize = MAX_SUBBUF_SLOTS * SLOT_BYTES / 1024;
 
-/// Largest size of a CPU's buffer, in KiB.
+/// The largest size of a CPU's buffer, in KiB.
 const MAX_SIZE_KB: usize = MAX_SLOTS * SLOT_BYTES / 1024;
 
-/// Number of the next ring, of whatever instance: one may have the hooks of another that was removed.
+/// The number of the next ring, of whatever instance: one may have the hooks of another that was
+/// removed.
 static NEXT_RING: Atomic<u32> = Atomic::new(0);
 
-/// The size that a buffer has if somebody asks for `size_kb`: whole sub-buffers, two at least.
+/// Returns the size that a buffer has if `size_kb` is asked for: whole sub-buffers, two at least.
 pub(super) fn rounded(size_kb: usize, subbuf_kb: usize) -> usize {
     size_kb.next_multiple_of(subbuf_kb).max(2 * subbuf_kb)
 }
 
-/// The size in KiB that sub-buffers have if `size_kb` is asked for: the smallest power of two of pages that is not smaller.
+/// Returns the size in KiB that sub-buffers have if `size_kb` is asked for: the smallest power of
+/// two of pages that is not smaller.
 ///
 /// # Errors
 ///
@@ -57,7 +60,7 @@ pub(super) fn subbuf_kb(size_kb: usize) -> Result<usize> {
 
 /// The buffers of a CPU.
 pub(super) struct PerCpuBuffers {
-    /// KiB of the buffer, also if it is not made yet.
+    /// The size of the buffer in KiB, also if it is not made yet.
     pub(super) size_kb: usize,
     /// The waker that is told of events, and of another buffer.
     pub(super) waker: Arc<Waker>,
@@ -66,10 +69,10 @@ pub(super) struct PerCpuBuffers {
     pub(super) spare: CountedBuffer,
 }
 
-/// Which of a CPU's buffers is meant.
+/// One of a CPU's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BufferKind {
-    /// The one that is written to.
+    /// The buffer that is written to.
     Live,
     /// The snapshot.
     Snapshot,
@@ -99,18 +102,18 @@ impl CpuBuffer for BufferSource {
 /// The buffers of an instance.
 pub(crate) struct Buffers {
     subbuf_kb: usize,
-    /// Somebody has said how large sub-buffers are to be.
+    /// The size of sub-buffers was set.
     has_said_subbuf: bool,
     pub(super) discard: bool,
-    /// Something has needed buffers so far.
+    /// The buffers were needed, and are made for CPUs that come.
     pub(super) made: bool,
     budget: Arc<Budget>,
-    /// By the number of the CPU.
+    /// The buffers of CPUs, by the number of the CPU.
     pub(super) cpus: KVec<PerCpuBuffers>,
 }
 
 impl Buffers {
-    /// No buffers yet.
+    /// Creates the state without buffers.
     ///
     /// # Errors
     ///
@@ -136,7 +139,7 @@ impl Buffers {
         })
     }
 
-    /// `cpu`, or all that are possible.
+    /// Returns `cpu`, or all CPUs that are possible.
     pub(super) fn meant(
         &self,
         cpu: Option<CpuId>,
@@ -150,20 +153,21 @@ impl Buffers {
         self.cpus.get_mut(cpu.as_u32() as usize)
     }
 
-    /// Size of the buffer of `cpu` in KiB, or of all; `None` if they are of several sizes.
+    /// Returns the size of the buffer of `cpu` in KiB, or of all; `None` if they are of several
+    /// sizes.
     pub(crate) fn size_kb(&self, cpu: Option<CpuId>) -> Option<usize> {
         let mut sizes = self.meant(cpu).map(|(_, buffers)| buffers.size_kb);
         let first = sizes.next()?;
         sizes.all(|size| size == first).then_some(first)
     }
 
-    /// Sum of the sizes of all buffers, in KiB.
+    /// Returns the sum of the sizes of all buffers, in KiB.
     pub(crate) fn total_size_kb(&self) -> usize {
         self.meant(None).map(|(_, buffers)| buffers.size_kb).sum()
     }
 
-    /// Bytes of the pages of `trace_pipe_raw`: as the kernel has them, unless somebody has said how large sub-buffers
-    /// are to be.
+    /// Returns the bytes of a page of `trace_pipe_raw`: as the kernel has them, unless the size of
+    /// sub-buffers was set.
     pub(crate) const fn page_bytes(&self) -> usize {
         match self.has_said_subbuf {
             true => self.subbuf_kb * 1024,
@@ -171,12 +175,13 @@ impl Buffers {
         }
     }
 
-    /// Size of the sub-buffers, in KiB.
+    /// Returns the size of the sub-buffers, in KiB.
     pub(crate) const fn subbuf_kb(&self) -> usize {
         self.subbuf_kb
     }
 
-    /// Says whether new events are dropped when a buffer is full, and not the oldest overwritten.
+    /// Sets whether new events are dropped when a buffer is full, instead of the oldest being
+    /// overwritten.
     pub(crate) fn set_discard(&mut self, discard: bool) {
         self.discard = discard;
         for buffers in &self.cpus {
@@ -205,8 +210,9 @@ impl Buffers {
         Buffer::new(cpu, id, observers, size_kb, subbuf_kb, self.discard, room)
     }
 
-    /// Gives every CPU that is online a buffer, if it has none, and `recorder` its ring. None is on its way, neither
-    /// online yet nor to be [made for](Self::make_for) any more, as `_cpus` says.
+    /// Gives every CPU that is online a buffer, if it has none, and `recorder` its ring. As `_cpus`
+    /// shows, no CPU is on its way, neither online yet nor to be [made for](Self::make_for) any
+    /// more.
     ///
     /// # Errors
     ///
@@ -246,7 +252,7 @@ impl Buffers {
         Ok(())
     }
 
-    /// Size that the buffer of `cpu` is to have, in KiB, if it has none.
+    /// Returns the size that the buffer of `cpu` is to have, in KiB, if it has none.
     fn missing_kb(&self, cpu: CpuId) -> Option<usize> {
         let buffers = self.cpus.get(cpu.as_u32() as usize)?;
         (buffers.live.buffer.is_none()).then_some(buffers.size_kb)
@@ -256,15 +262,18 @@ impl Buffers {
     fn install(&mut self, cpu: CpuId, buffer: Arc<Buffer>, recorder: &Recorder) {
         if let Some(buffers) = self.of_mut(cpu) {
             let buffer = buffers.live.buffer.insert(buffer);
-            // SAFETY: The ring is this CPU's alone. Who replaces it keeps it until nobody writes to
-            // it, and at the end the instance unhooks the recorder before the buffers go.
+            // SAFETY:
+            // - What replaces the ring keeps it in an `OldBuffers`, which waits until nothing
+            //   writes to it; at the end the recorder is unhooked before the buffers go.
+            // - The ring is given for this CPU only.
             unsafe { recorder.set_ring(cpu, Some(buffer.ring())) };
             buffers.waker.wake();
         }
     }
 
-    /// Changes the size of the buffer of `cpu`, or of all. The newest of what is in them stays, as much as the new
-    /// size has room for, if there is memory for both; what goes counts as overwritten.
+    /// Changes the size of the buffer of `cpu`, or of all. The newest of what is in them stays, as
+    /// much as the new size has room for, if there is memory for both; what goes counts as
+    /// overwritten.
     ///
     /// The buffers that are no longer written to are returned; see [`OldBuffers`].
     ///
@@ -332,7 +341,8 @@ impl Buffers {
         old
     }
 
-    /// Gives the CPUs of `new` buffers of the sizes there; what is in the old ones is to be kept, or not.
+    /// Gives the CPUs of `new` buffers of the sizes there; the content of the old ones is kept, or
+    /// not.
     fn exchange(
         &mut self,
         new: &[(CpuId, usize)],
@@ -373,8 +383,8 @@ impl Buffers {
         Ok(old)
     }
 
-    /// Puts `buffer` in the place of that of `cpu`, and gives `recorder` its ring; the old one, if any, may still be
-    /// written to.
+    /// Puts `buffer` in the place of that of `cpu`, and gives `recorder` its ring; the old one, if
+    /// any, may still be written to.
     pub(super) fn replace(
         &mut self,
         cpu: CpuId,
@@ -383,24 +393,27 @@ impl Buffers {
         keep: bool,
     ) -> Option<OldBuffer> {
         let buffers = self.of_mut(cpu)?;
-        // SAFETY: As in `install`; what calls this keeps the old ring in an `OldBuffers`, which waits until nothing
-        // writes to it.
+        // SAFETY:
+        // - What replaces the ring keeps it in an `OldBuffers`, which waits until nothing writes to
+        //   it, as callers of this do with the old one; at the end the recorder is unhooked before
+        //   the buffers go.
+        // - The ring is given for this CPU only.
         unsafe { recorder.set_ring(cpu, Some(buffer.ring())) };
         let replaced = buffers.live.replace(cpu, Some(buffer), keep);
-        // What waits for a part of the old one waits for the new one from now on.
+        // A reader that waits for a part of the old buffer waits for the new one from now on.
         buffers.waker.wake();
         replaced
     }
 
-    /// Adds what replaced buffers have counted at last, once they stand still, or keeps what is in them.
+    /// Adds the last counts of replaced buffers, once they stand still, or keeps their content.
     ///
     /// # Safety
     ///
-    /// Nobody writes to them.
+    /// Nothing writes to them.
     pub(crate) unsafe fn retire(&mut self, old: OldBuffers) {
         for old in old.0 {
             if let Some(buffers) = self.of_mut(old.cpu) {
-                // SAFETY: The caller promises that there are no writers.
+                // SAFETY: Nothing writes to the old buffers any more, by caller precondition.
                 unsafe { buffers.live.retire(&old) };
             }
         }
@@ -416,11 +429,12 @@ impl Buffers {
     ///
     /// # Safety
     ///
-    /// Nobody writes to the CPU's ring.
+    /// Nothing writes to the CPU's ring.
     pub(crate) unsafe fn complete_entry(&mut self, cpu: CpuId) {
         for (_, buffers) in self.meant(Some(cpu)) {
             if let Some(ring) = buffers.live.ring() {
-                // SAFETY: The caller promises that there are no writers, and this is exclusive.
+                // SAFETY: Nothing writes to the ring, by caller precondition, nor does this at the
+                // same time elsewhere, as `self` is exclusive.
                 unsafe { ring.complete_pending() };
             }
         }
@@ -430,17 +444,18 @@ impl Buffers {
     ///
     /// # Safety
     ///
-    /// Nobody writes to them.
+    /// Nothing writes to them.
     pub(crate) unsafe fn complete_snapshot(&mut self) {
         for (_, buffers) in self.meant(None) {
             if let Some(ring) = buffers.spare.ring() {
-                // SAFETY: The caller promises that there are no writers, and this is exclusive.
+                // SAFETY: Nothing writes to the ring, by caller precondition, nor does this at the
+                // same time elsewhere, as `self` is exclusive.
                 unsafe { ring.complete_pending() };
             }
         }
     }
 
-    /// Prepares the rings for stamps of another clock. Nobody is to be recording.
+    /// Prepares the rings for stamps of another clock. Nothing may be recording.
     pub(crate) fn forget_time(&self) {
         for (_, buffers) in self.meant(None) {
             for counted in [&buffers.live, &buffers.spare] {
@@ -462,7 +477,8 @@ impl Buffers {
         }
     }
 
-    /// The buffers of `cpu`, or all, for a reader: those of one CPU in the order in which they were written.
+    /// Returns the buffers of `cpu`, or all, for a reader: those of one CPU in the order in which
+    /// they were written.
     ///
     /// # Errors
     ///
@@ -483,7 +499,7 @@ impl Buffers {
         Ok(sources)
     }
 
-    /// Gives back the memory of what resizing has kept and newer events have taken the place of.
+    /// Frees buffers that resizing has kept, and that newer events have taken the place of.
     fn settle(&mut self) {
         for buffers in self.cpus.iter_mut() {
             buffers.live.settle();
@@ -491,7 +507,7 @@ impl Buffers {
         }
     }
 
-    /// The counts of `cpu`, or the sum of all.
+    /// Returns the counts of `cpu`, or the sum of all.
     pub(crate) fn stats(&mut self, cpu: Option<CpuId>, which: BufferKind) -> Stats {
         self.settle();
         self.meant(cpu).fold(Stats::default(), |sum, (_, buffers)| {
@@ -518,7 +534,7 @@ impl OldBuffers {
         Self(KVec::new())
     }
 
-    /// Waits until nobody writes to them any more. Locks that CPU hotplug needs must not be held.
+    /// Waits until nothing writes to them any more. Locks that CPU hotplug needs must not be held.
     pub(crate) fn wait(&self) {
         if !self.0.is_empty() {
             rcu::synchronize_preempt_off();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The clock of an instance, which stamps its events.
+//! Clock of an instance: selects the clock that stamps its events.
 
 use kernel::prelude::*;
 
@@ -10,12 +10,13 @@ use crate::sys::rcu;
 use crate::tracer::hook_flags::HookFlag;
 
 impl Instance {
-    /// Takes another clock, which clears buffers and snapshots, as in tracefs: stamps of two clocks cannot be
-    /// compared. Events are not recorded meanwhile, some milliseconds.
+    /// Selects another clock, and clears buffers and snapshots, as in tracefs: stamps of two clocks
+    /// cannot be compared. Events are not recorded meanwhile, for some milliseconds.
     ///
     /// # Errors
     ///
-    /// Nothing is changed then; those of [`GraphHooks::prepare`](crate::tracer::graph_hooks::GraphHooks::prepare).
+    /// Those of [`GraphHooks::prepare`](crate::tracer::graph_hooks::GraphHooks::prepare); nothing
+    /// is changed then.
     pub(crate) fn set_clock(&self, kind: ClockKind) -> Result {
         let mut control = self.control.lock();
         let Control {
@@ -25,18 +26,19 @@ impl Instance {
             ..
         } = &mut *control;
         let recorder = self.recording.hook.handler();
-        // The calls that are open began at times of another clock: others than their hooks are to go on.
+        // Open calls began at times of another clock, so that their returns are to be ignored.
         let change = match &plan.calls {
             Some(calls) => {
                 let mut numbers = self.machine.hooks_calls();
-                // SAFETY: The recorder lives as long as the instance, whose `control` goes before it.
+                // SAFETY: The recorder stays valid until all is unhooked: it lives as long as the
+                // instance, whose `control`, with all that is hooked for it, goes before it.
                 Some(unsafe { graph.prepare(&mut numbers, recorder, calls, true)? })
             }
             None => None,
         };
         recorder.set_flag(HookFlag::Pause, true);
         recorder.graph().forget_tags();
-        // Not with the buffers' lock held: a CPU that is coming may be waiting for it.
+        // The lock of the buffers must not be held: a CPU that is coming may be waiting for it.
         rcu::synchronize_preempt_off();
         recorder.set_clock(kind, self.machine.is_counter(kind));
         let mut buffers = self.recording.buffers.lock();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The service of what commands ask for when functions are called.
+//! Commands of an instance: serves what they request when functions are called.
 
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
@@ -25,7 +25,7 @@ impl DeferredActions for InstanceActions {
 }
 
 impl Instance {
-    /// Has `dump` show the trace when a command asks for that.
+    /// Begins to serve requests of commands; `dump` shows the trace when one asks for that.
     pub(crate) fn serve_commands(self: &Arc<Self>, dump: Dump) {
         let instance = self.clone();
         let actions = InstanceActions { instance, dump };
@@ -33,13 +33,13 @@ impl Instance {
         requests.set_actions(Some(actions));
     }
 
-    /// Does no more what commands ask for. Must be called if [`Self::serve_commands`] was.
+    /// Serves requests no more. Must be called if [`Self::serve_commands`] was.
     pub(crate) fn leave_commands(&self) {
         self.commands.handler().requests().set_actions(None);
     }
 
-    /// Takes the snapshot that recording waits for, and goes on. Without memory for one recording stops, so
-    /// that what was to be kept is still there.
+    /// Takes the snapshot that recording waits for, and goes on. Without memory for one recording
+    /// stops, so that what was to be kept is still there.
     fn take_asked_snapshot(&self) {
         let recorder = self.recording.hook.handler();
         let _control = self.control.lock();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The names of tasks whose events were given out as pages of the kernel's format, which have their pids only:
+//! The names of tasks whose events were read as pages of the kernel's format, which have only pids:
 //! `saved_cmdlines` and `saved_tgids`.
 
 use kernel::prelude::*;
@@ -8,7 +8,7 @@ use kernel::rbtree::RBTree;
 
 use crate::engine::slot::Task;
 
-/// So many are kept at least: those that were noted last.
+/// The number of tasks that are kept at least, those noted last.
 const KEPT: usize = 1 << 15;
 
 /// A task as it was when an event of it was recorded, in ticks of the recording clock.
@@ -18,12 +18,12 @@ pub(crate) struct SeenTask {
     pub(crate) task: Task,
 }
 
-/// Tasks by pid, the last name of each.
+/// Tasks by pid, each with its last name.
 pub(super) struct Comms {
     pub(super) recent: RBTree<i32, SeenTask>,
-    /// The number of those in `recent`.
+    /// The number of tasks in `recent`.
     count: usize,
-    /// Those that were there before `recent` was begun.
+    /// The tasks from before `recent` was begun.
     pub(super) older: RBTree<i32, SeenTask>,
 }
 
@@ -36,7 +36,7 @@ impl Comms {
         }
     }
 
-    /// Makes all that was seen, before another clock ran, older than all that will be.
+    /// Makes all tasks seen so far, by another clock, older than all that will be seen.
     pub(super) fn forget_time(&mut self) {
         for seen in self.recent.values_mut() {
             seen.time = 0;
@@ -58,7 +58,8 @@ impl Comms {
     }
 }
 
-/// Returns whether the task is among these, which then have its last name: CPUs are read one after the other.
+/// Returns whether the task is among `tasks`; if so, gives it its last name, as CPUs are read one
+/// after the other.
 pub(super) fn is_known(tasks: &mut RBTree<i32, SeenTask>, seen: SeenTask) -> bool {
     match tasks.get_mut(&seen.task.pid()) {
         Some(known) => {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A CPU's buffer with its counts, and with what earlier ones still hold after a change of its size.
+//! A CPU's buffer with its counts, and with the events that earlier ones hold after a change of
+//! size.
 
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
@@ -10,26 +11,27 @@ use super::buffer::Buffer;
 use crate::engine::account::{Account, Counts};
 use crate::tracer::recorder::CpuRing;
 
-/// A CPU's buffer, and where its counts began.
+/// A CPU's buffer, and the account of its counts.
 #[derive(Default)]
 pub(super) struct CountedBuffer {
     pub(super) buffer: Option<Arc<Buffer>>,
-    /// Buffers before it that still have events, the oldest first; all together are not larger than it.
+    /// Buffers before it that still have events, the oldest first; all together are not larger than
+    /// it.
     past: KVec<PastBuffer>,
     account: Account,
 }
 
-/// A buffer that another took the place of, and whose events can still be read.
+/// A buffer that was replaced, and whose events can still be read.
 struct PastBuffer {
     buffer: Arc<Buffer>,
-    /// The counts of it that the account has already.
+    /// The part of its counts that the account has already.
     end: Counts,
-    /// Nobody writes to it any more.
+    /// Nothing writes to it any more.
     is_still: bool,
 }
 
 impl PastBuffer {
-    /// Ends its being read; returns what it has counted that the account has not.
+    /// Ends its reading, and returns the counts that the account does not have yet.
     fn close(&self) -> Counts {
         self.buffer.close();
         self.buffer.counts().0.minus(self.end)
@@ -40,9 +42,9 @@ impl PastBuffer {
 pub(super) struct OldBuffer {
     pub(super) cpu: CpuId,
     buffer: Arc<Buffer>,
-    /// Its counts when it was replaced.
+    /// The counts when it was replaced.
     end: Counts,
-    /// Its content was to be kept.
+    /// The content was to be kept.
     is_kept: bool,
 }
 
@@ -58,7 +60,7 @@ impl CountedBuffer {
         self.buffer.as_ref().map(|buffer| buffer.ring())
     }
 
-    /// All that have events, in the order in which they were written.
+    /// Returns all buffers that have events, in the order in which they were written.
     pub(super) fn buffers(&self) -> impl Iterator<Item = &Arc<Buffer>> {
         let past = self.past.iter().map(|past| &past.buffer);
         Iterator::chain(past, &self.buffer)
@@ -66,7 +68,7 @@ impl CountedBuffer {
 
     pub(super) fn stats(&self) -> Stats {
         let mut stats = Stats {
-            // (what a buffer that was taken away has counted)
+            // These are the counts of a buffer that was taken away.
             counts: self.account.counts(Counts::default()),
             ..Stats::default()
         };
@@ -99,8 +101,9 @@ impl CountedBuffer {
         self.account.clear(now);
     }
 
-    /// Puts `new`, if any, in the place of the buffer; the old one, if any, may still be written to. What is in
-    /// that goes, unless it is to be kept and there is memory to note that.
+    /// Puts `new`, if any, in the place of the buffer; the old one, if any, may still be written
+    /// to. The content of the old one goes, unless it is to be kept and there is memory to note
+    /// that.
     pub(super) fn replace(
         &mut self,
         cpu: CpuId,
@@ -134,20 +137,21 @@ impl CountedBuffer {
         })
     }
 
-    /// Adds what `old` has counted at last, or keeps what is in it in no more memory than that takes.
+    /// Adds the last counts of `old`, or keeps its content in no more memory than that takes.
     ///
     /// # Safety
     ///
-    /// Nobody writes to it.
+    /// Nothing writes to it.
     pub(super) unsafe fn retire(&mut self, old: &OldBuffer) {
         if !old.is_kept {
             self.account.add_late(old.end, old.buffer.counts().0);
             return;
         }
-        // SAFETY: The caller promises that there are no writers, and this is exclusive.
+        // SAFETY: Nothing writes to the old ring any more, by caller precondition, nor does this at
+        // the same time elsewhere, as `self` is exclusive.
         unsafe { old.buffer.ring().complete_pending() };
         let is_old = |past: &PastBuffer| Arc::ptr_eq(&past.buffer, &old.buffer);
-        // (it is not there if it was cleared meanwhile)
+        // It is not there if it was cleared meanwhile.
         if let Some(past) = self.past.iter_mut().find(|past| is_old(past)) {
             past.is_still = true;
         }
@@ -155,8 +159,8 @@ impl CountedBuffer {
         self.fit(old.cpu);
     }
 
-    /// Has what is to be kept of `cpu` take no more memory than that needs, and gives up the oldest until all
-    /// together have no more than the buffer. Nobody writes to them.
+    /// Shrinks what is kept of `cpu` to the memory that it needs, and gives up the oldest until all
+    /// together have no more than the buffer. Nothing may be writing to them.
     fn fit(&mut self, cpu: CpuId) {
         let mut room = self.buffer.as_ref().map_or(0, |buffer| buffer.size_kb());
         let mut count = 0;
@@ -164,7 +168,7 @@ impl CountedBuffer {
             if room == 0 {
                 break;
             }
-            // (without memory for a copy it stays as it is, if there is room)
+            // Without memory for a copy it stays as it is, if there is room.
             if let Ok(Some(copy)) = past.buffer.copy_of_newest(cpu, room) {
                 let (end, _) = past.buffer.counts();
                 self.account.add_late(past.end, end);
@@ -180,7 +184,7 @@ impl CountedBuffer {
         self.forget(count);
     }
 
-    /// Gives up all but the newest `count` of those before the buffer.
+    /// Gives up all earlier buffers but the newest `count`.
     fn forget(&mut self, count: usize) {
         while self.past.len() > count {
             let Ok(past) = self.past.remove(0) else {
@@ -190,7 +194,7 @@ impl CountedBuffer {
         }
     }
 
-    /// Gives up what is read, and all that is older than what was overwritten.
+    /// Gives up earlier buffers that are read, and those older than what was overwritten.
     pub(super) fn settle(&mut self) {
         let has_wrapped = |ring: &CpuRing| ring.extent().oldest > 1;
         let count = match self.ring().is_some_and(has_wrapped) {
@@ -200,7 +204,7 @@ impl CountedBuffer {
                 self.past.len() - self.past.iter().take_while(is_read).count()
             }
         };
-        // (who replaced one sees to it first)
+        // Buffers that were just replaced have to be retired first.
         if self.past.iter().all(|past| past.is_still) {
             self.forget(count);
         }
@@ -219,7 +223,7 @@ pub(crate) struct Stats {
 }
 
 impl Stats {
-    /// Sums up two CPUs.
+    /// Returns the sum of the counts of two CPUs.
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             counts: self.counts.plus(other.counts),
@@ -228,8 +232,8 @@ impl Stats {
         }
     }
 
-    /// Events that newer ones, or a change of the buffer's size, took the place of. Written = read +
-    /// present + overwritten.
+    /// Returns the number of events that newer ones, or a change of the buffer's size, took the
+    /// place of. Written = read + present + overwritten.
     pub(crate) fn overwritten(&self) -> u64 {
         self.counts.overwritten(self.present)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! CPUs and modules that come and go, and what an instance does then.
+//! Handlers of an instance for CPUs and modules that come and go.
 
 use core::ops::Range;
 
@@ -11,14 +11,14 @@ use super::{Control, Instance};
 use crate::engine::catalog::Catalog;
 
 impl Instance {
-    /// A CPU is going, and serves no irq_works any more: those that it was given are waited for.
+    /// Waits for the irq_works of a CPU that is going, and that serves no more of them.
     pub(crate) fn going(&self, _cpu: CpuId) {
-        // (all wakers, that of this CPU too)
+        // All wakers are waited for, that of this CPU too.
         self.recording.budget.settle();
         self.commands.handler().requests().settle();
     }
 
-    /// Does what was asked for on `cpu` while it served no irq_works.
+    /// Does what was requested on `cpu` while it served no irq_works.
     pub(crate) fn hand_on(&self, cpu: CpuId) {
         self.recording.waker(Some(cpu)).wake();
         if self.recording.budget.stopped().is_some() {
@@ -27,7 +27,7 @@ impl Instance {
         self.commands.handler().requests().hand_on();
     }
 
-    /// `cpu` is coming online.
+    /// Prepares for `cpu`, which is coming online.
     pub(crate) fn prepare(&self, cpu: CpuId) {
         let result = self
             .recording
@@ -54,7 +54,8 @@ impl Instance {
         }
     }
 
-    /// The functions of module `name` are in their place, and can be traced; none has run yet.
+    /// Hooks the functions of module `name`, which are in their place and can be traced; none has
+    /// run yet.
     pub(crate) fn loads(&self, name: &[u8]) {
         let mut control = self.control.lock();
         if !control.settings.lists.wait_for(name) {
@@ -71,20 +72,20 @@ impl Instance {
         }
     }
 
-    /// A module is loaded; its functions for that, at addresses `init`, go.
+    /// Forgets the functions at addresses `init`, which go as their module is loaded.
     pub(crate) fn coming(&self, init: &Range<usize>) {
         let mut control = self.control.lock();
-        // (these will be freed)
+        // Their memory will be freed.
         self.forget_functions(&mut control, core::slice::from_ref(init));
     }
 
-    /// The module whose functions lie at addresses `text` is being removed.
+    /// Forgets the functions at addresses `text`, whose module is being removed.
     pub(crate) fn module_going(&self, text: &[Range<usize>]) {
         self.forget_functions(&mut self.control.lock(), text);
     }
 
-    /// Hooks no function at addresses `text` any more, and what has come. The kernel unhooks what goes, so that this
-    /// does no harm without memory.
+    /// Unhooks the functions at addresses `text`, and hooks those that came. The kernel unhooks
+    /// what goes, so that a failure for want of memory does no harm.
     fn forget_functions(&self, control: &mut Control, text: &[Range<usize>]) {
         let mut found = control.settings.needs_news() || control.is_behind;
         for range in text {

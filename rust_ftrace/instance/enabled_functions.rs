@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The functions that an instance hooks now, and what by: `enabled_functions`.
+//! The functions that an instance hooks now, and the users of each: `enabled_functions`.
 
 use kernel::prelude::*;
 
@@ -8,27 +8,27 @@ use super::Instance;
 use crate::engine::function_set::FunctionSet;
 use crate::engine::sort::sort_by_key;
 
-/// The users of functions in an instance.
+/// The functions that are hooked, and their users.
 pub(crate) struct Enabled {
     /// The functions that are hooked; `None` for all.
     pub(crate) functions: Option<FunctionSet>,
-    /// Those that tracer and commands hook; `None` for all.
+    /// The functions that tracer and commands hook; `None` for all.
     traced: Option<FunctionSet>,
-    /// Those that the profile hooks, if it does.
+    /// The functions that the profile hooks, if it does.
     counted: Option<FunctionSet>,
-    /// Times that these were called, by their addresses.
+    /// The number of calls of these, by their addresses.
     hits: KVVec<(usize, u64)>,
 }
 
 impl Enabled {
-    /// The number of users that hook the function at `ip`.
+    /// Returns the number of users that hook the function at `ip`.
     pub(crate) fn count(&self, ip: usize) -> usize {
         let traced = (self.traced.as_ref()).is_none_or(|set| set.contains(ip));
         let counted = (self.counted.as_ref()).is_some_and(|set| set.contains(ip));
         usize::from(traced).wrapping_add(usize::from(counted))
     }
 
-    /// Times that it was called since calls are counted; `None` if they are not.
+    /// Returns the number of its calls since these are counted; `None` if they are not.
     pub(crate) fn hits(&self, ip: usize) -> Option<u64> {
         self.counted.as_ref().filter(|set| set.contains(ip))?;
         let found = self.hits.binary_search_by_key(&ip, |(ip, _)| *ip);
@@ -38,7 +38,7 @@ impl Enabled {
 }
 
 impl Instance {
-    /// The functions that are hooked now, and what by.
+    /// Returns the functions that are hooked now, and their users.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Errors in what people wrote, as tracefs's `error_log` shows them.
+//! The errors in what was written to files, as tracefs's `error_log` shows them.
 
 use core::fmt::{self, Write};
 
@@ -13,20 +13,20 @@ use crate::sys::clock;
 /// The number of errors that are kept, as in tracefs (TRACING_LOG_ERRS_MAX).
 const KEPT: usize = 8;
 
-/// Most bytes of a command that are kept, from its beginning.
+/// The greatest number of bytes that are kept of a command, from its beginning.
 const MAX_COMMAND: usize = 4096;
 
 struct LoggedError {
     ns: u64,
     file: &'static str,
     reason: &'static str,
-    /// Words behind the reason.
+    /// The words that follow the reason.
     hint: Text,
     command: KVVec<u8>,
     at: usize,
 }
 
-/// The last errors. Its lock is the last that is taken.
+/// The last errors. The lock is the last that is taken.
 #[pin_data]
 pub(crate) struct ErrorLog {
     #[pin]
@@ -34,7 +34,7 @@ pub(crate) struct ErrorLog {
 }
 
 impl ErrorLog {
-    /// No errors.
+    /// Creates a log without errors.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             records <- new_mutex!(KVec::new()),
@@ -82,12 +82,12 @@ impl ErrorLog {
         let _ = records.push(record, GFP_KERNEL);
     }
 
-    /// Forgets all.
+    /// Forgets all errors.
     pub(crate) fn clear(&self) {
         self.records.lock().clear();
     }
 
-    /// Writes them all, oldest first.
+    /// Writes all errors, the oldest first.
     pub(crate) fn write(&self, out: &mut Text) -> fmt::Result {
         for record in self.records.lock().iter() {
             let micros = record.ns / 1000;
@@ -106,7 +106,7 @@ impl ErrorLog {
     }
 }
 
-/// The line that byte `at` of `text` lies in, and the byte's place in it.
+/// Returns the line of `text` that byte `at` is in, and the byte's index in that line.
 fn line_at(text: &[u8], at: usize) -> (&[u8], usize) {
     let (before, after) = text.split_at_checked(at).unwrap_or((text, &[]));
     let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r' | 0);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The end of a recording that nobody holds any more: `free_buffer`.
+//! The end of a recording that no program holds any more: `free_buffer`.
 //!
-//! A program that holds the file leaves nothing behind however it ends, as the kernel closes the file for it.
+//! A program that holds the file leaves nothing behind however it ends, as the kernel closes the
+//! file for it.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -13,13 +14,13 @@ use super::{Control, Instance};
 use crate::engine::options::TraceOption;
 use crate::tracer::hook_flags::HookFlag;
 
-/// Somebody holds what is recorded, while this lives.
+/// A holder of what is recorded, as long as it lives.
 pub(crate) struct Holder {
     instance: Arc<Instance>,
 }
 
 impl Holder {
-    /// One more; waits for the end of what the last one before began.
+    /// Adds a holder; waits for the end of what the last holder before began.
     ///
     /// # Errors
     ///
@@ -38,12 +39,12 @@ impl Holder {
 }
 
 impl Drop for Holder {
-    /// May sleep, and is called with no lock held.
+    /// Drops the holder. May sleep, and is called with no lock held.
     fn drop(&mut self) {
         let instance = &self.instance;
         let mut control = instance.control.lock();
         control.holders = control.holders.saturating_sub(1);
-        // (with the lock held until all is done: who holds it next finds that done)
+        // The lock is held until all is done: the next holder finds it done.
         if control.holders != 0 {
             return;
         }
@@ -58,8 +59,8 @@ impl Drop for Holder {
 }
 
 impl Instance {
-    /// Gives back the memory of all buffers but the least, of snapshots, and of a profile that has ended. What is
-    /// hooked goes on.
+    /// Frees the memory of all buffers but the smallest, of snapshots, and of a profile that has
+    /// ended. What is hooked stays hooked.
     fn shrink_buffers(&self, control: &mut Control, reserve: Reserve) {
         self.free_profile(control);
         self.recording.buffers.lock().drop_spares();
@@ -67,18 +68,18 @@ impl Instance {
         self.retire_buffers(old);
     }
 
-    /// Sees to the end of buffers that others took the place of.
+    /// Retires buffers that were replaced.
     pub(super) fn retire_buffers(&self, old: OldBuffers) {
-        // Not with the buffers' lock held: a CPU that is coming may be waiting for it.
+        // The lock of the buffers must not be held: a CPU that is coming may be waiting for it.
         old.wait();
-        // SAFETY: Nobody writes to them any more.
+        // SAFETY: Nothing writes to them any more, as `wait` has returned.
         unsafe { self.recording.buffers.lock().retire(old) };
     }
 
-    /// Ends all recording: nothing is hooked any more, and all memory that it took is given back. Lists and other
-    /// settings stay, but for what is done when a function is called.
+    /// Ends all recording: unhooks all, and frees all memory that it took. Lists and other settings
+    /// stay, but for what is done when a function is called.
     fn end_recording(&self, control: &mut Control, reserve: Reserve) {
-        // (first: what follows may take a while)
+        // This comes first, as what follows may take a while.
         self.recording.hook.handler().set_flag(HookFlag::Off, true);
         if let Err(error) = self.disarm(control) {
             pr_warn!("free_buffer: functions are still hooked: {error:?}\n");
@@ -87,7 +88,7 @@ impl Instance {
         let old = (self.recording.buffers.lock()).take_all(reserve, self.recording.hook.handler());
         self.retire_buffers(old);
         self.recording.buffers.lock().drop_spares();
-        // Nothing will come any more, and they may want to end.
+        // Nothing will come any more, and readers that wait may want to end.
         self.recording.wake_readers();
     }
 }

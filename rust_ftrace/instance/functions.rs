@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The functions that an instance traces: edits of its lists, and what is hooked.
+//! Functions of an instance: edits of the lists, and questions about what is hooked.
 
 use kernel::prelude::*;
 
@@ -31,11 +31,12 @@ impl Instance {
         wants.unwrap_or_else(|| self.machine.with_catalog(is_function).unwrap_or(false))
     }
 
-    /// The number of functions that are hooked.
+    /// Returns the number of functions that are hooked.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` if there is no memory, and those of [`Machine::with_catalog`](crate::machine::Machine::with_catalog).
+    /// `ENOMEM` if there is no memory, and those of
+    /// [`Machine::with_catalog`](crate::machine::Machine::with_catalog).
     pub(crate) fn armed(&self) -> Result<usize> {
         let hooked = self.control.lock().plan.hooked()?;
         match hooked {
@@ -44,7 +45,7 @@ impl Instance {
         }
     }
 
-    /// Bytes of memory that lists and plan take.
+    /// Returns the bytes of memory that lists and plan take.
     pub(crate) fn plan_bytes(&self) -> usize {
         let control = self.control.lock();
         let settings = &control.settings;
@@ -53,8 +54,8 @@ impl Instance {
             .saturating_add(control.plan.bytes())
     }
 
-    /// Returns whether functions of a module are not hooked that came when there was no memory: the next change hooks
-    /// them.
+    /// Returns whether functions of a module that came when there was no memory are not hooked; the
+    /// next change hooks them.
     pub(crate) fn is_behind(&self) -> bool {
         self.control.lock().is_behind
     }
@@ -64,12 +65,12 @@ impl Instance {
         user(&self.control.lock().settings.lists)
     }
 
-    /// Edits a list by what was written to its file. With `replace` the old list goes; if no words
-    /// come then, all of it.
+    /// Edits a list by what was written to its file. With `replace` the old list goes, all of it if
+    /// there are no words.
     ///
     /// # Errors
     ///
-    /// Nothing is changed then, and for a word the error log says which.
+    /// Nothing is changed then, and the error log says which word is wrong.
     ///
     /// - `EINVAL` if a word is wrong, or means no function that can be traced.
     /// - `ENOMEM` if there is no memory.
@@ -100,7 +101,8 @@ impl Instance {
         }
     }
 
-    /// The functions with commands, the acts, and how often these are done yet; `None` for always.
+    /// Returns the functions with commands, the actions, and how often these are still done; `None`
+    /// for always.
     ///
     /// # Errors
     ///
@@ -136,8 +138,8 @@ impl Instance {
         EINVAL
     }
 
-    /// The names of functions that are nearest to what a word names, for who reads why that was refused. Empty for a
-    /// pattern, if nothing is near, or without memory.
+    /// Returns the names of functions that are nearest to what a word names, as a hint behind the
+    /// reason for refusing it. Empty for a pattern, if no name is near, or without memory.
     fn did_you_mean(&self, word: &[u8]) -> Text {
         let parsed = match Command::parse(word) {
             Some(command) => command.map(|command| command.selector()),
@@ -172,15 +174,17 @@ impl Instance {
         hint
     }
 
-    /// Counts the functions that the patterns in the filter match and that cannot be traced; `None` if the kernel
-    /// hides where functions are (`kernel.kptr_restrict` is 2).
+    /// Returns the number of functions that patterns in the filter match but that cannot be traced;
+    /// `None` if the kernel hides where functions are (`kernel.kptr_restrict` is 2).
     ///
-    /// Reads all symbols, which takes long, but only the first time after patterns or modules have changed, and with no
-    /// lock held.
+    /// Reads all symbols, which takes long, but only the first time after patterns or modules have
+    /// changed, and with no lock held.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` if there is no memory; those of [`for_each_function`](crate::sys::kallsyms::for_each_function) and [`Machine::with_catalog`](crate::machine::Machine::with_catalog).
+    /// `ENOMEM` if there is no memory; those of
+    /// [`for_each_function`](crate::sys::kallsyms::for_each_function) and
+    /// [`Machine::with_catalog`](crate::machine::Machine::with_catalog).
     pub(crate) fn skipped_matches(&self) -> Result<Option<usize>> {
         let generation = self.machine.catalog_generation();
         let mut patterns = KVVec::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The `function_graph` tracer of an instance: the way it records, and its limits.
+//! `function_graph` of an instance: the limits and options by which it records.
 
 use kernel::prelude::*;
 
@@ -8,30 +8,31 @@ use super::{Instance, OwnSettings};
 use crate::engine::lists::FunctionList;
 use crate::engine::options::{Options, TraceOption};
 use crate::engine::settings::Tracer;
+use crate::tracer::flags::FlagSet;
 use crate::tracer::graph_settings::Want;
 use crate::tracer::hook_flags::HookFlag;
 
-/// The bits of [`Want`] that options stand for.
-fn wants(options: Options) -> u64 {
-    let wants = [
+/// Returns what options want of calls.
+fn wants(options: Options) -> FlagSet<Want> {
+    [
         (TraceOption::GraphRetval, true, Want::Retval),
         (TraceOption::GraphRetaddr, true, Want::Retaddr),
         (TraceOption::GraphArgs, true, Want::Args),
         (TraceOption::GraphOverrun, true, Want::Overrun),
         (TraceOption::GraphIrqs, false, Want::NoIrqs),
-    ];
-    let wanted = (wants.iter()).filter(|(option, on, _)| options.has(*option) == *on);
-    wanted.fold(0, |bits, (_, _, want)| bits | *want as u64)
+    ]
+    .iter()
+    .fold(FlagSet::NONE, |wants, (option, on, want)| {
+        wants.with(*want, options.has(*option) == *on)
+    })
 }
 
 impl Instance {
-    /// Has calls recorded as options and limits say.
+    /// Passes on how calls are recorded, by options and limits.
     pub(super) fn set_graph(&self, settings: &OwnSettings) {
         let recorder = self.recording.hook.handler();
-        let mut wants = wants(settings.options);
-        if settings.lists.has(FunctionList::GraphFunction) {
-            wants |= Want::Rooted as u64;
-        }
+        let is_rooted = settings.lists.has(FunctionList::GraphFunction);
+        let wants = wants(settings.options).with(Want::Rooted, is_rooted);
         let graph = recorder.graph();
         let unusual = graph.set(wants, settings.max_depth);
         graph.set_thresh((self.machine).ticks(self.recording.clock(), settings.thresh));
@@ -39,33 +40,33 @@ impl Instance {
         recorder.set_flag(HookFlag::Graph, unusual && is_graph);
     }
 
-    /// Calls whose return could not be watched.
+    /// Returns the number of calls whose return could not be watched.
     pub(crate) fn missed_calls(&self) -> u64 {
         self.control.lock().graph.missed()
     }
 
-    /// The depth above which calls are traced, `None` for all: `max_depth`.
+    /// Returns the depth above which calls are traced, `None` for all: `max_depth`.
     pub(crate) fn max_depth(&self) -> Option<u32> {
         self.control.lock().settings.max_depth
     }
 
-    /// Changes it, which needs no memory.
+    /// Changes `max_depth`. Needs no memory.
     pub(crate) fn set_max_depth(&self, depth: Option<u32>) {
         let mut control = self.control.lock();
         control.settings.max_depth = depth;
         self.set_graph(&control.settings);
     }
 
-    /// The time that calls take at least which are recorded, in ns: `tracing_thresh`.
+    /// Returns the least time of calls that are recorded, in ns: `tracing_thresh`.
     pub(crate) fn thresh(&self) -> u64 {
         self.control.lock().settings.thresh
     }
 
-    /// Changes it.
+    /// Changes `tracing_thresh`.
     ///
     /// # Errors
     ///
-    /// It is as before then; those of [`Self::change`].
+    /// Those of [`Self::change`]; all is as before then.
     pub(crate) fn set_thresh(&self, ns: u64) -> Result {
         self.change(&mut self.control.lock(), |settings| {
             settings.thresh = ns;

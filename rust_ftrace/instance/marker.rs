@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Markers, which programs write into the trace.
+//! Markers of an instance, file side: writes what programs wrote, and waits while recording is
+//! paused.
 
 use kernel::prelude::*;
 
@@ -12,13 +13,13 @@ use crate::sys::wait::nap;
 use crate::tracer::marker::{Marker, MarkerError};
 
 impl Recording {
-    /// Writes bytes into the trace; how many of them were written.
+    /// Writes bytes into the trace, and returns the number of bytes that were written.
     ///
     /// # Errors
     ///
     /// - `EBADF` if nothing is recorded.
     /// - `EINTR` if the task is killed while nothing is recorded for a moment.
-    /// - `EINVAL` if they are raw, and a sub-buffer has no room for all.
+    /// - `EINVAL` if they are raw, and a sub-buffer has no room for all of them.
     /// - `ENOMEM` if there is no memory.
     pub(crate) fn write_marker(&self, kind: SlotKind, bytes: &[u8]) -> Result<usize> {
         let mut slots = KVVec::with_capacity(bytes.len().div_ceil(TEXT_BYTES), GFP_KERNEL)?;
@@ -41,7 +42,7 @@ impl Recording {
                 Err(MarkerError::Off) => return Err(EBADF),
                 Err(MarkerError::TooLong) => return Err(EINVAL),
                 Err(MarkerError::Paused) => {
-                    // (who said so may take seconds, with `control` held)
+                    // What has paused recording may take seconds, with `control` held.
                     nap()?;
                 }
                 Err(MarkerError::NoBuffer) => self.make_buffers(|_| Ok(()))?,

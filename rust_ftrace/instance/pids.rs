@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which tasks an instance traces, and on which CPUs.
+//! Task lists of an instance, file side: the tasks and the CPUs that it traces.
 
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
@@ -12,7 +12,7 @@ use crate::sys::rcu;
 use crate::tracer::outsiders::PidList;
 
 impl PidList {
-    /// The file's name.
+    /// Returns the file's name.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Traced => "pid",
@@ -22,8 +22,8 @@ impl PidList {
 }
 
 impl Instance {
-    /// Edits a list by what was written to its file. With `replace` the old list goes. That none are traced means
-    /// all tasks.
+    /// Edits a list by what was written to its file. With `replace` the old list goes. An empty
+    /// list of traced tasks means all tasks.
     ///
     /// # Errors
     ///
@@ -48,22 +48,24 @@ impl Instance {
         Ok(())
     }
 
-    /// Has lists follow the tasks that are made and end from now on.
+    /// Has the lists follow the tasks that are made and end from now on.
     ///
     /// # Errors
     ///
     /// Those of [`Forks::call`](crate::sys::forks::Forks::call).
     pub(super) fn follow_forks(&self, control: &mut Control) -> Result {
-        // SAFETY: `control` goes before the recorder, and what is registered with it.
+        // SAFETY: The recorder stays valid until `Forks::clear`: it is in `recording`, which goes
+        // after `control`, and so after `forks`, whose drop clears it.
         unsafe { control.forks.call(self.recording.hook.handler()) }
     }
 
-    /// Returns whether a list says anything; if so, and nobody is in it, it is of tasks that have all ended.
+    /// Returns whether a list is in force; if it is but is empty, all its tasks have ended.
     pub(crate) fn has_pids(&self, list: PidList) -> bool {
         self.recording.hook.handler().has_pids(list)
     }
 
-    /// Tasks that are not in a list though who made them is, for want of memory.
+    /// Returns the number of tasks that a list lacks for want of memory, though their parents are
+    /// in it.
     pub(crate) fn forks_missed(&self) -> u64 {
         self.recording.hook.handler().forks_missed()
     }
@@ -74,14 +76,14 @@ impl Instance {
         user(self.recording.hook.handler().pids(list))
     }
 
-    /// Traces only the CPUs in `mask` from now on: nothing more comes from another.
+    /// Traces only the CPUs in `mask` from now on: no more events come from others after this.
     pub(crate) fn set_cpus(&self, mask: &Mask) {
         let _control = self.control.lock();
         self.recording
             .hook
             .handler()
             .set_cpus(|cpu| mask.contains(cpu));
-        // (a hook may have looked before)
+        // A hook may have looked before.
         rcu::synchronize_preempt_off();
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The profile of an instance: which calls are counted, in what, and what came of it.
+//! Profile, the counts: the tables of an instance's CPUs, and the sums and names that are kept.
 
 use core::ops::Range;
 
@@ -19,12 +19,12 @@ use crate::platform::Vec;
 use crate::sys::{cpu, lockdep, rcu};
 use crate::tracer::profile::{CpuTable, Profiler};
 
-/// The counts of a CPU, those being made and those that are kept.
+/// The counts of a CPU, both those being made and those that are kept.
 struct CpuCounts {
     live: Option<KBox<CpuTable>>,
-    /// A table that another took the place of, to which the CPU may still write.
+    /// A table that was replaced, to which the CPU may still write.
     old: Option<KBox<CpuTable>>,
-    /// By a function's number: what is in tables that were there before.
+    /// The sums of earlier tables, by a function's number.
     past: Vec<FunctionTotals>,
 }
 
@@ -35,7 +35,7 @@ impl CpuCounts {
         tables.fold(past, |sum, table| sum.plus(table.totals(number)))
     }
 
-    /// Keeps only the sums of a table that nobody writes to any more.
+    /// Keeps only the sums of a table that was replaced, once nothing writes to it any more.
     fn sum_up_old(&mut self) {
         if let Some(table) = self.old.take() {
             for (number, past) in self.past.iter_mut().enumerate() {
@@ -48,18 +48,18 @@ impl CpuCounts {
 /// A function of the profile.
 #[derive(Clone, Copy)]
 pub(crate) struct ProfileRow {
-    /// Its number.
+    /// The number of the function.
     number: usize,
-    /// Its ftrace location; 0 if it has gone.
+    /// The ftrace location of the function; 0 if it has gone.
     pub(crate) ip: usize,
     pub(crate) totals: FunctionTotals,
 }
 
-/// A function that has gone, but was called.
+/// A function that was called, and has gone.
 struct GoneFunction {
     number: usize,
     name: KVec<u8>,
-    /// The name of its module; none of the kernel itself.
+    /// The name of its module; empty for the kernel itself.
     module: KVec<u8>,
 }
 
@@ -80,19 +80,21 @@ impl GoneFunction {
     }
 }
 
-/// The counts. Kept when counting ends, until it begins anew or [`Instance::free_profile`].
+/// The counts of a profile, kept when counting ends, until it begins anew or
+/// [`Instance::free_profile`].
 pub(super) struct Profile {
-    /// Which functions have which numbers; `None` if nothing was counted.
+    /// The numbers of functions; `None` if nothing was counted.
     places: Option<Arc<FunctionNumbers>>,
-    /// By number.
+    /// The counts of CPUs, by the number of the CPU.
     cpus: KVec<CpuCounts>,
-    /// Functions that have gone. One that comes again gets the number that it had, so these are as many as were ever
-    /// called, however often modules come and go; the numbers of functions that were not called are free.
+    /// Functions that have gone. One that comes again gets the number that it had, so that these
+    /// are as many as were ever called, however often modules come and go; the numbers of functions
+    /// that were not called are free.
     gone: KVec<GoneFunction>,
 }
 
 impl Profile {
-    /// Nothing was counted.
+    /// Creates a profile in which nothing was counted.
     ///
     /// # Errors
     ///
@@ -122,7 +124,7 @@ impl Profile {
         self.cpus.get_mut(cpu.as_u32() as usize)
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory that the profile takes.
     fn bytes(&self) -> usize {
         let of_cpu = |counts: &CpuCounts| {
             let tables = [&counts.live, &counts.old].into_iter().flatten();
@@ -145,7 +147,8 @@ impl Profile {
         places.is_some_and(|places| places.find(ip as u64).is_some())
     }
 
-    /// Which of the functions `ips` had gone and come again, by their addresses, and the numbers that they had.
+    /// Returns the functions among `ips` that had gone and came again, by address, with the numbers
+    /// that they had.
     ///
     /// # Errors
     ///
@@ -156,7 +159,7 @@ impl Profile {
             let Some(function) = catalog.at(ip) else {
                 continue;
             };
-            // (several functions of a module may share a name)
+            // Several functions of a module may have the same name.
             let is_taken = |number| back.iter().any(|(_, taken)| *taken == number);
             let mut gone = self.gone.iter();
             let found = gone.find(|gone| gone.is(&function) && !is_taken(gone.number));
@@ -168,21 +171,23 @@ impl Profile {
         Ok(back)
     }
 
-    /// Returns whether nothing was ever counted for a number that nobody has.
+    /// Returns whether nothing was ever counted for a number that no function has.
     fn is_free(&self, number: usize) -> bool {
         let mut cpus = self.cpus.iter();
         cpus.all(|cpu| cpu.totals(number) == FunctionTotals::default())
     }
 
-    /// Takes its tables away from `profiler`, by which nothing is hooked.
+    /// Takes the tables away from `profiler`, by which nothing is hooked.
     fn withdraw(&self, profiler: &Profiler) {
         for cpu in cpu::possible() {
-            // SAFETY: Takes the table away, which nothing uses.
+            // SAFETY:
+            // - There is no table that is to stay valid.
+            // - None is given for another CPU.
             unsafe { profiler.set_table(cpu, None) };
         }
     }
 
-    /// Forgets all. Nothing is counted, nor will be before there are new tables.
+    /// Forgets all counts. Nothing may be counting, nor begin to before there are new tables.
     fn clear(&mut self, profiler: &Profiler) {
         self.withdraw(profiler);
         for counts in &mut self.cpus {
@@ -194,9 +199,9 @@ impl Profile {
         self.places = None;
     }
 
-    /// Gives the functions `ips` numbers, those that have one keep it, and those in `back` get it back; all CPUs that
-    /// are online get tables for all of them. Returns whether they did: [`Profile::sum_up_old`] is to follow, when
-    /// nobody writes to those that they had before.
+    /// Gives the functions `ips` numbers: those that have one keep it, and those in `back` get it
+    /// back. Gives all CPUs that are online tables for all of them. Returns whether it did:
+    /// [`Profile::sum_up_old`] is to follow then, when nothing writes to the tables before.
     ///
     /// # Errors
     ///
@@ -225,7 +230,7 @@ impl Profile {
                 *slot = Some(table);
             }
         }
-        // (room for what CPUs have counted that get another table, or are not online any more)
+        // This makes room for the sums of CPUs that get another table, or are not online any more.
         for counts in &mut self.cpus {
             let length = counts
                 .live
@@ -246,14 +251,16 @@ impl Profile {
                 continue;
             };
             counts.old = core::mem::replace(&mut counts.live, slot.take());
-            // SAFETY: The table is this CPU's alone. Who takes it away keeps it until nobody counts in it, and at
-            // the end the instance unhooks the profiler before the tables go.
+            // SAFETY:
+            // - What takes the table away keeps it until nothing counts in it; at the end the
+            //   instance unhooks the profiler before the tables go.
+            // - The table is given for this CPU only.
             unsafe { profiler.set_table(cpu, counts.live.as_deref()) };
         }
         Ok(true)
     }
 
-    /// Keeps only the sums of the tables that others have taken the place of.
+    /// Keeps only the sums of the tables that were replaced.
     fn sum_up_old(&mut self) {
         self.cpus.iter_mut().for_each(CpuCounts::sum_up_old);
     }
@@ -272,19 +279,22 @@ impl Profile {
         };
         let table = KBox::new(ProfileTable::new(places, profiler.session())?, GFP_KERNEL)?;
         let table = counts.live.insert(table);
-        // SAFETY: The table is this CPU's alone. It is kept until nothing counts in it, and at the
-        // end the instance unhooks the profiler before the tables go.
+        // SAFETY:
+        // - What takes the table away keeps it until nothing counts in it; at the end the instance
+        //   unhooks the profiler before the tables go.
+        // - The table is given for this CPU only.
         unsafe { profiler.set_table(cpu, Some(table)) };
         Ok(())
     }
 
-    /// Returns whether any of its functions is at addresses `text`.
+    /// Returns whether any function of the profile is at addresses `text`.
     fn has_any_of(&self, text: &[Range<usize>]) -> bool {
         let mut ips = self.places.iter().flat_map(|places| places.ips());
         ips.any(|ip| text.iter().any(|range| range.contains(ip)))
     }
 
-    /// The functions at addresses `range` go; what was counted stays, under the names that `catalog` has.
+    /// Forgets the functions at addresses `range`, which go; their counts stay, under their names
+    /// in `catalog`.
     fn forget(&mut self, range: &Range<usize>, catalog: &Catalog) -> Result {
         let Some(places) = &self.places else {
             return Ok(());
@@ -304,18 +314,19 @@ impl Profile {
                     .push(GoneFunction::new(number, &function)?, GFP_KERNEL)?;
             }
         }
-        // (the tables find them still, until others take their place: nothing of them is hooked any more)
+        // The tables find them still, until they are replaced: none of these functions is hooked
+        // any more.
         self.places = Some(Arc::new(FunctionNumbers::new(numbers)?, GFP_KERNEL)?);
         Ok(())
     }
 
-    /// The name of a function that has gone.
+    /// Returns the name of a function that has gone.
     fn gone(&self, number: usize) -> Option<&[u8]> {
         let mut gone = self.gone.iter();
         Some(&gone.find(|gone| gone.number == number)?.name)
     }
 
-    /// The counts of every function that was called on `cpu`, or on any.
+    /// Returns a row for every function that was called on `cpu`, or on any.
     fn rows(&self, cpu: Option<CpuId>) -> Result<KVVec<ProfileRow>> {
         let mut rows = KVVec::new();
         let Some(places) = &self.places else {
@@ -338,7 +349,7 @@ impl Profile {
     }
 }
 
-/// The counts of an instance's calls, and what makes them.
+/// The profiler of an instance, and its counts.
 #[pin_data]
 pub(crate) struct Profiling {
     // Field order is teardown order.
@@ -348,7 +359,7 @@ pub(crate) struct Profiling {
 }
 
 impl Profiling {
-    /// Nothing is counted.
+    /// Creates the state in which nothing is counted.
     ///
     /// # Errors
     ///
@@ -366,7 +377,7 @@ impl Profiling {
         }))
     }
 
-    /// Begins to count from zero; the counts of before, for [`Self::put_back`].
+    /// Begins to count from zero, and returns the counts before, for [`Self::put_back`].
     ///
     /// # Errors
     ///
@@ -384,10 +395,10 @@ impl Profiling {
         Ok((core::mem::replace(&mut *profile, new), growth))
     }
 
-    /// Puts counts back that had ended. Needs no memory.
+    /// Puts back counts that had ended. Needs no memory.
     pub(super) fn put_back(&self, (profile, growth): (Profile, Growth), too_deep: &TooDeep) {
         let mut now = self.profile.lock();
-        // (nothing counts in these yet, nor in those any more)
+        // Nothing counts in the new tables yet, nor in the old ones any more.
         now.withdraw(&self.profiler);
         let withdrawn = core::mem::replace(&mut *now, profile);
         drop(now);
@@ -395,11 +406,12 @@ impl Profiling {
         too_deep.put_back_profile(growth);
     }
 
-    /// Gives `functions` numbers, and room for what is counted of them.
+    /// Gives `functions` numbers, and makes room for their counts.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` if there is no memory, and those of [`Machine::with_catalog`](crate::machine::Machine::with_catalog).
+    /// `ENOMEM` if there is no memory, and those of
+    /// [`Machine::with_catalog`](crate::machine::Machine::with_catalog).
     pub(super) fn extend(&self, machine: &Machine, functions: &FunctionSet) -> Result {
         let has_gone = !self.profile.lock().gone.is_empty();
         let back = |catalog: &Catalog| self.profile.lock().back(functions, catalog);
@@ -408,19 +420,19 @@ impl Profiling {
             false => KVec::new(),
         };
         let is_extended = {
-            // (so that no CPU is half there)
+            // The lock keeps CPUs from being half online.
             let _cpus = cpu::ReadLock::new();
             (self.profile.lock()).extend(functions, &back, &self.profiler)?
         };
         if is_extended {
-            // Not with the profile's lock held: a CPU that is coming may be waiting for it.
+            // The lock of the profile must not be held: a CPU that is coming may be waiting for it.
             rcu::synchronize_preempt_off();
             self.profile.lock().sum_up_old();
         }
         Ok(())
     }
 
-    /// The counts of `cpu`, or of all, the functions with most time first.
+    /// Returns the counts of `cpu`, or of all, the functions with most time first.
     ///
     /// # Errors
     ///
@@ -431,7 +443,8 @@ impl Profiling {
         Ok(rows)
     }
 
-    /// Calls `user` with the name of a function of the profile; without, if nobody knows it any more.
+    /// Calls `user` with the name of a function of the profile; with `None` if the name is not
+    /// known any more.
     ///
     /// # Errors
     ///
@@ -448,7 +461,7 @@ impl Profiling {
             if let Some(name) = profile.gone(row.number) {
                 return user(Some(name));
             }
-            // It has come again meanwhile.
+            // The function came again meanwhile.
             let places = profile.places.as_ref();
             let now = places.and_then(|places| places.ips().get(row.number));
             ip = now.copied().unwrap_or(0);
@@ -457,8 +470,8 @@ impl Profiling {
         machine.with_catalog(name)
     }
 
-    /// The functions at addresses `text` go. To be called while they still have names, under which what was counted
-    /// stays.
+    /// Notes that the functions at addresses `text` go. To be called while they still have names,
+    /// under which their counts stay.
     pub(super) fn forget(&self, machine: &Machine, text: &[Range<usize>]) {
         let forget = |catalog: &Catalog| {
             let mut profile = self.profile.lock();
@@ -474,7 +487,8 @@ impl Profiling {
         }
     }
 
-    /// The number of functions that have a number, or had one and have gone, and bytes of memory.
+    /// Returns the number of functions that have a number, or had one and have gone, and the bytes
+    /// of memory.
     pub(super) fn size(&self) -> (usize, usize) {
         let profile = self.profile.lock();
         let ips = profile.places.iter().flat_map(|places| places.ips());
@@ -482,7 +496,7 @@ impl Profiling {
         (there.wrapping_add(profile.gone.len()), profile.bytes())
     }
 
-    /// Gives back the memory of what was counted. Nothing is being counted.
+    /// Frees the memory of the counts. Nothing may be counting.
     pub(super) fn clear(&self) {
         self.profile.lock().clear(&self.profiler);
     }

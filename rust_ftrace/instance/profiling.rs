@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The profile of an instance as its files have it: on or off, and its numbers.
+//! Profile of an instance, file side: on or off, and its figures for `status`.
 
 use core::ops::Range;
 
@@ -11,13 +11,14 @@ use super::{Control, Instance};
 /// The profile as `status` shows it.
 pub(crate) struct ProfileStats {
     pub(crate) on: bool,
-    /// Functions that have a number.
+    /// The number of functions that have a number.
     pub(crate) functions: usize,
-    /// Calls that are in no table.
+    /// The number of calls that are in no table.
     pub(crate) lost: u64,
-    /// Calls that could not be watched, and were not counted.
+    /// The number of calls that could not be watched, and were not counted.
     pub(crate) missed: u64,
-    /// Calls that were too deep to be watched; others' are among them.
+    /// The number of calls that were too deep to be watched; those of other users of fgraph are
+    /// among them.
     pub(crate) too_deep: u64,
     pub(crate) bytes: usize,
 }
@@ -28,11 +29,11 @@ impl Instance {
         self.control.lock().settings.profile
     }
 
-    /// Begins to count, from zero, or ends it.
+    /// Begins to count from zero, or ends counting.
     ///
     /// # Errors
     ///
-    /// All is as before then; those of [`Self::change`].
+    /// Those of [`Self::change`]; all is as before then.
     pub(crate) fn set_profiling(&self, on: bool) -> Result {
         let mut control = self.control.lock();
         if control.settings.profile == on {
@@ -44,14 +45,14 @@ impl Instance {
         })
     }
 
-    /// The functions at addresses `text` go. To be called while they still have names.
+    /// Notes that the functions at addresses `text` go. To be called while they still have names.
     pub(crate) fn profile_forgets(&self, text: &[Range<usize>]) {
-        // (whoever is arming the profile may be about to give them numbers)
+        // A change that has the lock may be about to give them numbers.
         let _control = self.control.lock();
         self.profiling.forget(&self.machine, text);
     }
 
-    /// Numbers for `status`.
+    /// Returns the figures of the profile for `status`.
     pub(crate) fn profile_stats(&self) -> ProfileStats {
         let (_, too_deep) = self.too_deep.counts();
         let control = self.control.lock();
@@ -66,7 +67,7 @@ impl Instance {
         }
     }
 
-    /// Gives back the memory of what was counted, unless that goes on.
+    /// Frees the memory of the counts, unless counting goes on.
     pub(super) fn free_profile(&self, control: &Control) {
         if !control.settings.profile {
             self.profiling.clear();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The recording of an instance: the hook that writes events, their buffers, and who waits for them.
+//! The recording of an instance: the hook that writes events, their buffers, and the wakers of
+//! readers.
 
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
@@ -27,7 +28,7 @@ use crate::tracer::budget::Budget;
 use crate::tracer::hook_flags::HookFlag;
 use crate::tracer::recorder::Recorder;
 
-/// `buffer_percent` unless said otherwise; the same as tracefs's.
+/// The default of `buffer_percent`, as in tracefs.
 const DEFAULT_PERCENT: u8 = 50;
 
 /// The recording of an instance.
@@ -47,9 +48,9 @@ pub(crate) struct Recording {
     pub(super) wakers: Mutex<Wakers>,
     /// `buffer_percent`.
     percent: Atomic<u32>,
-    /// The clock's stamp when a buffer was cleared the last time.
+    /// The clock's stamp when a buffer was last cleared.
     began: Atomic<u64>,
-    /// Events that had not come as far as a ring when all buffers were cleared the last time.
+    /// Events that had not come as far as a ring when all buffers were last cleared.
     #[pin]
     elsewhere: Mutex<Elsewhere>,
     #[pin]
@@ -58,7 +59,7 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// Nothing is hooked, and there are no buffers yet.
+    /// Creates a recording that hooks nothing, and has no buffers yet.
     ///
     /// # Errors
     ///
@@ -86,17 +87,17 @@ impl Recording {
         Arc::pin_init(new, GFP_KERNEL)
     }
 
-    /// The clock in use.
+    /// Returns the clock in use.
     pub(crate) fn clock(&self) -> ClockKind {
         self.hook.handler().clock().kind()
     }
 
-    /// From stamps to times.
+    /// Returns the way from stamps to times.
     pub(crate) fn timeline(&self) -> Timeline {
         self.machine.timeline(self.clock())
     }
 
-    /// The stamp that an event would get now. Reading a `counter` does not count.
+    /// Returns the stamp that an event would get now. Reading a `counter` does not count.
     pub(crate) fn now(&self) -> u64 {
         match self.machine.is_counter(self.clock()) {
             true => cycles(),
@@ -115,22 +116,22 @@ impl Recording {
         if on {
             self.budget.restart();
         }
-        // (not with `control` held: it is to be done at once, whatever is being changed)
+        // This does not take `control`, as it is to be done at once, whatever is being changed.
         self.hook.handler().set_flag(HookFlag::Off, !on);
         if !on {
             rcu::synchronize_preempt_off();
-            // Nothing will come any more, and they may want to end.
+            // Nothing will come any more, and readers that wait may want to end.
             self.wake_readers();
         }
     }
 
-    /// `buffer_percent`: how full a CPU's buffer is when its readers are woken.
+    /// Returns `buffer_percent`: how full a CPU's buffer is when its readers are woken.
     pub(crate) fn buffer_percent(&self) -> u8 {
         // CAST: `set_buffer_percent` takes no more than 100.
         self.percent.load(Relaxed) as u8
     }
 
-    /// Changes it.
+    /// Changes `buffer_percent`.
     ///
     /// # Errors
     ///
@@ -140,17 +141,17 @@ impl Recording {
             .ok()
             .filter(|percent| *percent <= 100);
         self.percent.store(percent.ok_or(EINVAL)?, Relaxed);
-        // Those who wait look anew.
+        // Readers that wait look again.
         self.wake_readers();
         Ok(())
     }
 
-    /// The limits, and the rates that were found when it was looked last.
+    /// Returns the limits, and the rates that were measured last.
     pub(crate) fn budget(&self) -> (BudgetLimits, Option<Measured>) {
         (self.budget.limits(), self.budget.measured())
     }
 
-    /// Why the budget has stopped recording, if it has.
+    /// Returns the limit that was exceeded and the rates then, if the budget has stopped recording.
     pub(crate) fn stopped_by_budget(&self) -> Option<(Excess, Measured)> {
         self.budget.stopped()
     }
@@ -160,11 +161,11 @@ impl Recording {
         user(&self.buffers.lock())
     }
 
-    /// Calls `user` with the buffers, which are made for all CPUs that have none.
+    /// Calls `user` with the buffers, after making them for all CPUs that have none.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` if there is no memory, and what `user` returns.
+    /// `ENOMEM` if there is no memory, and those of `user`.
     pub(super) fn make_buffers<R>(
         &self,
         user: impl FnOnce(&mut Buffers) -> Result<R>,
@@ -175,14 +176,14 @@ impl Recording {
         user(&mut buffers)
     }
 
-    /// Makes a snapshot one that can be read.
+    /// Makes a snapshot readable.
     pub(super) fn end_snapshot(&self, taken: TakenSnapshot) {
         taken.wait();
-        // SAFETY: Nobody writes to the snapshot any more.
+        // SAFETY: Nothing writes to the snapshot any more, as `wait` has returned.
         unsafe { self.buffers.lock().complete_snapshot() };
     }
 
-    /// The buffers of `cpu`, or all, for a reader.
+    /// Returns the buffers of `cpu`, or all, for a reader.
     ///
     /// # Errors
     ///
@@ -207,29 +208,32 @@ impl Recording {
             let complete = |token: PreemptOff<'_>| recorder.complete_entry(token);
             let cpus = cpu::ReadLock::new();
             if !cpus.call(cpu, &complete) {
-                // SAFETY: The CPU is not online, and cannot come as long as `cpus` is there.
+                // SAFETY: Only hooks on the CPU write to its ring, and it is not online: it cannot
+                // come as long as `cpus` is there.
                 unsafe { self.buffers.lock().complete_entry(cpu) };
             }
         }
     }
 
-    /// The counts of `cpu`, or the sum of all.
+    /// Returns the counts of `cpu`, or the sum of all.
     pub(crate) fn stats(&self, cpu: Option<CpuId>, which: BufferKind) -> Stats {
         self.buffers.lock().stats(cpu, which)
     }
 
-    /// Entries and returns that did not come as far as a ring since all buffers were cleared.
+    /// Returns the numbers of entries and returns that did not come as far as a ring since all
+    /// buffers were cleared.
     pub(crate) fn elsewhere(&self) -> Elsewhere {
         let before = *self.elsewhere.lock();
         self.hook.handler().elsewhere().since(before)
     }
 
-    /// Entries that were not recorded, nor count as lost, since unwinding a stack made them.
+    /// Returns the number of entries that were neither recorded nor counted as lost, as unwinding
+    /// made them.
     pub(crate) fn left_out_by_stacks(&self) -> u64 {
         self.hook.handler().entry_extras().left_out()
     }
 
-    /// The clock's stamp when a buffer was cleared the last time.
+    /// Returns the clock's stamp when a buffer was last cleared.
     pub(crate) fn began(&self) -> u64 {
         self.began.load(Relaxed)
     }
@@ -243,11 +247,11 @@ impl Recording {
         }
     }
 
-    /// Has counts begin at 0 that are not those of buffers.
+    /// Begins to count from 0 what is not counted by buffers.
     pub(super) fn clear_elsewhere(&self) {
         let recorder = self.hook.handler();
         let mut begun = recorder.elsewhere();
-        // (as in `Buffer::clear`)
+        // Returns are read last, as in `Buffer::clear`.
         begun.returns = recorder.elsewhere().returns;
         *self.elsewhere.lock() = begun;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! All instances, which are told of modules and CPUs.
+//! The registry of all instances, which are notified of modules and CPUs.
 
 use core::ops::Range;
 
@@ -12,11 +12,11 @@ use super::Instance;
 use crate::machine::Machine;
 use crate::sys::{hotplug, lockdep, modules};
 
-/// The instances that are told of modules and CPUs, beside the top one.
+/// The instances that are notified of modules and CPUs, beside the top one.
 struct NotifiedInstances {
-    /// By ascending numbers.
+    /// The instances by ascending numbers.
     instances: KVec<(u64, Arc<Instance>)>,
-    /// The last one's.
+    /// The number of the last instance.
     number: u64,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Instances {
 }
 
 impl Instances {
-    /// The top one only.
+    /// Creates the registry with the top instance only.
     ///
     /// # Errors
     ///
@@ -54,17 +54,17 @@ impl Instances {
         }))
     }
 
-    /// The machine they run on.
+    /// Returns the machine that the instances run on.
     pub(crate) fn machine(&self) -> &Arc<Machine> {
         &self.machine
     }
 
-    /// The top directory's.
+    /// Returns the instance of the top directory.
     pub(crate) fn top(&self) -> &Arc<Instance> {
         &self.top
     }
 
-    /// Calls `user` with each.
+    /// Calls `user` with each instance.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Instances {
     pub(crate) fn try_for_each(&self, mut user: impl FnMut(&Instance) -> Result) -> Result {
         user(&self.top)?;
         let mut last = 0;
-        // (one at a time: `user` may wait for CPUs)
+        // Instances are taken one at a time, as `user` may wait for CPUs.
         while let Some((number, instance)) = self.after(last) {
             user(&instance)?;
             last = number;
@@ -93,7 +93,7 @@ impl Instances {
         instances.find(|(number, _)| *number > last).cloned()
     }
 
-    /// Has `instance` told of modules and CPUs; its number.
+    /// Has `instance` notified of modules and CPUs, and returns its number.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl Instances {
         Ok(number)
     }
 
-    /// Has the instance of that number told no more.
+    /// Has the instance of that number notified no more.
     pub(crate) fn tell_no_more(&self, number: u64) {
         let mut notified = self.notified.lock();
         let place = notified
@@ -152,11 +152,12 @@ impl modules::ModuleWatcher for Instances {
     }
 
     fn going(&self, text: &[Range<usize>]) {
-        // (while they have names)
+        // The functions still have names here.
         self.for_each(|instance| instance.profile_forgets(text));
-        // (before an instance's lock is taken: who hooks functions from here on does not see them)
+        // This comes before an instance's lock is taken: changes from here on do not see the
+        // functions.
         self.machine.module_leaves(text);
-        // (what was armed in between)
+        // The profile may have been armed with them in between.
         self.for_each(|instance| instance.profile_forgets(text));
         self.for_each(|instance| instance.module_going(text));
     }

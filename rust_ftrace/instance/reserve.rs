@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that is set aside for the end of a recording, when there is nothing to be told that there is none.
+//! Memory that is set aside for the end of a recording, where no error could be reported.
 
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
@@ -13,15 +13,16 @@ use crate::sys::cpu;
 use crate::sys::memory::Room;
 use crate::tracer::recorder::Recorder;
 
-/// The smallest buffers, and a list of those that they take the place of.
+/// The smallest buffers, and a list for those that they replace.
 pub(super) struct Reserve {
     small: KVec<(CpuId, Arc<Buffer>)>,
-    /// Empty, with room for one of each CPU.
+    /// An empty list, with room for one buffer of each CPU.
     old: KVec<OldBuffer>,
 }
 
 impl Buffers {
-    /// Sets aside what [`Self::shrink`] and [`Self::take_all`] need, for sub-buffers of `subbuf_kb` KiB.
+    /// Sets aside what [`Self::shrink`] and [`Self::take_all`] need, for sub-buffers of `subbuf_kb`
+    /// KiB.
     ///
     /// # Errors
     ///
@@ -41,7 +42,8 @@ impl Buffers {
         })
     }
 
-    /// Resizes all to the smallest size. What is in them goes, and counts as overwritten. Needs no memory.
+    /// Resizes all to the smallest size. What is in them goes, and counts as overwritten. Needs no
+    /// memory.
     ///
     /// The buffers that are no longer written to are returned; see [`OldBuffers`].
     pub(super) fn shrink(&mut self, reserve: Reserve, recorder: &Recorder) -> OldBuffers {
@@ -63,8 +65,8 @@ impl Buffers {
         OldBuffers(old)
     }
 
-    /// Takes all buffers away; those that are made next are of the smallest size. Nothing is hooked any more. Needs no
-    /// memory.
+    /// Takes all buffers away; those that are made next are of the smallest size. Nothing may be
+    /// hooked any more. Needs no memory.
     ///
     /// The buffers that may still be written to are returned; see [`OldBuffers`].
     pub(super) fn take_all(&mut self, reserve: Reserve, recorder: &Recorder) -> OldBuffers {
@@ -75,13 +77,16 @@ impl Buffers {
                 continue;
             };
             buffers.size_kb = buffer.size_kb();
-            // SAFETY: The old ring lives on in `old` or with readers, and `OldBuffers` waits until nothing writes to it.
+            // SAFETY:
+            // - There is no ring that is to stay valid; the old one lives on in `old`, an
+            //   `OldBuffers`, which waits until nothing writes to it.
+            // - None is given for another CPU.
             unsafe { recorder.set_ring(cpu, None) };
             if let Some(taken) = buffers.live.replace(cpu, None, false) {
                 // Room was reserved.
                 let _ = old.push(taken, GFP_KERNEL);
             }
-            // What waits for a part of it looks anew.
+            // A reader that waits for a part of the buffer looks again.
             buffers.waker.wake();
         }
         OldBuffers(old)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The tasks that a recording knows by name: of those whose events were given out, and of those in the buffers.
+//! The tasks that a recording knows by name: those of events that were read, and those in the
+//! buffers.
 
 use kernel::prelude::*;
 use kernel::rbtree::RBTree;
@@ -29,7 +30,7 @@ impl Recording {
     ///
     /// `ENOMEM` if there is no memory; those of `user`.
     pub(crate) fn for_each_task(&self, mut user: impl FnMut(&Task) -> Result) -> Result {
-        // (not `comms`, which would be locked while all buffers are read)
+        // These are not put into `comms`, which would be locked while all buffers are read.
         let mut there = RBTree::new();
         for source in self.sources(None, BufferKind::Live)? {
             let ring = source.buffer.ring();

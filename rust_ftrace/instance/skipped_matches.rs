@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Functions that the patterns in the filter match, but that cannot be traced.
+//! The functions that patterns in the filter match, but that cannot be traced.
 
 use kernel::prelude::*;
 
@@ -8,13 +8,13 @@ use crate::engine::filter::{words, Selector};
 use crate::machine::Machine;
 use crate::sys::kallsyms;
 
-/// A count, as it was once.
+/// A count of such functions, as it was at one time.
 pub(super) struct SkippedMatches {
-    /// The list of functions that this is true of: see [`Machine::catalog_generation`].
+    /// The list of functions that this is true for: see [`Machine::catalog_generation`].
     pub(super) generation: u64,
-    /// These were the patterns.
+    /// The patterns at that time.
     pub(super) patterns: KVVec<u8>,
-    /// `None` if the kernel does not say where functions are.
+    /// The number of functions; `None` if the kernel does not say where functions are.
     pub(super) count: Option<usize>,
 }
 

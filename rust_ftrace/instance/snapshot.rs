@@ -18,8 +18,8 @@ impl Buffers {
             .any(|(_, buffers)| buffers.spare.buffer.is_some())
     }
 
-    /// Takes a snapshot of `cpu`, or all: what was recorded is in it, and recording goes on in an empty
-    /// buffer. Some CPU may still be writing to the snapshot; see [`TakenSnapshot`].
+    /// Takes a snapshot of `cpu`, or all: what was recorded is in it, and recording goes on in an
+    /// empty buffer. Some CPU may still be writing to the snapshot; see [`TakenSnapshot`].
     ///
     /// # Errors
     ///
@@ -41,8 +41,10 @@ impl Buffers {
             buffers.spare.clear();
             core::mem::swap(&mut buffers.live, &mut buffers.spare);
             if let Some(live) = &buffers.live.buffer {
-                // SAFETY: The ring is this CPU's alone; both live on with the CPU's buffers until
-                // they are replaced or the snapshot is freed, which wait for writers.
+                // SAFETY:
+                // - Both rings live on with the CPU's buffers until they are replaced or the
+                //   snapshot is freed, which wait for writers.
+                // - The ring is given for this CPU only.
                 unsafe { recorder.set_ring(number, Some(live.ring())) };
             }
             buffers.waker.wake();
@@ -98,7 +100,7 @@ impl Buffers {
         }
     }
 
-    /// Frees all snapshots. Nobody writes to them: whoever took them has waited for that.
+    /// Frees all snapshots. Nothing writes to them: what took them has waited for that.
     pub(crate) fn drop_spares(&mut self) {
         for buffers in self.cpus.iter_mut() {
             buffers.spare = CountedBuffer::default();
@@ -111,8 +113,8 @@ impl Buffers {
 pub(crate) struct TakenSnapshot(());
 
 impl TakenSnapshot {
-    /// Waits until nobody writes to the snapshot any more. Locks that CPU hotplug needs must not be
-    /// held.
+    /// Waits until nothing writes to the snapshot any more. Locks that CPU hotplug needs must not
+    /// be held.
     pub(crate) fn wait(self) {
         rcu::synchronize_preempt_off();
     }

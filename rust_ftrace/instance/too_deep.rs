@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The calls that are too deep for fgraph, as far as an instance wants to know them.
+//! The number of calls that were too deep for fgraph, as far as an instance needs it.
 
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Mutex};
@@ -18,17 +18,17 @@ pub(super) enum Watcher {
     Profile,
 }
 
-/// Values that counts began with.
+/// The values that counts began with.
 struct Baseline {
     overruns: Overruns,
-    /// Of `overruns`, as long as there is a tracer that watches calls.
+    /// The growth of `overruns` for the tracer, as long as there is one that watches calls.
     tracer: Growth,
-    /// Its growth for the profile.
+    /// The growth of `overruns` for the profile.
     profile: Growth,
 }
 
 impl Baseline {
-    /// All from 0 on.
+    /// Creates counts that begin at 0.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl Baseline {
         }
     }
 
-    /// The sum, if anybody wants it: it is of all tasks.
+    /// Returns the sum over all tasks; 0 while no part of the instance counts.
     fn total(&self) -> u64 {
         match self.tracer.is_on() || self.profile.is_on() {
             true => self.overruns.total(),
@@ -57,7 +57,7 @@ impl Baseline {
     }
 }
 
-/// The calls that were too deep.
+/// The counts of calls that were too deep.
 ///
 /// Its lock is never held with those of buffers and profile, as it waits for CPUs.
 #[pin_data]
@@ -67,21 +67,22 @@ pub(super) struct TooDeep {
 }
 
 impl TooDeep {
-    /// None; nobody wants to know yet.
+    /// Creates the state in which nothing counts yet.
     pub(super) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             begun <- new_mutex!(Baseline::new()?),
         }? Error)
     }
 
-    /// Counts those of the tracer from 0 on.
+    /// Begins to count calls of the tracer from 0.
     pub(super) fn clear(&self) {
         let mut begun = self.begun.lock();
         let total = begun.total();
         begun.tracer.clear(total);
     }
 
-    /// Counts the calls that are too deep from now on, for `watcher`; whether it did not before.
+    /// Counts calls that are too deep from now on, for `watcher`; returns whether it did not
+    /// before.
     ///
     /// # Errors
     ///
@@ -97,7 +98,7 @@ impl TooDeep {
         Ok(true)
     }
 
-    /// Counts them no more for `watcher`.
+    /// Ends counting for `watcher`.
     pub(super) fn end(&self, watcher: Watcher) {
         if self.begun.lock().growth(watcher).is_on() {
             // A task that has just ended counts again when it is freed.
@@ -111,19 +112,20 @@ impl TooDeep {
         }
     }
 
-    /// Forgets those that were counted for the profile, which is ended, and returns their count.
+    /// Forgets the count for the profile, which is ended, and returns it.
     pub(super) fn forget_profile(&self) -> Growth {
         core::mem::take(&mut self.begun.lock().profile)
     }
 
-    /// Puts the count of before back, as the profile was not begun after all.
+    /// Puts back the count before, as the profile was not begun after all.
     pub(super) fn put_back_profile(&self, growth: Growth) {
         self.end(Watcher::Profile);
         self.begun.lock().profile = growth;
     }
 
-    /// Calls that were too deep while `function_graph` was on, since all buffers were cleared; and while calls were
-    /// counted, since that began. Those of others who have fgraph watch calls are among them.
+    /// Returns the number of calls that were too deep while `function_graph` was on, since all
+    /// buffers were cleared; and while calls were counted, since that began. Calls that other users
+    /// of fgraph have watched are among them.
     pub(super) fn counts(&self) -> (u64, u64) {
         let begun = self.begun.lock();
         let total = begun.total();

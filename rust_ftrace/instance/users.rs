@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Users of an instance, so that it is not removed meanwhile.
+//! The users of an instance, which is not removed while it has any.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Relaxed, Release};
 
-/// Set in [`Users`] when the instance is being removed.
+/// The bit that is set in [`Users`] when the instance is being removed.
 const GOING: usize = 1 << (usize::BITS - 1);
 
 /// The number of an instance's files that are open.
 pub(crate) struct Users(Atomic<usize>);
 
 impl Users {
-    /// None.
+    /// Creates the count of no users.
     pub(crate) const fn new() -> Self {
         Self(Atomic::new(0))
     }
 
-    /// There is one more.
+    /// Adds a user.
     ///
     /// # Errors
     ///
@@ -33,17 +33,17 @@ impl Users {
         Err(ENODEV)
     }
 
-    /// There is one less; the caller was one.
+    /// Removes a user, which the caller was.
     pub(crate) fn leave(&self) {
         // Release: pairs with `end`, after which what the user has looked at goes.
         self.0.fetch_sub(1_usize, Release);
     }
 
-    /// Lets nobody in any more.
+    /// Refuses users from now on.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if there are any.
+    /// `EBUSY` if there are users.
     pub(crate) fn end(&self) -> Result {
         // Acquire: pairs with `leave`.
         let result = self.0.cmpxchg(0, GOING, Acquire);

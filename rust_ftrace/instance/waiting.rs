@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waiting for events: readers that the hook wakes, and the order by which nothing is missed.
+//! Waking, the readers' side: waiting for events, and the order by which none is missed.
 //!
 //! A reader that waits for the next event sets the flag ([`HookFlag::Wake`]), so that the hook goes
 //! its slow way, and sets `wanted` of the waker of its CPU (or of all). The hook writes its event,
-//! takes `wanted` back, and asks for the irq_work, which wakes. A hook that was on its way already
+//! takes `wanted` back, and queues the irq_work, which wakes. A hook that was on its way already
 //! when the flag was set does not do that: so the reader waits for RCU before it looks for events
-//! the last time and sleeps; for one that polls, and must not wait, a work item does both.
+//! the last time and sleeps; for a reader that polls, and must not wait, a work item does both.
 //!
-//! A reader that waits for a part of the buffer to fill has the ring tell when a sub-buffer is opened,
-//! which costs other events nothing.
+//! A reader that waits for a part of the buffer to fill has the ring tell when a sub-buffer is
+//! opened, which costs other events nothing.
 
 use core::mem::offset_of;
 
@@ -30,17 +30,17 @@ use crate::tracer::waker::Waker;
 pub(crate) enum Awaited {
     /// An event.
     Event,
-    /// That so many percent of a CPU's buffer hold events.
+    /// So many percent of a CPU's buffer.
     Percent(u8),
 }
 
-/// Somebody waits for the next event, while this lives.
+/// A reader that waits for the next event, as long as this lives.
 pub(crate) struct Waiter {
     recording: Arc<Recording>,
 }
 
 impl Waiter {
-    /// sets the flag.
+    /// Adds a reader that waits for the next event, and sets the flag.
     pub(crate) fn new(recording: &Arc<Recording>) -> Self {
         let mut wakers = recording.wakers.lock();
         wakers.waiting += 1;
@@ -108,13 +108,13 @@ impl Recording {
         Ok(())
     }
 
-    /// The events that [`Recording::wait`] need not be woken by: all before this.
+    /// Returns the wake-ups so far, which [`Recording::wait`] is not to be woken by.
     pub(crate) fn wakes_seen(&self, cpu: Option<CpuId>) -> SeenWakeups {
         self.waker(cpu).queue().seen()
     }
 
-    /// Waits until there is what is waited for on `cpu`, or any, or until somebody wakes all who has not
-    /// done so before `seen`.
+    /// Waits until there is what is waited for on `cpu`, or any, or until all readers are woken
+    /// after `seen`.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl Recording {
         let _waiting = (awaited == Awaited::Event).then(|| Waiter::new(self));
         let waker = self.waker(cpu);
         self.arm(cpu, awaited)?;
-        // Every hook that may not know of it has ended then.
+        // Every hook that may not know of the wait has ended then.
         rcu::synchronize_preempt_off();
         if self.has(cpu, awaited)? {
             return Ok(());
@@ -137,7 +137,8 @@ impl Recording {
         waker.queue().wait(seen)
     }
 
-    /// Returns whether there is what is waited for on `cpu`, or any; if not, `poll` is told when there is.
+    /// Returns whether there is what is waited for on `cpu`, or any; if not, `poll` is told when
+    /// there is.
     ///
     /// A wait for an event also needs [`Waiter`] until it ends.
     ///
@@ -150,7 +151,7 @@ impl Recording {
         awaited: Awaited,
         poll: Poll<'_>,
     ) -> Result<bool> {
-        // (the waker lives as long as the instance, hence as long as the file is open)
+        // The waker lives as long as the instance, hence as long as the file is open.
         poll.watch(self.waker(cpu).queue());
         if self.has(cpu, awaited)? {
             return Ok(true);
@@ -173,16 +174,16 @@ impl Recording {
     }
 }
 
-// SAFETY: That is where the field lies, and there is no other.
+// SAFETY: `OFFSET` is that of `recheck`, the only field of type `Work<Self>`.
 unsafe impl HasWork for Recording {
     const OFFSET: usize = offset_of!(Self, recheck);
 
-    /// Looks for events that were written by hooks which did not know yet that somebody polls.
+    /// Looks for events that were written by hooks which did not know yet that a reader polls.
     fn run(&self) {
         rcu::synchronize_preempt_off();
         let percent = self.buffer_percent();
         for cpu in crate::sys::cpu::possible() {
-            // Who polls one CPU waits for a part of its buffer, who polls all, for any event.
+            // A poll of one CPU waits for a part of its buffer, a poll of all waits for any event.
             let awaited = Awaited::Percent(percent);
             if self.has(Some(cpu), awaited).unwrap_or(true) {
                 self.waker(Some(cpu)).queue().wake_all();

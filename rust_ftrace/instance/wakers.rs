@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The wakers of readers, one for each CPU and one for all.
+//! Waking, the wakers of an instance: one for the readers of each CPU, and one for those of all.
 
 use kernel::cpu::{nr_cpu_ids, CpuId};
 use kernel::prelude::*;
@@ -17,7 +17,7 @@ pub(crate) struct Wakers {
 }
 
 impl Wakers {
-    /// Wakers that nobody waits for.
+    /// Creates wakers that no reader waits for.
     ///
     /// # Errors
     ///
@@ -35,7 +35,7 @@ impl Wakers {
         })
     }
 
-    /// Those of all CPUs.
+    /// Returns the wakers of all CPUs.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl Wakers {
         Ok(every)
     }
 
-    /// The waker of `cpu`, or of all.
+    /// Returns the waker of `cpu`, or of all.
     pub(super) fn of(&self, cpu: Option<CpuId>) -> &Arc<Waker> {
         cpu.and_then(|cpu| self.cpus.get(cpu.as_u32() as usize))
             .unwrap_or(&self.all)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The calibration of the time stamp counter as the `local` clock.
+//! Clock, the machine's part: the calibration of the time stamp counter as the `local` clock.
 
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Mutex};
@@ -10,23 +10,23 @@ use crate::engine::timeline::Timeline;
 use crate::sys::clock;
 use crate::sys::context::cycles;
 
-/// The most that two calibrations may differ, in ns beyond their own errors, for the time stamp counter
-/// to be taken for what the `local` clock is made of.
+/// The greatest difference of two calibrations, in ns beyond their own errors, with which the
+/// `local` clock is taken to be made of the time stamp counter.
 const MAX_DRIFT_NS: u64 = 500;
 
-/// Cycles (some milliseconds) after which the conversion is compared with the clock again: reads follow
-/// each other faster.
+/// The number of cycles (some milliseconds) after which the conversion is compared with the clock
+/// again, as reads follow each other faster.
 const LOOK_AGAIN: u64 = 1 << 24;
 
 /// A conversion of cycles into times of the `local` clock.
 #[derive(Clone, Copy)]
 struct Calibration {
     conversion: Conversion,
-    /// Its greatest error in ns when it was made.
+    /// The greatest error in ns when it was made.
     error: u64,
-    /// Its greatest error in ns as seen at `at`.
+    /// The greatest error in ns as seen at `at`.
     seen_error: u64,
-    /// When it was last compared with the clock, in cycles.
+    /// The time of the last comparison with the clock, in cycles.
     at: u64,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Clocks {
 }
 
 impl Clocks {
-    /// Looks at them.
+    /// Creates the state, for which it looks at the clocks.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             local_is_counter: Self::look_at_clocks(),
@@ -69,8 +69,8 @@ impl Clocks {
         }
     }
 
-    /// The way from stamps of a clock to times: the same for every reader, until the kernel's clock
-    /// was adjusted or has slept.
+    /// Returns the way from stamps of a clock to times, the same for every reader until the
+    /// kernel's clock was adjusted or has slept.
     pub(super) fn timeline(&self, kind: ClockKind) -> Timeline {
         let to_timeline = match kind {
             ClockKind::Local if self.local_is_counter => Timeline::Converted,
@@ -83,7 +83,7 @@ impl Clocks {
         }
     }
 
-    /// The ticks of a clock that `ns` are; 1 for a clock that does not count time.
+    /// Returns the ticks of a clock that last `ns`; 1 for a clock that does not count time.
     pub(super) fn ticks(&self, kind: ClockKind, ns: u64) -> u64 {
         match self.is_counter(kind) {
             true => (self.conversion()).map_or(ns, |(conversion, _)| conversion.to_cycles(ns)),
@@ -92,8 +92,8 @@ impl Clocks {
         }
     }
 
-    /// The most that times may be from those of the kernel's own `local` clock at the same moment, in ns,
-    /// if they are converted; `None` if not.
+    /// Returns the greatest difference of times from those of the kernel's own `local` clock at the
+    /// same moment, in ns, if times are converted; `None` if not.
     pub(super) fn conversion_error(&self) -> Option<u64> {
         match self.local_is_counter {
             true => self.conversion().map(|(_, error)| error),
@@ -101,7 +101,7 @@ impl Clocks {
         }
     }
 
-    /// The conversion in use, and its greatest error when it was last looked at.
+    /// Returns the conversion in use, and its greatest error when it was last looked at.
     fn conversion(&self) -> Option<(Conversion, u64)> {
         let mut kept = self.conversion.lock();
         let at = cycles();

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Modules that come and go.
+//! The modules that are going, whose functions are not to be traced any more.
 
 use core::ops::Range;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Release};
 use kernel::sync::{new_mutex, Mutex};
 
-/// Modules that are going, and the number of those that came.
+/// The modules that are going, and the number of those that came.
 #[pin_data]
 pub(super) struct GoingModules {
-    /// Where the functions of modules lie that were going when last heard of. ftrace lists those for some time yet.
+    /// The addresses of functions of modules that were going when last heard of. ftrace lists those
+    /// for some time yet.
     #[pin]
     leaving: Mutex<KVec<Range<usize>>>,
     /// The number of times that a module was loaded.
@@ -18,7 +19,7 @@ pub(super) struct GoingModules {
 }
 
 impl GoingModules {
-    /// None was heard of.
+    /// Creates the state in which no module was heard of.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             leaving <- new_mutex!(KVec::new()),
@@ -26,12 +27,12 @@ impl GoingModules {
         })
     }
 
-    /// Calls `user` with the addresses of those that are going.
+    /// Calls `user` with the addresses of modules that are going.
     pub(super) fn with<R>(&self, user: impl FnOnce(&[Range<usize>]) -> R) -> R {
         user(&self.leaving.lock())
     }
 
-    /// The module at addresses `text` goes.
+    /// Notes that the module at addresses `text` goes.
     pub(super) fn leaves(&self, text: &[Range<usize>]) {
         let mut leaving = self.leaving.lock();
         for range in text.iter().filter(|range| !range.is_empty()) {
@@ -41,7 +42,7 @@ impl GoingModules {
         }
     }
 
-    /// A module is being loaded at addresses `text`.
+    /// Notes that a module is being loaded at addresses `text`.
     pub(super) fn loads(&self, text: &[Range<usize>]) {
         let overlaps = |a: &Range<usize>, b: &Range<usize>| a.start < b.end && b.start < a.end;
         let mut leaving = self.leaving.lock();
@@ -50,7 +51,7 @@ impl GoingModules {
         self.loaded.fetch_add(1_u64, Release);
     }
 
-    /// The number of times that a module was loaded.
+    /// Returns the number of times that a module was loaded.
     pub(super) fn loaded(&self) -> u64 {
         self.loaded.load(Acquire)
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Hooks of calls whose instance was removed: calls that are open know them still.
+//! The hooks of calls whose instance was removed, which open calls still refer to.
 
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Mutex};
 
 use crate::tracer::graph_hooks::GraphHooks;
 
-/// The hooks, for the next instances.
+/// Hooks of calls, for the next instances.
 #[pin_data]
 pub(super) struct RetiredHooks {
     #[pin]
@@ -15,21 +15,21 @@ pub(super) struct RetiredHooks {
 }
 
 impl RetiredHooks {
-    /// None yet.
+    /// Creates the state without hooks.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             hooks <- new_mutex!(KVec::new()),
         })
     }
 
-    /// Some of these, or new ones.
+    /// Takes hooks that were kept, or creates new ones.
     pub(super) fn take(&self) -> GraphHooks {
         self.hooks.lock().pop().unwrap_or(GraphHooks::new())
     }
 
-    /// Keeps hooks.
+    /// Keeps hooks for the next instance.
     pub(super) fn keep(&self, hooks: GraphHooks) {
-        // (without memory they go: see `Place` of sys/fprobe)
+        // Without memory they go: see `ProbePlace` of sys/fprobe.
         let _ = self.hooks.lock().push(hooks, GFP_KERNEL);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The time that writing an event takes.
+//! The time that writing an event takes, measured once.
 
 use core::ops::Range;
 use kernel::prelude::*;
@@ -8,16 +8,16 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 
 use crate::tracer::cost;
 
-/// The time, in picoseconds; 0 until it is measured.
+/// The time that writing an event takes, in picoseconds; 0 until it is measured.
 pub(super) struct WritingCost(Atomic<u64>);
 
 impl WritingCost {
-    /// Not measured yet.
+    /// Creates the state in which nothing was measured yet.
     pub(super) const fn new() -> Self {
         Self(Atomic::new(0))
     }
 
-    /// Measures it, if that was not done yet, with a function in `text`.
+    /// Measures the time, if that was not done yet, with a function in `text`.
     ///
     /// # Errors
     ///
@@ -29,7 +29,7 @@ impl WritingCost {
         Ok(())
     }
 
-    /// The time, in picoseconds; 0 if it was not measured.
+    /// Returns the time, in picoseconds; 0 if it was not measured.
     pub(super) fn ps(&self) -> u64 {
         self.0.load(Relaxed)
     }

@@ -12,10 +12,10 @@
 #include <asm/unwind.h>
 #include <generated/utsrelease.h>
 
-/* (macros which bindgen does not evaluate) */
+/* Macros, which bindgen does not evaluate. */
 const int RUST_CONST_IOCB_NOWAIT = IOCB_NOWAIT;
 const int RUST_CONST_SB_KERNMOUNT = SB_KERNMOUNT;
-/* (People may ask for more than there is: that is their error, not the kernel's to warn of.) */
+/* Users may ask for more than there is: that is their error, and none for the kernel to warn of. */
 const gfp_t RUST_CONST_GFP_CUSHION = GFP_KERNEL | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;
 const gfp_t RUST_CONST_GFP_RING = GFP_KERNEL | __GFP_RETRY_MAYFAIL | __GFP_NOWARN | __GFP_ZERO;
 const unsigned int RUST_CONST_HARDIRQ_MASK = HARDIRQ_MASK;

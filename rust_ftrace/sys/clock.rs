@@ -45,7 +45,7 @@ clocks! {
     mono_raw_ns = ktime_get_raw_fast_ns;
     /// CLOCK_BOOTTIME, in ns. As for [`mono_ns`].
     boot_ns = ktime_get_boot_fast_ns;
-    /// CLOCK_TAI, in ns. As for [`mono_ns`]; it goes back when somebody sets the time back.
+    /// CLOCK_TAI, in ns. As for [`mono_ns`]; it goes back when the time is set back.
     tai_ns = ktime_get_tai_fast_ns;
 }
 

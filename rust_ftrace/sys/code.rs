@@ -7,9 +7,8 @@
 use kernel::bindings;
 use kernel::prelude::*;
 
-/// Copies what is at `address` of the kernel into `bytes`; false, and `bytes` are undefined, if
-/// there is not so much. It may be changed meanwhile: whoever patches code writes a byte or eight
-/// at a time.
+/// Copies kernel memory at `address` into `bytes`. Returns false, and leaves `bytes` undefined, if
+/// there is not so much. It may change meanwhile: patching writes a byte or eight at a time.
 pub(crate) fn read(address: u64, bytes: &mut [u8]) -> bool {
     let into = bytes.as_mut_ptr().cast::<c_void>();
     let from = address as usize as *const c_void;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where the CPU is: preemption, the running task, interrupt state. For the hook, so every function
-//! is inlined and calls nothing.
+//! The state that the CPU is in: preemption, the running task, interrupt state. For the hook, so
+//! every function is inlined and calls nothing.
 
 use core::arch::asm;
 use core::mem::offset_of;
@@ -98,12 +98,17 @@ impl PreemptGuard {
     /// Proof that preemption is off.
     #[inline(always)]
     pub(crate) fn token(&self) -> PreemptOff<'_> {
+        // INVARIANT: The guard stays for as long, and keeps preemption off.
         PreemptOff(core::marker::PhantomData)
     }
 }
 
 /// Proof that preemption is off, by a [`PreemptGuard`]. It has no size, so passing it on costs
 /// nothing.
+///
+/// # Invariants
+///
+/// Preemption is off for `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct PreemptOff<'a>(core::marker::PhantomData<&'a PreemptGuard>);
 
@@ -115,6 +120,7 @@ impl<'a> PreemptOff<'a> {
     /// Preemption is off for `'a`.
     #[inline(always)]
     pub(crate) unsafe fn assume() -> Self {
+        // INVARIANT: Preemption is off for `'a`, by caller precondition.
         Self(core::marker::PhantomData)
     }
 
@@ -344,7 +350,7 @@ impl Current<'_> {
     pub(crate) fn pid(&self) -> u32 {
         // CAST: IDs are not negative.
         let pid = load!(self.task, pid) as u32;
-        // (`alloc_pid()` gives none that is PID_MAX_LIMIT or larger)
+        // `alloc_pid()` gives none that is PID_MAX_LIMIT or larger.
         pid & (PID_LIMIT - 1)
     }
 
@@ -412,8 +418,8 @@ impl Current<'_> {
         let regs = unsafe { stack.byte_add(REGS) }.cast::<bindings::pt_regs>();
         // SAFETY: `regs` points into the stack, with room for a `struct pt_regs` behind it.
         let orig_ax: *const c_ulong = unsafe { &raw const (*regs).orig_ax };
-        // SAFETY: A live, aligned word, of which the lower half comes first in memory. Nobody but
-        // the task writes there, at its entry.
+        // SAFETY: A live, aligned word, of which the lower half comes first in memory. Only the
+        // task writes there, at its entry.
         unsafe { orig_ax.cast::<u32>().read_volatile() }
     }
 
@@ -422,7 +428,7 @@ impl Current<'_> {
     #[inline(always)]
     pub(crate) fn call_depth(&self) -> u32 {
         let depth = load!(self.task, curr_ret_depth) as u32;
-        // (a frame has four words at least, and there is no room for more)
+        // A frame has four words at least, so there is no room for more calls.
         depth & ((SHADOW_STACK_SIZE / 32) as u32 - 1)
     }
 

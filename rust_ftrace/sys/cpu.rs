@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which CPUs there are.
+//! The CPUs of the machine: their numbers, masks of them, and calls on them.
 //!
 //! C headers: [`include/linux/cpumask.h`](srctree/include/linux/cpumask.h),
 //! [`include/linux/cpu.h`](srctree/include/linux/cpu.h)
@@ -81,15 +81,20 @@ impl Mask {
 }
 
 /// No CPU comes or goes while this is there.
+///
+/// # Invariants
+///
+/// The task that made it holds the CPUs' lock for reading.
 pub(crate) struct ReadLock(NotThreadSafe);
 
 impl ReadLock {
-    /// Takes the lock, which many may have, but nobody twice. No lock that
+    /// Takes the lock, which many tasks may have, but none twice. No lock that
     /// [hotplug](super::hotplug) takes may be held then: those are taken after it.
     pub(crate) fn new() -> Self {
         lockdep::waits();
         // SAFETY: Has no preconditions but that the caller may sleep.
         unsafe { bindings::cpus_read_lock() };
+        // INVARIANT: Just taken; the value does not go to other tasks.
         Self(NotThreadSafe)
     }
 
@@ -108,7 +113,7 @@ impl ReadLock {
         // CAST: CPU numbers are small.
         let number = cpu.as_u32() as c_int;
         let user: *const F = user;
-        // (what says so is an int before Linux 7.3, and a bool since)
+        // The result is an int before Linux 7.3, and a bool since.
         #[allow(clippy::useless_conversion)]
         // SAFETY: Interrupts are on. `call` gets `user`, which outlives the call, as it is waited
         // for.
@@ -126,7 +131,7 @@ impl ReadLock {
 
 impl Drop for ReadLock {
     fn drop(&mut self) {
-        // SAFETY: Taken in `new`, by the same task.
+        // SAFETY: By the type's invariants this task holds the lock, which is let go of only here.
         unsafe { bindings::cpus_read_unlock() };
     }
 }

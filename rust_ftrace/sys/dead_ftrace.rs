@@ -3,9 +3,9 @@
 //! The end of ftrace, which shuts itself down for good when it finds code that is not what it put
 //! there.
 //!
-//! From then on nothing is unhooked any more, and nobody is waited for who is on the way through a
-//! hook. So whatever a hook uses stays for good, the module's text first of all: the module holds a
-//! reference to itself.
+//! From then on nothing is unhooked any more, and no task is waited for that is on the way through
+//! a hook. So everything that a hook uses stays for good, the module's text first of all: the
+//! module holds a reference to itself.
 
 use kernel::bindings;
 use kernel::prelude::*;
@@ -28,6 +28,10 @@ pub(crate) fn is_known() -> bool {
 /// Looks at the result of hooking or unhooking functions, and hands it on: `ENODEV` tells that
 /// ftrace is dead. The module is not removed any more then; if it is being removed already,
 /// [`TextStays`] sees to it.
+///
+/// # Errors
+///
+/// That of `result`.
 pub(super) fn notice<T>(result: Result<T>) -> Result<T> {
     let is_dead = matches!(&result, Err(error) if *error == ENODEV);
     if is_dead && !IS_DEAD.xchg(true, Full) {
@@ -40,8 +44,8 @@ pub(super) fn notice<T>(result: Result<T>) -> Result<T> {
     result
 }
 
-/// Does not go if hooks stay that use the module's text. To be dropped when nobody asks the module
-/// for anything any more, and without any lock: nobody must ever wait for who drops it.
+/// Does not go if hooks stay that use the module's text. To be dropped when nothing asks the module
+/// for anything any more, and without any lock: no task must ever wait for the one that drops it.
 pub(crate) struct TextStays;
 
 impl Drop for TextStays {
@@ -58,12 +62,11 @@ pub(super) fn never_return() -> ! {
     pr_err!("this cannot be removed any more: {} sleeps for good\n", {
         // SAFETY: The running task, as long as it runs.
         let comm = unsafe { &(*bindings::get_current()).comm };
-        // SAFETY: It ends with a zero, which nobody overwrites.
+        // SAFETY: It ends with a zero, which is never overwritten.
         unsafe { CStr::from_char_ptr(comm.as_ptr().cast()) }
     });
     loop {
-        // SAFETY: The task may sleep. (Idle: it is no load, and nobody takes it for one that
-        // hangs.)
+        // SAFETY: The task may sleep. Idle sleep is no load, and is not taken for a hung task.
         unsafe { bindings::schedule_timeout_idle(c_long::MAX) };
     }
 }

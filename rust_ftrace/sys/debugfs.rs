@@ -51,17 +51,29 @@ pub(crate) trait File: Sized + Send + Sync + 'static {
     type Records: Records;
 
     /// The file is opened.
+    ///
+    /// # Errors
+    ///
+    /// Those that opening it is to return; there will be no `release` then.
     fn open(context: &Arc<Self::Context>, mode: OpenMode) -> Result<Self>;
 
     /// Begins the text; nothing is read yet.
     fn records(&self, context: &Arc<Self::Context>) -> Self::Records;
 
     /// Takes all of `data`, or nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those that writing is to return; `EINVAL` if the file takes nothing.
     fn write(&self, _context: &Self::Context, _data: &[u8]) -> Result {
         Err(EINVAL)
     }
 
     /// Takes a part of `data`, and returns its length. The caller comes again with the rest.
+    ///
+    /// # Errors
+    ///
+    /// As for [`File::write`].
     fn write_some(&self, context: &Self::Context, data: &[u8]) -> Result<usize> {
         self.write(context, data)?;
         Ok(data.len())
@@ -74,9 +86,17 @@ pub(crate) trait File: Sized + Send + Sync + 'static {
 /// A file's text, record by record.
 pub(crate) trait Records: Send + Unpin {
     /// Goes back before the first record.
+    ///
+    /// # Errors
+    ///
+    /// Those that reading is to return.
     fn rewind(&mut self) -> Result;
 
     /// Appends the next record to `text`; false if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Those that reading is to return, such as `ENOMEM` if `text` cannot grow.
     fn next(&mut self, text: &mut Text) -> Result<bool>;
 }
 
@@ -86,7 +106,7 @@ struct OpenFile<F: File> {
     file: F,
     #[pin]
     reading: Mutex<TextReader<F::Records>>,
-    // (the last to go)
+    // Last, as it is dropped last.
     context: Opened<F::Context>,
 }
 
@@ -121,7 +141,7 @@ impl<R: Records> TextReader<R> {
         while position >= start.saturating_add(self.text.as_bytes().len()) && !self.ended {
             start = start.saturating_add(self.text.as_bytes().len());
             self.text.clear();
-            // (at least a record, or a read of nothing would not end)
+            // At least one record is made, or a read of nothing would not end.
             while self.text.as_bytes().len() < wanted.clamp(1, MAX_READ) && !self.ended {
                 self.ended = !self.records.next(&mut self.text)?;
             }
@@ -285,6 +305,84 @@ impl<F: File> FileOperations<F> {
 pub(crate) struct DirectoryId(usize);
 
 /// A tree of directories and files, removed as a whole when dropped.
+///
+/// # Examples
+///
+/// ```ignore
+/// use core::fmt::Write;
+///
+/// use kernel::prelude::*;
+/// use kernel::sync::atomic::{Atomic, Relaxed};
+/// use kernel::sync::Arc;
+///
+/// use crate::sys::debugfs::{File, FileTree, OpenMode, Owner, Records};
+/// use crate::sys::text::Text;
+///
+/// /// A number that a file shows and changes.
+/// struct Number(Atomic<u64>);
+///
+/// impl Owner for Number {
+///     fn opened(&self) -> Result {
+///         Ok(())
+///     }
+///
+///     fn closed(&self) {}
+/// }
+///
+/// struct NumberFile;
+///
+/// impl File for NumberFile {
+///     type Context = Number;
+///     type Records = NumberText;
+///
+///     fn open(_number: &Arc<Number>, _mode: OpenMode) -> Result<Self> {
+///         Ok(Self)
+///     }
+///
+///     fn records(&self, number: &Arc<Number>) -> NumberText {
+///         NumberText {
+///             number: number.clone(),
+///             is_over: false,
+///         }
+///     }
+///
+///     fn write(&self, number: &Number, data: &[u8]) -> Result {
+///         let text = core::str::from_utf8(data).map_err(|_| EINVAL)?;
+///         let value = text.trim().parse::<u64>().map_err(|_| EINVAL)?;
+///         number.0.store(value, Relaxed);
+///         Ok(())
+///     }
+/// }
+///
+/// /// The text of the file, which is one record.
+/// struct NumberText {
+///     number: Arc<Number>,
+///     is_over: bool,
+/// }
+///
+/// impl Records for NumberText {
+///     fn rewind(&mut self) -> Result {
+///         self.is_over = false;
+///         Ok(())
+///     }
+///
+///     fn next(&mut self, text: &mut Text) -> Result<bool> {
+///         if core::mem::replace(&mut self.is_over, true) {
+///             return Ok(false);
+///         }
+///         writeln!(text, "{}", self.number.0.load(Relaxed)).map_err(|_| ENOMEM)?;
+///         Ok(true)
+///     }
+/// }
+///
+/// /// Makes the file `numbers/first`, which goes when the tree is dropped.
+/// fn make() -> Result<FileTree<Number>> {
+///     let number = Arc::new(Number(Atomic::new(0)), GFP_KERNEL)?;
+///     let mut tree = FileTree::new(c"numbers")?;
+///     tree.file::<NumberFile>(FileTree::<Number>::TOP, c"first", 0o600, number)?;
+///     Ok(tree)
+/// }
+/// ```
 ///
 /// # Invariants
 ///
@@ -480,7 +578,8 @@ impl<C> Drop for FileTree<C> {
     fn drop(&mut self) {
         self.served.clear();
         if let Some(top) = self.directories.first() {
-            // SAFETY: By the type's invariant. Waits for file operations that are running.
+            // SAFETY: By the type's invariants the first directory is live, and contains all
+            // others. This waits for file operations that are running, which use `contexts`.
             unsafe { bindings::debugfs_remove(top.as_ptr()) };
         }
     }

@@ -50,7 +50,7 @@ mod injected {
     /// As [`here`](super::here) is without.
     pub(in crate::rust_ftrace::sys) fn here(place: &'static str) -> Result {
         let mut left = LEFT.load(Relaxed);
-        // (0 stays)
+        // 0 stays 0.
         while let Some(less) = left.checked_sub(1) {
             match LEFT.cmpxchg(left, less, Relaxed) {
                 Ok(1) => {

@@ -14,7 +14,7 @@ pub(crate) trait ForkHandler: Send + Sync + 'static {
     /// Task `parent` has made task `child`, which has not run yet. Must not sleep.
     fn forked(&self, parent: u32, child: u32);
 
-    /// Nobody knows task `pid` any more. Must not sleep.
+    /// Called when task `pid` is freed, and its pid means no task any more. Must not sleep.
     fn freed(&self, pid: u32);
 }
 
@@ -56,12 +56,16 @@ impl<T: ForkHandler> Forks<T> {
         }
         let data: *mut c_void = handler.cast_mut().cast();
         let forked = forked::<T> as *mut c_void;
-        // SAFETY: The function is declared as this tracepoint calls it. The caller promises that
-        // the handler stays.
+        // SAFETY:
+        // - `forked` is declared as this tracepoint calls it.
+        // - The handler stays valid until `clear`, by caller precondition, which ends the
+        //   registration and waits.
         let forks = unsafe { Registration::new(c"sched_process_fork", forked, data) }?;
         let freed = freed::<T> as *mut c_void;
-        // SAFETY: The function is declared as this tracepoint calls it. The caller promises that
-        // the handler stays.
+        // SAFETY:
+        // - `freed` is declared as this tracepoint calls it.
+        // - The handler stays valid until `clear`, by caller precondition, which ends the
+        //   registration and waits.
         match unsafe { Registration::new(c"sched_process_free", freed, data) } {
             // INVARIANT: Just registered, for a handler that the caller promises is valid.
             Ok(frees) => self.registered = Some([forks, frees]),

@@ -30,6 +30,49 @@ pub(crate) struct RoleFunctions<'a, R> {
 
 /// Traced functions.
 ///
+/// # Examples
+///
+/// ```ignore
+/// use kernel::prelude::*;
+///
+/// use crate::platform::{AtomicU64, Ordering};
+/// use crate::sys::clock::local_ns;
+/// use crate::sys::fprobe::{CallEntry, CallHandler, CallReturn, Fprobes, RoleFunctions};
+/// use crate::sys::private::FprobeNumber;
+///
+/// /// Adds up how long calls take.
+/// struct Durations(AtomicU64);
+///
+/// impl CallHandler<u64> for Durations {
+///     type Role = ();
+///
+///     fn called(&self, _role: (), call: CallEntry<'_, u64>) -> bool {
+///         *call.data = local_ns();
+///         true
+///     }
+///
+///     fn returned(&self, call: CallReturn<'_, u64>) {
+///         let duration = local_ns().saturating_sub(*call.data);
+///         self.0.fetch_add(duration, Ordering::Relaxed);
+///     }
+/// }
+///
+/// /// Returns how long calls of the functions at `ips` take while `body` runs, in ns.
+/// fn time_within(numbers: &mut FprobeNumber, ips: &[usize], body: impl FnOnce()) -> Result<u64> {
+///     let durations = KBox::new(Durations(AtomicU64::new(0)), GFP_KERNEL)?;
+///     let mut probes = Fprobes::new();
+///     let groups = [RoleFunctions { role: (), ips }];
+///     // SAFETY: `durations` stays valid until nothing is traced any more: `probes` was made after
+///     // it, so its drop, which ends tracing, comes first.
+///     let change = unsafe { probes.prepare(numbers, &*durations, &groups, false)? };
+///     probes.turn(&change);
+///     probes.finish(change);
+///     body();
+///     probes.clear();
+///     Ok(durations.0.load(Ordering::Relaxed))
+/// }
+/// ```
+///
 /// # Invariants
 ///
 /// All of `live` are registered, none of `idle` is.
@@ -38,7 +81,7 @@ pub(crate) struct Fprobes<T: CallHandler<D>, D: Copy + 'static> {
     /// Calls may still be open that know the address of one of these. So they are used for nothing
     /// else.
     idle: KVec<ProbePlace<T, D>>,
-    /// Of these, those that calls know which are to be taken for nobody's.
+    /// Places that open calls know, where these calls are to be taken for no probe's.
     worn: KVec<ProbePlace<T, D>>,
     /// Calls whose return was missed by probes that are gone.
     missed: u64,
@@ -64,9 +107,9 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
     /// Has fprobe a number that will do, as long as what is returned is kept and others are
     /// registered before it goes. Nothing is called by it; `ip` is any function.
     ///
-    /// A number is kept as long as anybody uses it. If another user of fgraph was faster than we,
-    /// and it will not do, one is asked for once more. If somebody else has fprobe hold it, that is
-    /// in vain, and it is theirs to answer for.
+    /// A number is kept as long as there is a user of it. If another user of fgraph was faster, and
+    /// the number will not do, one is asked for once more. If another user of fprobe holds it, that
+    /// is in vain, and not this module's fault.
     fn hold_number(
         numbers: &mut FprobeNumber,
         handler: *const T,
@@ -171,7 +214,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         if let (Some((role, ip)), true) = (first, self.live.is_empty()) {
             change.holder = Some(Self::hold_number(numbers, handler, role, ip)?);
         }
-        // SAFETY: The caller promises that `handler` stays valid until nothing is traced any more.
+        // SAFETY: `handler` stays valid until nothing is traced any more, by caller precondition.
         let result = unsafe { self.register(&mut change, numbers, handler, &missing) };
         match result {
             Ok(()) => Ok(change),
@@ -196,16 +239,16 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         missing: &[(T::Role, KVVec<usize>)],
     ) -> Result {
         for (role, ips) in missing {
-            // (what lies far apart comes and goes at different times: modules)
+            // Functions that lie far apart come and go at different times, with modules.
             let near = ips.chunk_by(|a, b| b.wrapping_sub(*a) < FAR);
             for ips in near.flat_map(|ips| ips.chunks(MAX_FUNCTIONS)) {
                 change.new.reserve(1, GFP_KERNEL)?;
                 let mut place = self.place(Fprobe::new(*role, ips)?, change.anew)?;
-                // (those that are registered may have gone out with a module meanwhile, and the
-                // number with them)
+                // Probes that are registered may have gone with a module meanwhile, and the number
+                // with them.
                 let result = numbers.make_ready().and_then(|()| {
-                    // SAFETY: The caller promises that `handler` stays valid until nothing is
-                    // traced any more, and nothing is once the probe is unregistered.
+                    // SAFETY: `handler` stays valid until nothing is traced any more, by caller
+                    // precondition, and so until the probe is unregistered.
                     unsafe { place.probe_mut().register(handler) }
                 });
                 let _ = change.new.push(place, GFP_KERNEL);
@@ -280,7 +323,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         while let Some(mut place) = new.pop() {
             place.unregister();
             if place.was_enabled {
-                // (it had a place there)
+                // It had a place there, so this does not fail.
                 let _ = self.idle.push(place, GFP_KERNEL);
             }
         }
@@ -289,7 +332,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
     fn retire(&mut self, mut place: ProbePlace<T, D>) {
         place.unregister();
         self.missed = self.missed.wrapping_add(place.missed());
-        // (without memory it goes)
+        // Without memory it goes.
         let _ = self.idle.push(place, GFP_KERNEL);
     }
 
@@ -307,7 +350,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         while let Some(mut place) = self.idle.pop() {
             if place.is_known() {
                 place.forget_functions();
-                // (without memory it goes)
+                // Without memory it goes.
                 let _ = self.worn.push(place, GFP_KERNEL);
             }
         }

@@ -25,7 +25,7 @@ pub(crate) trait EntryHandler: Send + Sync + 'static {
     fn entered(&self, site: FunctionEntry<'_>);
 }
 
-/// Where a traced function was entered.
+/// The entry of a traced function: its address, its caller and the registers.
 #[derive(Clone, Copy)]
 pub(crate) struct FunctionEntry<'a> {
     /// The function, by its ftrace location (its first instruction, or the one after `endbr64`),
@@ -47,7 +47,7 @@ impl<'a> Registers<'a> {
     /// `regs` points to registers that are valid and not changed for `'a`.
     #[inline(always)]
     pub(crate) unsafe fn from_raw(regs: *const bindings::__arch_ftrace_regs) -> Self {
-        // SAFETY: The caller promises that `regs` is valid and not changed for `'a`.
+        // SAFETY: `regs` is valid and not changed for `'a`, by caller precondition.
         Self(unsafe { &*regs })
     }
 
@@ -75,7 +75,7 @@ impl<'a> Registers<'a> {
     }
 }
 
-/// Which functions are traced.
+/// The functions that are traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Functions<'a> {
     /// Every function that can be, those of modules loaded later too.
@@ -92,20 +92,20 @@ pub(crate) enum Functions<'a> {
 /// use kernel::prelude::*;
 ///
 /// use crate::platform::{AtomicU64, Ordering};
-/// use crate::sys::ftrace::{Functions, Handler, Hook, Site};
+/// use crate::sys::ftrace::{EntryHandler, FunctionEntry, Functions, Registration};
 ///
 /// /// Counts calls.
 /// struct Counter(AtomicU64);
 ///
-/// impl Handler for Counter {
-///     fn entered(&self, _site: Site<'_>) {
+/// impl EntryHandler for Counter {
+///     fn entered(&self, _entry: FunctionEntry<'_>) {
 ///         self.0.fetch_add(1, Ordering::Relaxed);
 ///     }
 /// }
 ///
 /// /// Returns how often the functions at `ips` are called while `body` runs.
 /// fn calls_within(ips: &[usize], body: impl FnOnce()) -> Result<u64> {
-///     let hook = KBox::pin_init(Hook::new(Counter(AtomicU64::new(0))), GFP_KERNEL)?;
+///     let hook = KBox::pin_init(Registration::new(Counter(AtomicU64::new(0))), GFP_KERNEL)?;
 ///     hook.trace(Functions::Only(ips))?;
 ///     body();
 ///     hook.trace(Functions::Only(&[]))?;
@@ -138,7 +138,7 @@ unsafe impl<T: EntryHandler> Sync for Registration<T> {}
 unsafe impl<T: EntryHandler> Send for Registration<T> {}
 
 impl<T: EntryHandler> Registration<T> {
-    /// A hook that traces nothing yet.
+    /// A hook that traces nothing yet. Making it cannot fail.
     pub(crate) fn new(handler: T) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             ops <- Opaque::ffi_init(|ops: *mut bindings::ftrace_ops| {
@@ -241,7 +241,7 @@ impl<T: EntryHandler> PinnedDrop for Registration<T> {
         if let Err(error) = result {
             pr_err!("cannot unregister the function hook: {error:?}\n");
         }
-        // Not so if ftrace died; whoever has such a hook does not drop it but when the module goes.
+        // Not so if ftrace died; the owner of such a hook drops it only when the module goes.
         if self.is_stuck.load(Relaxed) {
             dead_ftrace::never_return();
         }

@@ -3,7 +3,8 @@
 //! Callbacks when CPUs come and go.
 //!
 //! All that they call runs with the CPUs' lock held for writing: a lock that it takes must never be
-//! held by who waits for CPUs, RCU, or user memory ([`lockdep::waits`](super::lockdep::waits)).
+//! held by a task that waits for CPUs, RCU, or user memory
+//! ([`lockdep::waits`](super::lockdep::waits)).
 //!
 //! C header: [`include/linux/cpuhotplug.h`](srctree/include/linux/cpuhotplug.h)
 
@@ -38,7 +39,7 @@ pub(crate) trait CpuWatcher: Send + Sync {
     fn gone(&self, cpu: CpuId);
 }
 
-/// When callbacks are called, and which.
+/// A state of hotplug: the callbacks, and when they are called.
 trait Stage<T>: 'static {
     const STATE: bindings::cpuhp_state;
 
@@ -97,12 +98,12 @@ impl<T: CpuWatcher> Stage<T> for OnlineStage {
 /// use kernel::prelude::*;
 /// use kernel::sync::Arc;
 ///
-/// use crate::sys::hotplug::{Hotplug, Watch};
+/// use crate::sys::hotplug::{CpuWatcher, Hotplug};
 ///
 /// /// Logs CPUs that come and go.
 /// struct Log;
 ///
-/// impl Watch for Log {
+/// impl CpuWatcher for Log {
 ///     fn prepare(&self, _cpu: CpuId) {}
 ///
 ///     fn online(&self, cpu: CpuId) {

@@ -48,7 +48,7 @@ impl CpuBits {
 
 /// CPUs on which irq_works may be queued.
 static SERVED: CpuBits = CpuBits::new();
-/// CPUs that are gone: nobody is told any more of what is asked for there.
+/// CPUs that are gone: work that is asked for there is not done any more.
 static GONE: CpuBits = CpuBits::new();
 /// CPUs that are at [`unless_gone`].
 static ASKING: CpuBits = CpuBits::new();
@@ -64,8 +64,8 @@ pub(crate) fn is_served_here(token: PreemptOff<'_>) -> bool {
     SERVED.has(token.cpu_number().unsigned_abs())
 }
 
-/// Calls `user` on this CPU, unless it is gone and everybody was told of that already. (It goes on
-/// running for a moment then, and calls functions.)
+/// Calls `user` on this CPU, unless it is gone and that was announced already. It goes on running
+/// for a moment then, and calls functions.
 pub(crate) fn unless_gone(token: PreemptOff<'_>, user: impl FnOnce()) {
     let cpu = token.cpu_number().unsigned_abs();
     if SERVED.has(cpu) {
@@ -88,7 +88,7 @@ pub(super) fn set_gone(cpu: CpuId, is_gone: bool) {
     let cpu = cpu.as_u32();
     // Full: pairs with `unless_gone`.
     GONE.put(cpu, is_gone);
-    // (no machine is to hang for it)
+    // Gives up after a while: no machine is to hang for it.
     let mut left = 100;
     while is_gone && left > 0 && ASKING.has(cpu) {
         let _ = wait::nap();
@@ -102,7 +102,7 @@ pub(super) fn set_gone(cpu: CpuId, is_gone: bool) {
 ///
 /// `OFFSET` is that of a field of type `IrqWork<Self>`, the only one of that type.
 pub(crate) unsafe trait HasIrqWork: Sized + Send + Sync {
-    /// Where the field lies.
+    /// The offset of the field in the type, in bytes.
     const OFFSET: usize;
 
     /// The work. Runs in a hardirq, on PREEMPT_RT in a thread with preemption on; never twice at
@@ -130,7 +130,7 @@ pub(crate) unsafe trait HasIrqWork: Sized + Send + Sync {
 ///     work: IrqWork<Self>,
 /// }
 ///
-/// // SAFETY: That is where the field lies, and there is no other of its type.
+/// // SAFETY: `OFFSET` is that of `work`, the only field of type `IrqWork<Self>`.
 /// unsafe impl HasIrqWork for Bell {
 ///     const OFFSET: usize = offset_of!(Self, work);
 ///
@@ -190,7 +190,8 @@ impl<T: HasIrqWork> IrqWork<T> {
     pub(crate) fn queue(&self, token: PreemptOff<'_>) -> bool {
         let is_served = is_served_here(token);
         if is_served {
-            // SAFETY: By the type's invariants; whoever drops it waits for it.
+            // SAFETY: By the type's invariants `work` is initialised and pinned; its drop waits for
+            // it, so it stays while it is queued.
             unsafe { bindings::irq_work_queue(self.work.get()) };
         }
         is_served
@@ -199,7 +200,8 @@ impl<T: HasIrqWork> IrqWork<T> {
     /// Waits for the end of what was asked for.
     pub(crate) fn sync(&self) {
         lockdep::waits();
-        // SAFETY: By the type's invariants; interrupts are on, and the caller may sleep.
+        // SAFETY: By the type's invariants `work` is initialised; interrupts are on, and the caller
+        // may sleep.
         unsafe { bindings::irq_work_sync(self.work.get()) };
     }
 }
@@ -207,7 +209,7 @@ impl<T: HasIrqWork> IrqWork<T> {
 #[pinned_drop]
 impl<T: HasIrqWork> PinnedDrop for IrqWork<T> {
     fn drop(self: Pin<&mut Self>) {
-        // (nobody can ask for it any more)
+        // There is no reference left by which it could be asked for.
         self.sync();
     }
 }

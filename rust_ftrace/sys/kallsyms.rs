@@ -9,7 +9,7 @@ use super::private::{read_lines, KernelFile};
 /// Calls `user` with address, name and module of every symbol in a text section, in another thread:
 /// it must not need a lock that the caller holds.
 ///
-/// Addresses are 0 if nobody may see them (`kernel.kptr_restrict` is 2).
+/// Addresses are 0 if no task may see them (`kernel.kptr_restrict` is 2).
 ///
 /// # Errors
 ///

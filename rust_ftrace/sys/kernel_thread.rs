@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls functions in a thread of the kernel's own, for which it does not matter who asks: it has
-//! the kernel's credentials, and the namespaces and the root directory that the machine began with.
-//! A task that is ending has none of its own any more, but closes files even then.
+//! Calls functions in a thread of the kernel's own, for which the calling task does not matter: it
+//! has the kernel's credentials, and the namespaces and the root directory that the machine began
+//! with. A task that is ending has none of its own any more, but closes files even then.
 //!
 //! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
 
@@ -17,7 +17,7 @@ use super::faults;
 /// A function, and what comes of it.
 #[repr(C)]
 struct ThreadCall<F, R> {
-    // (the first: the kernel gives its address back)
+    // First, as the kernel gives its address back.
     work: Opaque<bindings::work_struct>,
     function: UnsafeCell<Option<F>>,
     result: UnsafeCell<Option<R>>,
@@ -41,7 +41,7 @@ pub(crate) fn call<R: Send, F: FnOnce() -> R + Send>(function: F) -> Result<R> {
     // SAFETY: The box does not move what is in it, and lives until the work was waited for. `run`
     // is for such a `ThreadCall`.
     unsafe { do_work(call.work.get(), run::<F, R>) };
-    // SAFETY: Nobody else has it: the work is done.
+    // SAFETY: Nothing else uses the result: the work was waited for.
     let result = unsafe { (*call.result.get()).take() };
     result.ok_or(EIO)
 }
@@ -56,10 +56,10 @@ unsafe fn do_work(
     work: *mut bindings::work_struct,
     function: unsafe extern "C" fn(*mut bindings::work_struct),
 ) {
-    // (not that of other work, which may wait for this)
+    // A key of its own: other work may wait for this.
     let key = kernel::static_lock_class!();
-    // SAFETY: The caller promises that it is memory for one; name and key live as long as the
-    // module.
+    // SAFETY: `work` points to memory for one, which stays in place, by caller precondition; name
+    // and key live as long as the module.
     unsafe {
         bindings::init_work_with_key(
             work,
@@ -71,7 +71,7 @@ unsafe fn do_work(
     }
     // SAFETY: A static of the kernel, which is set at boot, before any module, and never changed.
     let queue = unsafe { (&raw const bindings::system_dfl_wq).read() };
-    // SAFETY: It is initialised, and nobody else has it. The constant means any CPU.
+    // SAFETY: It is initialised, and nothing else has it. The constant means any CPU.
     unsafe {
         bindings::queue_work_on(
             bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tells lockdep of what it cannot see by itself: which locks nobody may hold who waits.
+//! Tells lockdep what it cannot see by itself: the locks that a task may not hold while it waits.
 //!
 //! CPU hotplug takes locks of ours while it holds the CPUs' lock for writing, and RCU, code
-//! patching and page faults may wait for hotplug. So who waits for one of these with such a lock
-//! held may wait for ever, though it takes another task at the wrong moment to show it. For lockdep
-//! there is a lock that is in all of this: who waits takes it for a moment, and each lock of
-//! hotplug's was taken with it held, once. So the first time that anybody waits with one of them
-//! held is a circular dependency, which is reported.
+//! patching and page faults may wait for hotplug. So a task that waits for one of these with such a
+//! lock held may wait for ever, though it takes another task at the wrong moment to show it. For
+//! lockdep there is a lock that is in all of this: a task that waits takes it for a moment, and
+//! each lock of hotplug's was taken with it held, once. So the first wait with one of them held is
+//! a circular dependency, which is reported.
 //!
 //! On a kernel without lockdep nothing of this is there.
 //!
@@ -69,7 +69,7 @@ mod imp {
 
 pub(crate) use imp::init;
 
-/// To be called by who is about to wait for CPUs, RCU or user memory.
+/// Tells lockdep that the caller is about to wait for CPUs, RCU or user memory.
 #[inline(always)]
 pub(crate) fn waits() {
     imp::with_map(|| {});

@@ -14,7 +14,11 @@ pub(crate) enum LockdownReason {
     Tracefs,
 }
 
-/// Fails with `EPERM` if the kernel is locked down so far that `reason` is forbidden.
+/// Asks whether the kernel is locked down so far that `reason` is forbidden.
+///
+/// # Errors
+///
+/// `EPERM` if it is.
 #[cfg(CONFIG_SECURITY)]
 pub(crate) fn allows(reason: LockdownReason) -> Result {
     let reason = match reason {
@@ -25,7 +29,11 @@ pub(crate) fn allows(reason: LockdownReason) -> Result {
     kernel::error::to_result(unsafe { bindings::security_locked_down(reason) })
 }
 
-/// A kernel without security modules cannot be locked down.
+/// Allows everything: a kernel without security modules cannot be locked down.
+///
+/// # Errors
+///
+/// None.
 #[cfg(not(CONFIG_SECURITY))]
 pub(crate) fn allows(_reason: LockdownReason) -> Result {
     Ok(())

@@ -51,8 +51,8 @@ impl SlotMemory {
     ///
     /// # Errors
     ///
-    /// [`AllocError`] if there is no memory that can be had without somebody being killed for it,
-    /// or the caller is being killed.
+    /// [`AllocError`] if there is no memory that can be had without a task being killed for it, or
+    /// the caller is being killed.
     pub(crate) fn new(length: usize, node: i32, _room: &Room) -> Result<Self, AllocError> {
         let layout = Layout::array::<Slot>(length).map_err(|_| AllocError)?;
         let slots = allocate(layout, ffi::RUST_CONST_GFP_RING, node)?.cast();
@@ -83,10 +83,14 @@ const MAX_CUSHION: usize = 32 << 20;
 /// Room in memory for some rings, which are allocated while this lives.
 ///
 /// As in `__rb_allocate_pages()` of kernel/trace/ring_buffer.c nothing is begun that obviously
-/// cannot be, and what is allocated waits for memory that others can give back, but has nobody
-/// killed; if others need memory meanwhile that there is not, whoever allocates the rings is killed
-/// for it. Beyond that, some memory is held until the rings are there: who got them has not taken
-/// the last of it, and nobody is killed afterwards.
+/// cannot be, and what is allocated waits for memory that others can give back, but has no task
+/// killed; if others need memory meanwhile that there is not, the task that allocates the rings is
+/// killed for it. Beyond that, some memory is held until the rings are there: so they have not
+/// taken the last of it, and no task is killed afterwards.
+///
+/// # Invariants
+///
+/// The memory of `cushion`, if any, was allocated with its layout, and is used for nothing.
 pub(crate) struct Room {
     cushion: Option<(NonNull<u8>, Layout)>,
     /// The task's process is to be killed first.
@@ -117,6 +121,7 @@ impl Room {
         }
         let layout = Layout::array::<u8>(cushion).map_err(|_| AllocError)?;
         let memory = allocate(layout, ffi::RUST_CONST_GFP_CUSHION, bindings::NUMA_NO_NODE)?;
+        // INVARIANT: Just allocated so.
         room.cushion = Some((memory, layout));
         Ok(room)
     }
@@ -125,7 +130,7 @@ impl Room {
 impl Drop for Room {
     fn drop(&mut self) {
         if let Some((memory, layout)) = self.cushion.take() {
-            // SAFETY: It was allocated with this layout, and nobody uses it.
+            // SAFETY: By the type's invariants it was allocated with this layout, and is not used.
             unsafe { Vmalloc::free(memory, layout) };
         }
     }
@@ -133,7 +138,9 @@ impl Drop for Room {
 
 /// Has the OOM killer take the task's process before any other, as `set_current_oom_origin()`.
 ///
-/// It belongs to the task that set it.
+/// # Invariants
+///
+/// It is that of the task that set it, which alone drops the value, and the flag is set.
 struct OomOrigin(NonNull<bindings::signal_struct>);
 
 impl OomOrigin {
@@ -156,13 +163,14 @@ impl OomOrigin {
         }
         // SAFETY: A live byte; others may read it meanwhile, as a whole.
         unsafe { flag.write_volatile(true) };
+        // INVARIANT: It is the current task's.
         Some(Self(signal))
     }
 }
 
 impl Drop for OomOrigin {
     fn drop(&mut self) {
-        // SAFETY: It is the current task's, which is live.
+        // SAFETY: By the type's invariants it is the current task's, and live as long as that runs.
         let flag = unsafe { &raw mut (*self.0.as_ptr()).oom_flag_origin };
         // SAFETY: A live byte; others may read it meanwhile, as a whole.
         unsafe { flag.write_volatile(false) };
@@ -183,7 +191,7 @@ impl Drop for SlotMemory {
         if self.layout.size() == 0 {
             return;
         }
-        // SAFETY: By the type's invariants; nobody uses the slots any more.
+        // SAFETY: By the type's invariants; nothing uses the slots any more.
         unsafe { Vmalloc::free(self.slots.cast(), self.layout) };
     }
 }

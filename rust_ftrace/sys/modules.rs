@@ -82,7 +82,8 @@ impl<T: ModuleWatcher> Notifier<T> {
 #[pinned_drop]
 impl<T: ModuleWatcher> PinnedDrop for Notifier<T> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the type's invariant. Waits for a notice that is being given.
+        // SAFETY: By the type's invariants the block is registered. This waits for a notice that is
+        // being given, so it may go afterwards.
         unsafe { bindings::unregister_module_notifier(self.block.get()) };
     }
 }
@@ -97,7 +98,7 @@ unsafe extern "C" fn notified<T: ModuleWatcher>(
     module: *mut c_void,
 ) -> c_int {
     let block = block.cast::<Opaque<bindings::notifier_block>>();
-    // SAFETY: The caller promises where the block lies.
+    // SAFETY: `block` is that of a live `Notifier<T>`, by caller precondition; that is only shared.
     let notifier = unsafe { &*kernel::container_of!(block, Notifier<T>, block) };
     let module = module.cast::<bindings::module>();
     // SAFETY: The module is there during the notice, and its memory does not change now.

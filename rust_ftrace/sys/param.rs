@@ -87,7 +87,7 @@ macro_rules! string_param {
                     ),
                     mod_: $crate::sys::this_module(),
                     ops: &raw const ::kernel::bindings::param_ops_charp,
-                    // (not in sysfs, where it could be changed)
+                    // Not in sysfs, where it could be changed.
                     perm: 0,
                     level: -1,
                     flags: 0,

@@ -13,7 +13,6 @@ use kernel::prelude::*;
 
 use super::context::PreemptOff;
 use super::faults;
-use crate::engine::outsider::Outsider;
 use crate::platform::AtomicPtr;
 
 /// A `T` for every possible CPU, each on its CPU's node.
@@ -81,7 +80,7 @@ impl<T> PerCpu<T> {
         let base = NonNull::new(base.cast::<T>()).ok_or(AllocError)?;
         for cpu in super::cpu::possible() {
             let instance = Self::instance(base, cpu);
-            // SAFETY: `instance` is this CPU's memory for a `T`, which nobody knows of yet.
+            // SAFETY: `instance` is this CPU's memory for a `T`, which nothing else knows of yet.
             unsafe { instance.write(init(cpu)) };
         }
         // INVARIANT: Just allocated and filled.
@@ -116,6 +115,29 @@ impl<T> PerCpu<T> {
         // among them, and no `&mut`.
         unsafe { &*instance }
     }
+
+    /// Reads the lower half of the word that an instance begins with, of a CPU on which the caller
+    /// is during the call. It need not stay there.
+    ///
+    /// # Safety
+    ///
+    /// A `T` begins with a [`Word`](crate::platform::Word).
+    #[inline(always)]
+    pub(crate) unsafe fn peek_low(&self) -> u32 {
+        let low: u32;
+        // SAFETY: `gs` leads to the instance of the CPU that executes this, where a word is, by
+        // caller precondition. Its lower half comes first in memory, and a load of that is what
+        // `this_cpu_read()` is.
+        unsafe {
+            core::arch::asm!(
+                "mov {low:e}, dword ptr gs:[{base}]",
+                low = out(reg) low,
+                base = in(reg) self.base.as_ptr(),
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        low
+    }
 }
 
 impl<T> PerCpu<AtomicPtr<T>> {
@@ -134,26 +156,6 @@ impl<T> PerCpu<AtomicPtr<T>> {
             );
         }
         pointer
-    }
-}
-
-impl PerCpu<Outsider> {
-    /// The task that is remembered by a CPU on which the caller is during the call. It need not
-    /// stay there.
-    #[inline(always)]
-    pub(crate) fn peek(&self) -> u32 {
-        let pid: u32;
-        // SAFETY: `gs` leads to the instance of the CPU that executes this, whose lower half comes
-        // first in memory: a load of one is what `this_cpu_read()` is.
-        unsafe {
-            core::arch::asm!(
-                "mov {pid:e}, dword ptr gs:[{base}]",
-                pid = out(reg) pid,
-                base = in(reg) self.base.as_ptr(),
-                options(nostack, readonly, preserves_flags),
-            );
-        }
-        pid
     }
 }
 

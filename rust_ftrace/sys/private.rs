@@ -16,7 +16,7 @@ pub(crate) mod shadow_stacks;
 pub(crate) mod subdirectories;
 pub(crate) mod tasks;
 
-// (for those outside of `sys`)
+// For users outside of `sys`.
 pub(crate) use addresses::{address_of, Addresses};
 pub(crate) use numbers::FprobeNumber;
 pub(crate) use part::PrivatePart;

@@ -6,7 +6,7 @@
 
 use kernel::bindings;
 
-/// A word that nobody can guess, and that hardly comes twice.
+/// Returns a random word that cannot be guessed, and that hardly comes twice.
 pub(crate) fn word() -> u64 {
     // SAFETY: Has no preconditions.
     unsafe { bindings::get_random_u64() }

@@ -5,16 +5,15 @@
 //! C headers: [`include/linux/tracepoint.h`](srctree/include/linux/tracepoint.h),
 //! `include/trace/events/sched.h`
 
-use core::ptr::NonNull;
+use core::marker::PhantomData;
 
 use kernel::bindings;
-use kernel::error::to_result;
 use kernel::prelude::*;
 
 use super::context::PreemptOff;
 pub(crate) use super::private::shadow_stacks::ShadowStack;
-use super::tracepoint::find;
-use super::{faults, rcu};
+use super::rcu;
+use super::tracepoint::Registration;
 
 /// Called when tasks change.
 pub(crate) trait SwitchHandler: Send + Sync + 'static {
@@ -26,9 +25,10 @@ pub(crate) trait SwitchHandler: Send + Sync + 'static {
 ///
 /// # Invariants
 ///
-/// `registered` has the tracepoint and the handler that it was registered for, which is valid.
+/// The handler of a registration is valid.
 pub(crate) struct Switches<T: SwitchHandler> {
-    registered: Option<(NonNull<bindings::tracepoint>, *const T)>,
+    registered: Option<Registration>,
+    _handler: PhantomData<fn(&T)>,
 }
 
 // SAFETY: It is only changed under exclusive access, and `T` may be shared.
@@ -39,7 +39,10 @@ unsafe impl<T: SwitchHandler> Sync for Switches<T> {}
 impl<T: SwitchHandler> Switches<T> {
     /// Nothing is called.
     pub(crate) const fn new() -> Self {
-        Self { registered: None }
+        Self {
+            registered: None,
+            _handler: PhantomData,
+        }
     }
 
     /// Returns whether a handler is called.
@@ -61,40 +64,25 @@ impl<T: SwitchHandler> Switches<T> {
         if self.registered.is_some() {
             return Ok(());
         }
-        let tracepoint = find(c"sched_switch").ok_or(ENODEV)?;
-        faults::here("tracepoint_probe_register, sched_switch")?;
-        // SAFETY: A tracepoint of the kernel, whose probes are called as `probe` is declared. The
-        // caller promises that the handler stays.
-        to_result(unsafe {
-            bindings::tracepoint_probe_register(
-                tracepoint.as_ptr(),
-                probe::<T> as *mut c_void,
-                handler.cast_mut().cast(),
-            )
-        })?;
-        // INVARIANT: It was just registered.
-        self.registered = Some((tracepoint, handler));
+        let probe = probe::<T> as *mut c_void;
+        let data: *mut c_void = handler.cast_mut().cast();
+        // SAFETY:
+        // - `probe` is declared as this tracepoint calls it.
+        // - The handler stays valid until `clear`, by caller precondition, which ends the
+        //   registration and waits.
+        let registration = unsafe { Registration::new(c"sched_switch", probe, data) }?;
+        // INVARIANT: Just registered, for a handler that is valid, by caller precondition.
+        self.registered = Some(registration);
         Ok(())
     }
 
     /// Returns once the handler is not called any more.
     pub(crate) fn clear(&mut self) {
-        let Some((tracepoint, handler)) = self.registered.take() else {
-            return;
-        };
-        // SAFETY: By the type's invariant it was registered so.
-        let result = to_result(unsafe {
-            bindings::tracepoint_probe_unregister(
-                tracepoint.as_ptr(),
-                probe::<T> as *mut c_void,
-                handler.cast_mut().cast(),
-            )
-        });
-        if let Err(error) = result {
-            pr_err!("cannot unregister from sched_switch: {error:?}\n");
+        if let Some(registration) = self.registered.take() {
+            registration.end();
+            // The scheduler calls it with interrupts off.
+            rcu::synchronize_preempt_off();
         }
-        // The scheduler calls it with interrupts off.
-        rcu::synchronize_preempt_off();
     }
 }
 

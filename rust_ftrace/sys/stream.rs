@@ -21,11 +21,98 @@ use super::ffi;
 use super::wait::Poll;
 
 /// A stream; a value for each time its file is opened.
+///
+/// # Examples
+///
+/// ```ignore
+/// use kernel::iov::IovIterDest;
+/// use kernel::prelude::*;
+/// use kernel::sync::atomic::{Acquire, Atomic, Relaxed};
+/// use kernel::sync::Arc;
+///
+/// use crate::sys::debugfs::{FileTree, Owner};
+/// use crate::sys::stream::Stream;
+/// use crate::sys::wait::{Poll, WaitQueue};
+///
+/// /// Something that is done once.
+/// #[pin_data]
+/// struct Job {
+///     #[pin]
+///     queue: WaitQueue,
+///     is_done: Atomic<bool>,
+/// }
+///
+/// impl Owner for Job {
+///     fn opened(&self) -> Result {
+///         Ok(())
+///     }
+///
+///     fn closed(&self) {}
+/// }
+///
+/// /// Says once that it is done.
+/// struct Done {
+///     is_said: Atomic<bool>,
+/// }
+///
+/// impl Stream for Done {
+///     type Context = Job;
+///
+///     fn open(_job: &Arc<Job>) -> Result<Pin<KBox<Self>>> {
+///         let is_said = Atomic::new(false);
+///         Ok(KBox::pin(Self { is_said }, GFP_KERNEL)?)
+///     }
+///
+///     fn read(&self, job: &Job, into: &mut IovIterDest<'_>, block: bool) -> Result<usize> {
+///         if self.is_said.load(Relaxed) || !self.wait_to_splice(job, block)? {
+///             return Ok(0);
+///         }
+///         let length = into.copy_to_iter(b"done\n");
+///         if length == 0 {
+///             return Err(EFAULT);
+///         }
+///         self.is_said.store(true, Relaxed);
+///         Ok(length)
+///     }
+///
+///     fn wait_to_splice(&self, job: &Job, block: bool) -> Result<bool> {
+///         loop {
+///             // Before the condition, so that no wake-up after it is missed.
+///             let seen = job.queue.seen();
+///             if job.is_done.load(Acquire) {
+///                 return Ok(true);
+///             }
+///             if !block {
+///                 return Err(EAGAIN);
+///             }
+///             job.queue.wait(seen)?;
+///         }
+///     }
+///
+///     fn poll(&self, job: &Job, poll: Poll<'_>) -> bool {
+///         poll.watch(&job.queue);
+///         job.is_done.load(Acquire)
+///     }
+///
+///     fn wake(&self, job: &Job) {
+///         job.queue.wake_all();
+///     }
+/// }
+///
+/// /// Adds the file `done` to a tree.
+/// fn add(tree: &mut FileTree<Job>, job: Arc<Job>) -> Result {
+///     tree.stream::<Done>(FileTree::<Job>::TOP, c"done", 0o400, job)
+/// }
+/// ```
 pub(crate) trait Stream: Sized + Send + Sync + 'static {
     /// The owner of the file.
     type Context: Owner;
 
     /// The file is opened.
+    ///
+    /// # Errors
+    ///
+    /// Those that opening it is to return; there will be no `release` then.
     fn open(context: &Arc<Self::Context>) -> Result<Pin<KBox<Self>>>;
 
     /// Gives what there is, as much as `into` takes; 0 at the end. Waits for the first byte if it
@@ -63,13 +150,13 @@ pub(crate) trait Stream: Sized + Send + Sync + 'static {
 /// The private data of an open file.
 struct OpenStream<S: Stream> {
     stream: Pin<KBox<S>>,
-    /// Held by who splices and may not wait.
+    /// The lock of a task that splices and may not wait.
     ///
     /// The first lock; nothing waits with it held but for memory, and for those of `stream`.
     splicing: Pin<KBox<Mutex<()>>>,
     /// The address of the task that holds it, or 0.
     splicer: Atomic<usize>,
-    // (the last to go)
+    // Last, as it is dropped last.
     context: Opened<S::Context>,
 }
 
@@ -189,7 +276,7 @@ impl<S: Stream> StreamOperations<S> {
         let into = unsafe { IovIterDest::from_raw(iter) };
         let block = file_flags & bindings::O_NONBLOCK == 0
             && kiocb_flags & ffi::RUST_CONST_IOCB_NOWAIT == 0
-            // (Relaxed: it is equal only if this task has stored it itself)
+            // Relaxed: it is equal only if this task has stored it itself.
             && open.splicer.load(Relaxed) != address_of_current();
         let mut result = || -> Result<usize> {
             // SAFETY: `file` was opened by `open`, which only files of debugfs have, and is not
@@ -238,7 +325,7 @@ impl<S: Stream> StreamOperations<S> {
             let guard = open.splicing.lock();
             open.splicer.store(address_of_current(), Relaxed);
             let leave = ScopeGuard::new(|| open.splicer.store(0, Relaxed));
-            // (dropped in this order)
+            // They are dropped in this order.
             (leave, guard)
         });
         // SAFETY: By caller precondition:

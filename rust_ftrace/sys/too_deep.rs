@@ -2,9 +2,9 @@
 
 //! Calls for which the shadow stacks of tasks had no room.
 //!
-//! fgraph counts them for each task, whoever watches them, in `trace_overrun`, which only grows
-//! from when the task gets its shadow stack until it is freed. So the sum is what all tasks have,
-//! and what those had that are freed.
+//! fgraph counts them for each task, for all its users together, in `trace_overrun`, which only
+//! grows from when the task gets its shadow stack until it is freed. So the sum is what all tasks
+//! have, and what those had that are freed.
 //!
 //! C: `kernel/trace/fgraph.c`,
 //! [`include/linux/sched/signal.h`](srctree/include/linux/sched/signal.h)
@@ -113,7 +113,7 @@ impl Drop for Overruns {
 ///
 /// `task` points to a task that is valid during the call.
 unsafe fn overrun_of(task: *const bindings::task_struct) -> u32 {
-    // SAFETY: The caller promises that `task` is valid.
+    // SAFETY: `task` is valid, by caller precondition.
     let stack: *const *mut c_ulong = unsafe { &raw const (*task).ret_stack };
     // SAFETY: A live, aligned pointer, which fgraph writes meanwhile: a volatile load does not
     // tear.
@@ -123,7 +123,7 @@ unsafe fn overrun_of(task: *const bindings::task_struct) -> u32 {
     // fgraph sets the count to 0 before it gives the task a stack. (until then it may be the
     // parent's)
     fence_acquire();
-    // SAFETY: The caller promises that `task` is valid.
+    // SAFETY: `task` is valid, by caller precondition.
     let count: *const c_int = unsafe { &raw const (*task).trace_overrun.counter };
     // SAFETY: A live, aligned int, which fgraph counts up meanwhile: a volatile load does not tear.
     (unsafe { count.read_volatile() }) as u32

@@ -13,7 +13,7 @@ use kernel::prelude::*;
 use super::{faults, lockdep};
 
 /// The kernel's tracepoint of that name.
-pub(super) fn find(name: &'static CStr) -> Option<NonNull<bindings::tracepoint>> {
+fn find(name: &'static CStr) -> Option<NonNull<bindings::tracepoint>> {
     struct Search {
         name: &'static CStr,
         found: Option<NonNull<bindings::tracepoint>>,
@@ -43,6 +43,44 @@ pub(super) fn find(name: &'static CStr) -> Option<NonNull<bindings::tracepoint>>
 
 /// A function that a tracepoint calls.
 ///
+/// # Examples
+///
+/// ```ignore
+/// use kernel::bindings;
+/// use kernel::prelude::*;
+/// use kernel::sync::atomic::{Atomic, Relaxed};
+///
+/// use crate::sys::tracepoint::{self, Registration};
+///
+/// /// Counts tasks that are freed.
+/// ///
+/// /// # Safety
+/// ///
+/// /// `count` points to an `Atomic<u64>` that is valid during the call.
+/// unsafe extern "C" fn freed(count: *mut c_void, _task: *mut bindings::task_struct) {
+///     // SAFETY: `count` points to one that is valid during the call, by caller precondition; it
+///     // is only shared.
+///     let count = unsafe { &*count.cast_const().cast::<Atomic<u64>>() };
+///     count.add(1_u64, Relaxed);
+/// }
+///
+/// /// Returns how many tasks are freed while `body` runs.
+/// fn freed_within(body: impl FnOnce()) -> Result<u64> {
+///     let count = KBox::new(Atomic::<u64>::new(0), GFP_KERNEL)?;
+///     let data: *const Atomic<u64> = &*count;
+///     let probe = freed as *mut c_void;
+///     // SAFETY:
+///     // - `freed` is declared as this tracepoint calls it.
+///     // - `count` goes after `wait` below.
+///     let registration =
+///         unsafe { Registration::new(c"sched_process_free", probe, data.cast_mut().cast())? };
+///     body();
+///     registration.end();
+///     tracepoint::wait();
+///     Ok(count.load(Relaxed))
+/// }
+/// ```
+///
 /// # Invariants
 ///
 /// `probe` is registered with `tracepoint` for `data`.
@@ -63,7 +101,8 @@ impl Registration {
     /// # Safety
     ///
     /// `probe` is a function that takes `data` and what this tracepoint gives, and may be called so
-    /// until [`Registration::end`] has returned and [`wait`] after it.
+    /// until [`Registration::end`] has returned and calls that had begun have ended, for which
+    /// [`wait`] waits.
     pub(super) unsafe fn new(
         name: &'static CStr,
         probe: *mut c_void,
@@ -71,7 +110,10 @@ impl Registration {
     ) -> Result<Self> {
         let tracepoint = find(name).ok_or(ENODEV)?;
         faults::here("tracepoint_probe_register")?;
-        // SAFETY: A tracepoint of the kernel; the caller promises the rest.
+        // SAFETY:
+        // - It is a tracepoint of the kernel, which stays.
+        // - `probe` may be called with `data`, and what this tracepoint gives, until it was
+        //   unregistered and waited for, by caller precondition.
         to_result(unsafe {
             bindings::tracepoint_probe_register(tracepoint.as_ptr(), probe, data)
         })?;

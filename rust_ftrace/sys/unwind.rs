@@ -31,9 +31,8 @@ pub(crate) const OWN_FUNCTIONS: &[&[u8]] = &[
 /// Calls `each` with the return addresses on the stack, the innermost first, until it returns
 /// false. `text` is where the kernel's own text lies; empty will do, but takes longer.
 ///
-/// With the ORC unwinder the first is where the traced function returns to, also if somebody has
-/// put a trampoline in its place; with others it may be missing, since the function has no frame
-/// yet.
+/// With the ORC unwinder the first is where the traced function returns to, also if a trampoline
+/// was put in its place; with others it may be missing, since the function has no frame yet.
 ///
 /// May be called in any context, NMI included. Functions of the unwinder are traced themselves.
 /// Where RCU is not watching, which the unwinder needs for modules, there are none.
@@ -68,8 +67,8 @@ pub(crate) fn walk(
     }
 }
 
-/// The address that a state is at, if it can be had without a call; whether it is one, nobody has
-/// looked.
+/// Returns the address that a state is at, if it can be had without a call. It is not checked to be
+/// one of code.
 ///
 /// `unwind_get_return_address()` is this, and three functions that are traced.
 #[cfg(any(CONFIG_UNWINDER_ORC, CONFIG_UNWINDER_FRAME_POINTER))]

@@ -14,7 +14,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full};
 use kernel::types::Opaque;
 
-/// Which wake-ups a task has seen. See [`WaitQueue::wait`].
+/// The wake-ups that a task has seen. See [`WaitQueue::wait`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SeenWakeups(u64);
 
@@ -54,6 +54,10 @@ pub(crate) struct SeenWakeups(u64);
 ///     }
 /// }
 /// ```
+///
+/// # Invariants
+///
+/// `head` is initialised, and stays in place.
 #[pin_data]
 pub(crate) struct WaitQueue {
     #[pin]
@@ -69,6 +73,7 @@ unsafe impl Send for WaitQueue {}
 impl WaitQueue {
     /// A queue without tasks.
     pub(crate) fn new() -> impl PinInit<Self> {
+        // INVARIANT: The head is initialised here, and pinned with the queue.
         pin_init!(Self {
             head <- Opaque::ffi_init(|head| {
                 let key = kernel::static_lock_class!();
@@ -82,7 +87,7 @@ impl WaitQueue {
         })
     }
 
-    /// Which wake-ups there have been so far.
+    /// Returns the wake-ups that there have been so far.
     pub(crate) fn seen(&self) -> SeenWakeups {
         // Acquire: what is looked for after this was there before the wake-ups that are seen; pairs
         // with `wake_all`.
@@ -96,7 +101,7 @@ impl WaitQueue {
         // barrier of `prepare_to_wait_event()` behind it, and looks at the count then. So it is
         // found there, or it sees this.
         self.wakes.fetch_add(1, Full);
-        // SAFETY: The head was initialised by `new`, and stays in place, as it is pinned.
+        // SAFETY: By the type's invariants the head is initialised, and stays in place.
         unsafe {
             bindings::__wake_up(
                 self.head.get(),
@@ -151,7 +156,7 @@ pub(crate) fn nap() -> Result {
     let current = unsafe { bindings::get_current() };
     // As `fatal_signal_pending()`.
     //
-    // SAFETY: It is the running task. Whoever has it killed sets a bit, which is read once.
+    // SAFETY: It is the running task. A task that kills it sets a bit, which is read once.
     let pending = unsafe { (&raw const (*current).pending.signal.sig[0]).read_volatile() };
     match pending & (1 << (bindings::SIGKILL - 1)) {
         0 => Ok(()),
@@ -160,6 +165,11 @@ pub(crate) fn nap() -> Result {
 }
 
 /// A file that is being polled.
+///
+/// # Invariants
+///
+/// - `file` is live for `'a`.
+/// - `table` is NULL, or valid for `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct Poll<'a> {
     file: *mut bindings::file,
@@ -175,6 +185,7 @@ impl Poll<'_> {
     /// - `file` is live while the value lives.
     /// - `table` is NULL or valid while the value lives.
     pub(crate) unsafe fn new(file: *mut bindings::file, table: *mut bindings::poll_table) -> Self {
+        // INVARIANT: Both are so while the value lives, by caller precondition.
         Self {
             file,
             table,
@@ -182,14 +193,14 @@ impl Poll<'_> {
         }
     }
 
-    /// Has whoever polls be told when `queue` is woken.
+    /// Has a polling task be told when `queue` is woken.
     ///
     /// The queue must live as long as the file is open.
     pub(crate) fn watch(&self, queue: &WaitQueue) {
         // SAFETY:
-        // - `file` is live, and `table` NULL or valid, by the contract of `new`.
-        // - The queue is initialised, and outlives the open file, by whose end nothing polls it any
-        //   more.
+        // - By the type's invariants `file` is live, and `table` NULL or valid.
+        // - By its type's invariants the queue is initialised; it outlives the open file, by whose
+        //   end nothing polls it any more.
         unsafe { bindings::poll_wait(self.file, queue.head.get(), self.table) };
     }
 }

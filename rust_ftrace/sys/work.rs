@@ -19,7 +19,7 @@ use kernel::types::Opaque;
 ///
 /// `OFFSET` is that of a field of type `Work<Self>`, the only one of that type.
 pub(crate) unsafe trait HasWork: Sized + Send + Sync {
-    /// Where the field lies.
+    /// The offset of the field in the type, in bytes.
     const OFFSET: usize;
 
     /// The work. May sleep; never runs twice at once.
@@ -45,7 +45,7 @@ pub(crate) unsafe trait HasWork: Sized + Send + Sync {
 ///     work: Work<Self>,
 /// }
 ///
-/// // SAFETY: That is where the field lies, and there is no other of its type.
+/// // SAFETY: `OFFSET` is that of `work`, the only field of type `Work<Self>`.
 /// unsafe impl HasWork for Bell {
 ///     const OFFSET: usize = offset_of!(Self, work);
 ///
@@ -107,8 +107,8 @@ impl<T: HasWork> Work<T> {
         // SAFETY: A static of the kernel, which is set at boot, before any module, and never
         // changed.
         let queue = unsafe { (&raw const bindings::system_dfl_wq).read() };
-        // SAFETY: By the type's invariants; whoever drops it waits for it. The constant means any
-        // CPU.
+        // SAFETY: By the type's invariants `work` is initialised and pinned; its drop waits for it,
+        // so it stays while it is queued. `queue` is live, and the constant means any CPU.
         unsafe {
             bindings::queue_work_on(
                 bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
@@ -122,7 +122,8 @@ impl<T: HasWork> Work<T> {
 #[pinned_drop]
 impl<T: HasWork> PinnedDrop for Work<T> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the type's invariants; nobody can ask for it any more.
+        // SAFETY: By the type's invariants `work` is initialised. Nothing can queue it again, as
+        // `self` goes; the caller may sleep.
         unsafe { bindings::cancel_work_sync(self.work.get()) };
     }
 }

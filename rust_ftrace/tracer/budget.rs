@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A budget of calls a second and of time: who exceeds it switches recording off, from the hook.
+//! Budget, hook side: counts calls and their time, and stops recording when a limit is exceeded.
 //!
-//! See [`engine::budget`](crate::engine::budget) for what is counted. Limits may change at any time: with each setting a
-//! *session* begins, and what was counted in another is of no interest any more. Session 0 has no limits.
+//! See [`engine::budget`](crate::engine::budget) for what is counted. Limits may change at any
+//! time: each setting begins a *session*, and counts of another session are of no interest any
+//! more. Session 0 has no limits.
 
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
@@ -17,11 +18,11 @@ use crate::sys::context::PreemptOff;
 use crate::sys::percpu::PerCpu;
 use crate::sys::{clock, cpu, irq_work};
 
-/// Why recording was stopped. Values of [`Budget::stopped`].
+/// The reason why recording was stopped, as a value of [`Budget::stopped`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 enum Stopped {
-    /// It was not, by the budget.
+    /// The budget has not stopped it.
     No,
     /// There were too many calls.
     Calls,
@@ -29,7 +30,7 @@ enum Stopped {
     Cpu,
 }
 
-/// Numbers that belong together, more or less: hooks write them, one after the other.
+/// Measured numbers, which hooks write one after the other: they belong together, more or less.
 struct SharedMeasured {
     calls: AtomicU64,
     cost_ps: AtomicU64,
@@ -60,18 +61,18 @@ impl SharedMeasured {
 ///
 /// # Invariants
 ///
-/// `flags` is null, or valid as long as anybody writes to the rings that tell this.
+/// `flags` is null, or valid as long as anything writes to the rings that tell this.
 pub(crate) struct Budget {
     flags: AtomicPtr<HookFlags>,
-    /// Those of all CPUs.
+    /// The wakers of all CPUs.
     wakers: KVec<Arc<Waker>>,
     session: AtomicU64,
     last_session: AtomicU64,
     limits: [AtomicU64; 2],
-    /// Cost of recording a call, in picoseconds.
+    /// The cost of recording a call, in picoseconds.
     cost_ps: AtomicU64,
     windows: PerCpu<CpuWindow>,
-    /// Session that `measured` is of.
+    /// The session that `measured` is of.
     measured_in: AtomicU64,
     measured: SharedMeasured,
     /// A [`Stopped`], stored after `excess`.
@@ -81,7 +82,8 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// No limits. Who waits for one of `wakers` is woken when recording is stopped.
+    /// Creates a budget without limits, which wakes the readers of `wakers` when it stops
+    /// recording.
     ///
     /// # Errors
     ///
@@ -104,7 +106,7 @@ impl Budget {
         })
     }
 
-    /// Limits that are set.
+    /// Returns the limits that are set.
     pub(crate) fn limits(&self) -> BudgetLimits {
         let [calls, cpu] = &self.limits;
         BudgetLimits {
@@ -113,7 +115,7 @@ impl Budget {
         }
     }
 
-    /// Allows that much to the recorder whose flags this is, from now on. Callers exclude each
+    /// Sets the limits of the recorder that has these flags, from now on. Callers exclude each
     /// other.
     ///
     /// # Safety
@@ -146,19 +148,19 @@ impl Budget {
         self.stopped.store(Stopped::No as u64, Ordering::Release);
     }
 
-    /// Says what recording a call takes, in picoseconds.
+    /// Sets the cost of recording a call, in picoseconds.
     pub(crate) fn set_cost(&self, cost_ps: u64) {
         self.cost_ps.store(cost_ps, Ordering::Relaxed);
     }
 
-    /// The rates that were found when it was looked last, if it was.
+    /// Returns the rates that were measured last in this session, if any were.
     pub(crate) fn measured(&self) -> Option<Measured> {
         let session = self.session.load(Ordering::Relaxed);
         let is_known = session != 0 && self.measured_in.load(Ordering::Acquire) == session;
         is_known.then(|| self.measured.load())
     }
 
-    /// Why recording was stopped by this, if it was.
+    /// Returns the limit that was exceeded and the rates then, if the budget has stopped recording.
     pub(crate) fn stopped(&self) -> Option<(Excess, Measured)> {
         let stopped = self.stopped.load(Ordering::Acquire);
         let allowed = self.allowed.load(Ordering::Relaxed);
@@ -170,8 +172,8 @@ impl Budget {
         Some((excess, self.excess.load()))
     }
 
-    /// Counts calls on this CPU, at most `room` at a time, and stops recording if there are too many. To be called by
-    /// writers, in any context.
+    /// Counts calls on this CPU, at most `room` at a time, and stops recording if there are too
+    /// many. To be called by writers, in any context.
     pub(crate) fn count(&self, token: PreemptOff<'_>, calls: u64, room: u64) {
         let session = self.session.load(Ordering::Acquire);
         if session == 0 {
@@ -193,7 +195,7 @@ impl Budget {
         }
     }
 
-    /// Waits until nobody is being woken who was to be woken soon.
+    /// Waits until all readers that were to be woken soon have been.
     pub(crate) fn settle(&self) {
         for waker in &self.wakers {
             waker.settle();
@@ -201,12 +203,13 @@ impl Budget {
     }
 
     fn stop(&self, token: PreemptOff<'_>, excess: Excess, measured: Measured) {
-        // SAFETY: By the type's invariant, as the caller is a writer.
+        // SAFETY: By the type's invariants the flags are null, or valid while rings are written to
+        // that tell this; this is called by the writer of one.
         let Some(flags) = (unsafe { self.flags.load(Ordering::Acquire).as_ref() }) else {
             return;
         };
         if !flags.change(HookFlag::Off, true) {
-            // Somebody else was faster.
+            // Another CPU or task was faster.
             return;
         }
         let (stopped, allowed) = match excess {
@@ -216,7 +219,7 @@ impl Budget {
         self.excess.store(measured);
         self.allowed.store(allowed, Ordering::Relaxed);
         self.stopped.store(stopped as u64, Ordering::Release);
-        // Nothing will come any more, and they may want to end.
+        // Nothing will come any more, and readers that wait may want to end.
         irq_work::unless_gone(token, || {
             for waker in &self.wakers {
                 waker.wake_soon(token);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Clocks that the hook cannot read without a call: all but the time stamp counter.
+//! Clock, hook side: the clocks that the hook cannot read without a call, all but the time stamp
+//! counter.
 //!
 //! Some of them end in functions that are traced themselves (`read_hpet`, `acpi_pm_read`), and some
-//! can go back a little, or by hours when somebody sets the time. Neither reaches a ring: while a
-//! clock is read, entries of the same context are dropped and counted; and no stamp is below the
-//! CPU's last one.
+//! can go back a little, or by hours when the time is set. Neither reaches a ring: while a clock is
+//! read, entries of the same context are dropped and counted; and no stamp is below the CPU's last
+//! one.
 
 use kernel::alloc::AllocError;
 
@@ -16,7 +17,7 @@ use crate::sys::context::{cycles, PreemptGuard, PreemptOff};
 use crate::sys::percpu::PerCpu;
 use crate::sys::{clock, cpu};
 
-/// The number of the `counter` clock; all CPUs write it.
+/// The number of the `counter` clock, which all CPUs write.
 #[repr(align(64))]
 struct Counter(AtomicU64);
 
@@ -25,20 +26,21 @@ struct Counter(AtomicU64);
 struct CpuClock {
     /// The last stamp.
     last: Word,
-    /// Contexts that are reading the clock, and entries that were dropped since that made them.
+    /// Contexts that are reading the clock, and the count of entries dropped because reading made
+    /// them.
     reading: Recursion,
 }
 
 /// The clock of the hook's slow way.
 pub(crate) struct SlowClock {
-    /// Its place in [`ClockKind::ALL`].
+    /// The clock's index in [`ClockKind::ALL`].
     kind: Word,
     counter: Counter,
     cpus: PerCpu<CpuClock>,
 }
 
 impl SlowClock {
-    /// The `local` clock.
+    /// Creates the `local` clock.
     ///
     /// # Errors
     ///
@@ -54,13 +56,13 @@ impl SlowClock {
         })
     }
 
-    /// The clock in use.
+    /// Returns the clock in use.
     pub(crate) fn kind(&self) -> ClockKind {
         let kind = ClockKind::ALL.get(self.kind.load_relaxed() as usize);
         kind.copied().unwrap_or(ClockKind::Local)
     }
 
-    /// Takes another clock. Nobody is to be recording meanwhile.
+    /// Selects another clock. Nothing may be recording meanwhile.
     pub(crate) fn select(&self, kind: ClockKind) {
         self.kind.store_relaxed(kind as u64);
         for cpu in cpu::possible() {
@@ -68,7 +70,7 @@ impl SlowClock {
         }
     }
 
-    /// The time that the clock shows, for readers.
+    /// Returns the time that the clock shows, for readers.
     pub(crate) fn show(&self) -> u64 {
         match self.kind() {
             ClockKind::Counter => self.counter.0.load(Ordering::Relaxed),
@@ -76,12 +78,13 @@ impl SlowClock {
         }
     }
 
-    /// Entries that were dropped since reading the clock made them, ever.
+    /// Returns the number of entries that were ever dropped because reading the clock made them.
     pub(crate) fn recursion(&self) -> u64 {
         self.cpus.sum(|cpu| cpu.reading.count())
     }
 
-    /// Begins to read the clock in this context; `None`, counted, if it is being read already.
+    /// Begins to read the clock in this context; `None`, counted, if this context is reading it
+    /// already.
     pub(crate) fn enter<'a>(&'a self, token: PreemptOff<'a>) -> Option<ClockGuard<'a>> {
         let cpu = self.cpus.this(token);
         if cpu.reading.is_within(token) {
@@ -115,7 +118,7 @@ impl SlowClock {
     }
 }
 
-/// Reads the clock; while it is there, nobody else does so in this context of this CPU.
+/// Reads the clock; while it lives, nothing else does so in this context of this CPU.
 pub(crate) struct ClockGuard<'a> {
     clock: &'a SlowClock,
     cpu: &'a CpuClock,
@@ -124,7 +127,7 @@ pub(crate) struct ClockGuard<'a> {
 }
 
 impl ClockGuard<'_> {
-    /// A stamp, never below the CPU's last one.
+    /// Returns a stamp, never below the CPU's last one.
     pub(crate) fn now(&self) -> u64 {
         never_back(
             &self.cpu.last,

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Commands that are carried out at once when a function is called (`func:traceoff` and the like in the filter), and
-//! requests for what is to be done where sleeping is allowed.
+//! Commands, hook side: carries them out when a function is called (`func:traceoff` and the like in
+//! the filter), and requests what is to be done where sleeping is allowed.
 //!
-//! Functions with commands have a hook of their own, so that others do not pay for them, and commands are carried out
-//! whatever is traced, and of whom. The hook may run anywhere, in an NMI too: it changes hook
-//! flags, and the rest it asks for by an irq_work, which has a work item queued. What matters for
-//! that, the trace as it is at this moment, does not change until it is done: a dump switches
-//! recording off, and before a snapshot nothing is recorded until it is there
+//! Functions with commands have a hook of their own, so that others do not pay for them, and
+//! commands are carried out whatever functions and tasks are traced. The hook may run anywhere, in
+//! an NMI too: it changes hook flags, and requests the rest by an irq_work, which queues a work
+//! item. What matters for that, the trace as it is at this moment, does not change until it is
+//! done: a dump switches recording off, and before a snapshot nothing is recorded until it is there
 //! ([`HookFlag::Snapshot`]).
 //!
-//! Functions that asking calls may have commands too. Nothing is asked for twice, so that comes to an end.
+//! Functions that the requests call may have commands too. Nothing is requested twice, so that this
+//! comes to an end.
 
 use core::mem::offset_of;
 
@@ -18,6 +19,7 @@ use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
+use super::flags::{impl_flag, FlagSet, SharedFlags};
 use super::hook_flags::HookFlag;
 use super::probes::{Probe, ProbesPointer};
 use super::recorder::Recorder;
@@ -30,7 +32,7 @@ use crate::sys::irq_work::{self, HasIrqWork, IrqWork};
 use crate::sys::percpu::PerCpu;
 use crate::sys::work::{HasWork, Work};
 
-/// The kinds of requests. Bits of [`Requests::wanted`].
+/// The kinds of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 enum Request {
@@ -40,13 +42,15 @@ enum Request {
     Snapshot = 1 << 1,
     /// The trace is dumped.
     Dump = 1 << 2,
-    /// The trace of some CPUs is.
+    /// The trace of some CPUs is dumped.
     Cpudump = 1 << 3,
 }
 
-/// Does what was asked for. All may sleep.
+impl_flag!(Request);
+
+/// Does what was requested. All of it may sleep.
 pub(crate) trait DeferredActions: Send + Sync + Unpin {
-    /// Recording was switched off.
+    /// Does what is due after recording was switched off.
     fn stopped(&self);
 
     /// Takes the snapshot that recording waits for.
@@ -56,23 +60,22 @@ pub(crate) trait DeferredActions: Send + Sync + Unpin {
     fn dump(&self, cpu: Option<CpuId>);
 }
 
-/// The requests, and their server.
+/// The requests, and the actions that serve them.
 #[pin_data]
 pub(crate) struct Requests<S: DeferredActions> {
-    // Field order is teardown order: nobody asks any more, then nothing is queued any more.
+    // Field order is teardown order: first nothing is requested any more, then nothing is queued.
     #[pin]
     irq_work: IrqWork<Self>,
     #[pin]
     work: Work<Self>,
-    /// Bits of [`Request`].
-    wanted: Word,
+    wanted: SharedFlags<Request>,
     /// 1 for each CPU whose trace is to be dumped, else 0.
     cpus: PerCpu<Word>,
     #[pin]
     actions: Mutex<Option<S>>,
 }
 
-// SAFETY: That is where the field lies, and there is no other.
+// SAFETY: `OFFSET` is that of `irq_work`, the only field of type `IrqWork<Self>`.
 unsafe impl<S: DeferredActions> HasIrqWork for Requests<S> {
     const OFFSET: usize = offset_of!(Self, irq_work);
 
@@ -81,29 +84,28 @@ unsafe impl<S: DeferredActions> HasIrqWork for Requests<S> {
     }
 }
 
-// SAFETY: That is where the field lies, and there is no other.
+// SAFETY: `OFFSET` is that of `work`, the only field of type `Work<Self>`.
 unsafe impl<S: DeferredActions> HasWork for Requests<S> {
     const OFFSET: usize = offset_of!(Self, work);
 
     fn run(&self) {
         let actions = self.actions.lock();
         let Some(actions) = actions.as_ref() else {
-            // (it is done when there is one)
+            // What was requested is done when there are actions.
             return;
         };
-        // Full, as `note`: what is noted from now on has this queued again.
-        let wanted = self.wanted.swap(0);
-        let wants = |request: Request| wanted & request as u64 != 0;
-        if wants(Request::Snapshot) {
+        // Full, as in `note`: what is noted from now on has this queued again.
+        let wanted = self.wanted.take();
+        if wanted.has(Request::Snapshot) {
             actions.snapshot();
         }
-        if wants(Request::Wake) {
+        if wanted.has(Request::Wake) {
             actions.stopped();
         }
-        if wants(Request::Dump) {
+        if wanted.has(Request::Dump) {
             actions.dump(None);
         }
-        if wants(Request::Cpudump) {
+        if wanted.has(Request::Cpudump) {
             for cpu in cpu::possible() {
                 if self.cpus.get(cpu).swap(0) != 0 {
                     actions.dump(Some(cpu));
@@ -119,7 +121,7 @@ impl<S: DeferredActions> Requests<S> {
             try_pin_init!(Self {
                 irq_work <- IrqWork::new(),
                 work <- Work::new(),
-                wanted: Word::new(0),
+                wanted: SharedFlags::new(FlagSet::NONE),
                 cpus: PerCpu::new(|_| Word::new(0))?,
                 actions <- new_mutex!(None),
             }? Error),
@@ -127,46 +129,46 @@ impl<S: DeferredActions> Requests<S> {
         )
     }
 
-    /// Makes `actions` the one who does what is asked for. On return, who did it before is not at
-    /// it any more.
+    /// Makes `actions` the ones that serve requests. On return, those before are not running any
+    /// more.
     pub(crate) fn set_actions(&self, actions: Option<S>) {
         let before = core::mem::replace(&mut *self.actions.lock(), actions);
         drop(before);
         self.hand_on();
     }
 
-    /// Notes that something is wanted; false if it was already.
+    /// Notes a request; false if it was noted already.
     fn note(&self, request: Request) -> bool {
-        self.wanted.change_bits(request as u64, true) & request as u64 == 0
+        self.wanted.change(request, true)
     }
 
-    /// Takes that back.
+    /// Takes a request back.
     fn take_back(&self, request: Request) {
-        self.wanted.change_bits(request as u64, false);
+        self.wanted.change(request, false);
     }
 
-    /// Has something done soon.
+    /// Requests something, to be done soon.
     fn ask(&self, token: PreemptOff<'_>, request: Request) {
         if self.note(request) {
             self.irq_work.queue(token);
         }
     }
 
-    /// Has done what was asked for where no irq_work could be queued.
+    /// Queues the work for requests that were made where no irq_work could be queued.
     pub(crate) fn hand_on(&self) {
         // Acquire: pairs with `note`.
-        if self.wanted.load_acquire() != 0 {
+        if !self.wanted.load_acquire().is_empty() {
             self.work.queue();
         }
     }
 
-    /// Waits until what was asked for is queued.
+    /// Waits until the work for all requests is queued.
     pub(crate) fn settle(&self) {
         self.irq_work.sync();
     }
 }
 
-/// Carries out commands.
+/// Carries out commands at entries of functions.
 ///
 /// # Invariants
 ///
@@ -178,7 +180,7 @@ pub(crate) struct CommandHandler<S: DeferredActions> {
 }
 
 impl<S: DeferredActions> CommandHandler<S> {
-    /// No commands.
+    /// Creates a handler without commands.
     ///
     /// # Errors
     ///
@@ -196,19 +198,19 @@ impl<S: DeferredActions> CommandHandler<S> {
     ///
     /// # Safety
     ///
-    /// It is valid until the hook that calls this was removed.
+    /// The recorder is valid until the hook that calls this was removed.
     pub(crate) unsafe fn command(&self, recorder: &Recorder) {
         let recorder: *const Recorder = recorder;
         // INVARIANT: The caller promises it.
         self.recorder.store(recorder.cast_mut(), Ordering::Release);
     }
 
-    /// The functions with commands.
+    /// Returns the functions with commands.
     pub(crate) fn probes(&self) -> &ProbesPointer {
         &self.probes
     }
 
-    /// The requests.
+    /// Returns the requests.
     pub(crate) fn requests(&self) -> &Requests<S> {
         &self.requests
     }
@@ -238,18 +240,18 @@ impl<S: DeferredActions> CommandHandler<S> {
                     }
                 }
             }
-            // (the recorder's)
+            // Stacks are recorded by the recorder's own hook.
             Action::Stacktrace => {}
         }
     }
 
-    /// Switches recording on or off. Only what changes something is counted.
+    /// Switches recording on or off. Only a change counts as a time that it was done.
     fn switch(&self, token: PreemptOff<'_>, recorder: &Recorder, probe: &Probe, on: bool) {
         if recorder.has_flag(HookFlag::Off) != on || !probe.take() {
             return;
         }
         if !recorder.change_flag(HookFlag::Off, !on) {
-            // Somebody else was faster.
+            // Another CPU or task was faster.
             probe.give_back();
         } else if !on {
             self.requests.ask(token, Request::Wake);
@@ -266,7 +268,7 @@ impl<S: DeferredActions> CommandHandler<S> {
         }
     }
 
-    /// Has what was noted dumped: not one more event, as ftrace_dump() does.
+    /// Requests the dump that was noted, and stops recording, as ftrace_dump() does.
     fn dump(&self, token: PreemptOff<'_>, recorder: &Recorder) {
         recorder.set_flag(HookFlag::Off, true);
         self.requests.note(Request::Wake);
@@ -275,11 +277,12 @@ impl<S: DeferredActions> CommandHandler<S> {
 
     #[inline(never)]
     fn commanded(&self, token: PreemptOff<'_>, ip: u64) {
-        // SAFETY: By the type's invariant, as the hook is there.
+        // SAFETY: By the type's invariants the recorder is null, or valid until the hook that calls
+        // this was removed, which waits for the call.
         let Some(recorder) = (unsafe { self.recorder.load(Ordering::Acquire).as_ref() }) else {
             return;
         };
-        // (what nobody would ever do must not be waited for)
+        // On a CPU that is gone, nothing would ever do what recording then waits for.
         irq_work::unless_gone(token, || {
             for probe in self.probes.of(token, ip) {
                 self.carry_out(token, recorder, probe);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Measures the time that writing an event takes on this machine.
+//! Cost of recording: measures the time that writing an event takes on this machine.
 
 use core::ops::Range;
 
@@ -14,19 +14,20 @@ use crate::sys::clock::local_ns;
 use crate::sys::context::{cycles, PreemptGuard};
 use crate::sys::memory::{Room, SlotMemory};
 
-/// Slots of the ring that is written to, and of its sub-buffers.
+/// Slots of the ring that is written to.
 const SLOTS: usize = 2 * SUBBUF_SLOTS;
 const SUBBUF_SLOTS: usize = 1024;
 
-/// Events that are written at a time, and how often: the fastest time is taken, without interrupts.
+/// Events of a batch, and the number of batches. The fastest batch counts, which had no interrupts.
 const BATCH: u64 = 512;
 const BATCHES: usize = 32;
 
-/// Any node.
+/// The number that stands for any node.
 const NO_NODE: i32 = -1;
 
-/// Writes events as the `function` tracer does, stamped with the time stamp counter, into a ring that goes with them:
-/// how long one takes, in picoseconds. They are said to be of a function somewhere in `text`.
+/// Returns the time that writing an event takes, in picoseconds. Writes events as the `function`
+/// tracer does, stamped with the time stamp counter, into a ring of its own, as of a function at
+/// the beginning of `text`.
 ///
 /// # Errors
 ///
@@ -48,7 +49,10 @@ pub(crate) fn writing_ps(text: &Range<u64>) -> Result<u64> {
         };
         let began = local_ns();
         for _ in 0..BATCH {
-            // SAFETY: Nobody else knows of the ring, and preemption is off.
+            // SAFETY:
+            // - The thread stays on its CPU, as `guard` keeps preemption off, and the ring is of no
+            //   other.
+            // - There are no other writers: nothing else knows of the ring.
             let _ = unsafe { ring.write(call, ctx) };
         }
         local_ns().wrapping_sub(began)

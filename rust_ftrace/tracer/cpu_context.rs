@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Time, context and task of the events that this CPU records.
+//! The time, context and task of the events that this CPU records.
 
 use crate::engine::ring::EventContext;
 use crate::engine::slot::Task;
 use crate::sys::context::{Current, PreemptOff};
 use crate::sys::ftrace::Registers;
 
-/// Time, context and task of an event that this CPU records now.
+/// The time, context and task of an event that this CPU records now.
 #[derive(Clone, Copy)]
 pub(super) struct CpuContext<'a, C, S> {
     pub(super) token: PreemptOff<'a>,
@@ -17,23 +17,25 @@ pub(super) struct CpuContext<'a, C, S> {
 
 /// Makes the context word of an event.
 pub(super) trait State: Copy {
-    /// The context word, of the task that runs.
+    /// Returns the context word of the running task.
     fn word(&self, current: &Current<'_>) -> u32;
 }
 
-/// The state at a function's entry with these registers, in ftrace's callback: with the stack pointer.
+/// The state at a function's entry, in ftrace's callback, with the stack pointer of these
+/// registers.
 #[derive(Clone, Copy)]
 pub(super) struct AtEntry<'a>(pub(super) Registers<'a>);
 
-/// The state without the stack pointer, where tracing has raised the preempt count by `RAISED` before us.
+/// The state without the stack pointer, where tracing has raised the preempt count by `RAISED`.
 #[derive(Clone, Copy)]
 pub(super) struct Raised<const RAISED: u32>;
 
-/// The state of a task that records an event itself. (as ftrace has it, which has preemption off then)
+/// The state of a task that records an event itself, as ftrace shows it, which has preemption off
+/// then.
 pub(super) const IN_TASK: Raised<0> = Raised;
 
-/// The state in fprobe's callbacks: `ftrace_test_recursion_trylock()` and `rcu_read_lock_sched_notrace()` have raised
-/// the count.
+/// The state in fprobe's callbacks: `ftrace_test_recursion_trylock()` and
+/// `rcu_read_lock_sched_notrace()` have raised the count.
 pub(super) const IN_FPROBE: Raised<2> = Raised;
 
 impl State for AtEntry<'_> {
@@ -58,7 +60,7 @@ impl<C: Fn() -> u64 + Copy, S: State> EventContext for CpuContext<'_, C, S> {
 
     #[inline(always)]
     fn context(&self) -> u32 {
-        // (not kept from `is_task` on: there are registers enough for all but that)
+        // This is not kept from `is_task` on: registers are enough for all but that.
         self.state.word(&self.token.current())
     }
 

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Data beside entries, recorded when it is asked for: arguments, and stacks of all functions or of
-//! some.
+//! Extras of entries, recorded when they are asked for: arguments, and stacks of all functions or
+//! of some.
 //!
-//! Unwinding ends in functions that are traced themselves. While a stack is unwound, entries of the same
-//! context are left out, and counted. Each context of a CPU has room for a stack of its own; the hints where stacks are in
-//! the ring are shared, and may be wrong (see [`engine::beside`](crate::engine::extras)).
+//! Unwinding ends in functions that are traced themselves. While a stack is unwound, entries of the
+//! same context are left out, and counted. Each context of a CPU has room for a stack of its own;
+//! the hints that tell where stacks are in the ring are shared, and may be wrong (see
+//! [`engine::extras`](crate::engine::extras)).
 
 use core::ops::Range;
 
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
 
+use super::flags::{impl_flag, FlagSet, SharedFlags};
 use super::probes::{Lookup, ProbesPointer};
 use super::recursion::{Recursion, Within};
 use crate::engine::extras::{StackRoom, StackSlots};
@@ -22,12 +24,12 @@ use crate::sys::ftrace::Registers;
 use crate::sys::percpu::PerCpu;
 use crate::sys::{cpu, unwind};
 
-/// Kinds of context that can be unwinding at the same time: task, softirq, interrupt, NMI.
+/// The number of contexts that can be unwinding at the same time: task, softirq, interrupt, NMI.
 const LEVELS: usize = 4;
-/// Hints of a CPU; a power of two.
+/// The number of hints of a CPU, a power of two.
 const HINTS: usize = 256;
 
-/// Data that is recorded beside all entries.
+/// Extras that all entries get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum EntryExtra {
@@ -37,7 +39,9 @@ pub(crate) enum EntryExtra {
     Args = 1 << 1,
 }
 
-/// Data that is recorded beside one entry.
+impl_flag!(EntryExtra);
+
+/// Extras that one entry gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// The stack.
@@ -61,19 +65,22 @@ impl StackMemory {
     }
 }
 
+/// The memory of a CPU for stacks, and the contexts that use it.
+///
 /// # Invariants
 ///
-/// `memory` is null, or came from a box and does not change any more.
+/// `memory` is null, or came from a box that `self` owns, and does not change any more.
 #[repr(align(64))]
 struct CpuStacks {
-    /// Contexts that are unwinding, and entries that were left out since that made them.
+    /// Contexts that are unwinding, and the count of entries left out because unwinding made them.
     unwinding: Recursion,
     memory: AtomicPtr<StackMemory>,
 }
 
 impl CpuStacks {
     fn memory(&self) -> Option<&StackMemory> {
-        // SAFETY: By the type's invariant; a box was filled before it was published.
+        // SAFETY: By the type's invariants the pointer is null, or came from a box, which was
+        // filled before it was stored, and lives as long as `self`.
         unsafe { self.memory.load(Ordering::Acquire).as_ref() }
     }
 }
@@ -82,32 +89,32 @@ impl Drop for CpuStacks {
     fn drop(&mut self) {
         let memory = *self.memory.get_mut();
         if !memory.is_null() {
-            // SAFETY: By the type's invariant, and no reference to it is left.
+            // SAFETY: By the type's invariants the pointer came from a box, as it is not null. It
+            // goes only here, and references to it do not outlive `self`.
             drop(unsafe { KBox::from_raw(memory) });
         }
     }
 }
 
-/// Settings of the data beside entries, and the room that it takes.
+/// The settings of the extras of entries, and the memory that these need.
 pub(crate) struct EntryExtras {
-    /// Bits of [`EntryExtra`].
-    all: Word,
+    all: SharedFlags<EntryExtra>,
     /// The functions whose stacks are wanted.
     probes: ProbesPointer,
-    /// Where the kernel's own text begins, and ends.
+    /// The begin and the end of the kernel's own text.
     text: [Word; 2],
     cpus: PerCpu<CpuStacks>,
 }
 
 impl EntryExtras {
-    /// Nothing.
+    /// Creates settings by which no entry has extras.
     ///
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory.
     pub(crate) fn new() -> Result<Self, AllocError> {
         Ok(Self {
-            all: Word::new(0),
+            all: SharedFlags::new(FlagSet::NONE),
             probes: ProbesPointer::none(),
             text: [const { Word::new(0) }; 2],
             // INVARIANT: Null.
@@ -118,8 +125,8 @@ impl EntryExtras {
         })
     }
 
-    /// Makes room for stacks, if that was not done; `text` is where the kernel's own text lies. Callers exclude each
-    /// other.
+    /// Makes room for stacks, if that was not done; the kernel's own text lies at `text`. Callers
+    /// exclude each other.
     ///
     /// # Errors
     ///
@@ -132,58 +139,56 @@ impl EntryExtras {
             let cpu = self.cpus.get(cpu);
             if cpu.memory().is_none() {
                 let memory = KBox::new(StackMemory::new()?, GFP_KERNEL)?;
-                // INVARIANT: A box, and nobody else stores one.
+                // INVARIANT: A box, and no other caller stores one.
                 cpu.memory.store(KBox::into_raw(memory), Ordering::Release);
             }
         }
         Ok(())
     }
 
-    /// Sets whether `what` is recorded beside all entries from now on. For stacks there must be
+    /// Sets whether all entries get `what` from now on. For stacks there must be
     /// [room](Self::make_room).
     pub(crate) fn set(&self, what: EntryExtra, on: bool) {
-        // (no order is needed: a hook that sees the bit and not yet the room takes no stack)
-        match on {
-            true => self.all.set_bits(what as u64),
-            false => self.all.clear_bits(what as u64),
-        }
+        // No order is needed: a hook that sees the bit and not yet the room takes no stack.
+        self.all.change(what, on);
     }
 
-    /// Returns whether anything is to be recorded beside any entry.
+    /// Returns whether any entry gets extras.
     pub(crate) fn is_any(&self) -> bool {
-        self.all.load_relaxed() != 0 || !self.probes.is_none()
+        !self.all.load().is_empty() || !self.probes.is_none()
     }
 
-    /// The functions whose stacks are wanted.
+    /// Returns the functions whose stacks are wanted.
     pub(crate) fn probes(&self) -> &ProbesPointer {
         &self.probes
     }
 
-    /// The data that is wanted beside an entry of `ip`; `None` if the entry itself is not.
+    /// Returns the extras that an entry of `ip` gets; `None` if the entry itself is not wanted.
     pub(crate) fn wanted(&self, token: PreemptOff<'_>, ip: u64) -> Option<Wanted> {
-        let all = self.all.load_relaxed();
+        let all = self.all.load();
         let probed = match self.probes.hit(token, ip) {
             Lookup::None => false,
             Lookup::Hit => true,
             Lookup::Over => return None,
         };
         Some(Wanted {
-            stack: probed || all & EntryExtra::Stack as u64 != 0,
-            args: all & EntryExtra::Args as u64 != 0,
+            stack: probed || all.has(EntryExtra::Stack),
+            args: all.has(EntryExtra::Args),
         })
     }
 
-    /// Entries that were left out since unwinding made them.
+    /// Returns the number of entries that were left out because unwinding made them.
     pub(crate) fn left_out(&self) -> u64 {
         self.cpus.sum(|cpu| cpu.unwinding.count())
     }
 
-    /// Returns whether this context is unwinding, so that an entry in it is to be left out; it is counted.
+    /// Returns whether this context is unwinding; if so, counts the entry that is to be left out.
     pub(crate) fn is_busy(&self, token: PreemptOff<'_>) -> bool {
         self.cpus.this(token).unwinding.is_within(token)
     }
 
-    /// Begins to unwind, in a context that [does not do so](Self::is_busy); `None` if there is no room.
+    /// Begins to unwind, in a context that [does not do so](Self::is_busy); `None` if there is no
+    /// room.
     pub(crate) fn begin<'a>(&'a self, token: PreemptOff<'a>) -> Option<Unwinding<'a>> {
         let cpu = self.cpus.this(token);
         let level = token.context_level();
@@ -200,7 +205,7 @@ impl EntryExtras {
     }
 }
 
-/// Unwinds a stack. While it is there, nobody else does so in this context of this CPU.
+/// Unwinds a stack. While it lives, nothing else does so in this context of this CPU.
 pub(crate) struct Unwinding<'a> {
     room: &'a StackRoom,
     hints: &'a Table<Word, HINTS>,
@@ -210,7 +215,7 @@ pub(crate) struct Unwinding<'a> {
 }
 
 impl Unwinding<'_> {
-    /// The stack behind the caller of `call`, whose `parent_ip` is made the one that is true.
+    /// Returns the stack behind the caller of `call`, and corrects its `parent_ip`.
     pub(crate) fn stack(
         &self,
         call: &mut Call,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The `function` tracer's hook: from a function's entry into this CPU's ring, without a call.
+//! The `function` tracer's hook: writes a function's entry into this CPU's ring, without a call.
 
 use crate::engine::extras::ArgsSlots;
 use crate::engine::ring::Call;
@@ -29,7 +29,8 @@ impl Recorder {
         recorder.record(guard.token(), FunctionEntry { call, registers }, cycles);
     }
 
-    /// Other clocks than the counter, readers that wait, and what is recorded beside entries.
+    /// Records with another clock than the counter, for readers that wait, or with extras of
+    /// entries.
     #[cold]
     #[inline(never)]
     fn entered_slow(call: Call, recorder: &Self, registers: Registers<'_>, token: PreemptOff<'_>) {
@@ -61,7 +62,7 @@ impl Recorder {
         let Some(wanted) = self.entry_extras().wanted(token, call.ip) else {
             return;
         };
-        // (with function_graph, stacks of some functions come between calls)
+        // With function_graph, stacks of some functions come between calls.
         self.complete_entry(token);
         let args = wanted
             .args
@@ -81,8 +82,10 @@ impl Recorder {
                 clock: cycles,
                 state: AtEntry(registers),
             };
-            // SAFETY: The ring is this CPU's, and preemption is off; whatever interrupts runs to
-            // its end before this goes on.
+            // SAFETY:
+            // - The ring is this CPU's, on which the thread stays: `token` proves that preemption
+            //   is off.
+            // - What interrupts this runs to its end before this goes on.
             let _ = unsafe { ring.write_with_extras(call, ctx, args, stack) };
         } else if let Some(reading) = self.clock().enter(token) {
             let ctx = CpuContext {
@@ -90,8 +93,10 @@ impl Recorder {
                 clock: || reading.now(),
                 state: AtEntry(registers),
             };
-            // SAFETY: The ring is this CPU's, and preemption is off; whatever interrupts runs to
-            // its end before this goes on.
+            // SAFETY:
+            // - The ring is this CPU's, on which the thread stays: `token` proves that preemption
+            //   is off.
+            // - What interrupts this runs to its end before this goes on.
             let _ = unsafe { ring.write_with_extras(call, ctx, args, stack) };
         }
     }
@@ -109,8 +114,12 @@ impl Recorder {
             clock,
             state: AtEntry(site.registers),
         };
-        // SAFETY: The ring is this CPU's, and preemption is off; whoever interrupts runs to its end
-        // before this goes on. What became of the event is counted in the ring.
+        // SAFETY:
+        // - The ring is this CPU's, on which the thread stays: `token` proves that preemption is
+        //   off.
+        // - What interrupts this runs to its end before this goes on.
+        //
+        // The outcome is counted in the ring.
         let _ = unsafe { ring.write(site.call, ctx) };
     }
 }
@@ -119,7 +128,7 @@ impl EntryHandler for Recorder {
     #[inline(always)]
     fn entered(&self, site: FunctionEntry<'_>) {
         if self.flags() != 0 {
-            // (looked at once more there)
+            // Both are looked at again there.
             if self.knows_outsider() || self.flags() & Self::SHUT != 0 {
                 return;
             }

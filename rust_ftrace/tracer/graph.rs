@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The `function_graph` tracer's hook: calls with their entry and return into this CPU's ring.
+//! `function_graph`, hook side: writes calls with their entry and return into this CPU's ring.
 
 use crate::engine::ring::{Call, OpenCall, MAX_CALL_EXTRAS};
 use crate::engine::shadow::{self, Shadow};
@@ -14,20 +14,19 @@ use crate::tracer::graph_settings::Want;
 use crate::tracer::hook_flags::HookFlag;
 use crate::tracer::recorder::Recorder;
 
-/// The roles that the functions of a probe can have.
+/// The role of a function in `function_graph`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GraphRole {
-    /// Recorded as all are.
+    /// Its calls are recorded as all are.
     Plain,
-    /// In `graph_function`: all calls below are recorded.
+    /// It is in `graph_function`: all calls below its calls are recorded.
     Root,
-    /// In `graph_notrace`: neither are these calls recorded nor those below.
+    /// It is in `graph_notrace`: neither its calls nor those below are recorded.
     Skip,
 }
 
-/// The frame of a call that is tagged, see [`shadow`](crate::engine::shadow): three words, or five
-/// if its entry may be recorded later than it was, or the time is measured for which the task does
-/// not run.
+/// The frame of a tagged call, see [`shadow`](crate::engine::shadow): three words, or five if its
+/// entry may be recorded late, or if the time is measured for which the task does not run.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct TaggedFrame<const N: usize>([u64; N]);
@@ -50,7 +49,7 @@ impl<const N: usize> TaggedFrame<N> {
     }
 }
 
-/// Extra slots of a call.
+/// The extra slots of a call.
 struct CallExtras {
     slots: [SlotWords; MAX_CALL_EXTRAS],
     length: usize,
@@ -93,8 +92,10 @@ impl Recorder {
             state: IN_FPROBE,
         };
         let ring = self.this_ring(token);
-        // SAFETY: The ring is this CPU's, and preemption is off; whoever interrupts runs to its end
-        // before this goes on.
+        // SAFETY:
+        // - The ring is this CPU's, on which the thread stays: `token` proves that preemption is
+        //   off.
+        // - What interrupts this runs to its end before this goes on.
         unsafe { ring.enter_call(site.call, depth, extras, ctx, open) }
     }
 
@@ -110,9 +111,14 @@ impl Recorder {
             clock,
             state: IN_FPROBE,
         };
-        // (the same CPU's clock, if it is pending)
+        // If the call is pending, its start is of the same CPU's clock.
         let duration = |now: u64| now.wrapping_sub(open.start);
-        // SAFETY: As in `enter`; calls without a token of a ring do not come here.
+        // SAFETY:
+        // - The ring is this CPU's, on which the thread stays: `token` proves that preemption is
+        //   off.
+        // - What interrupts this runs to its end before this goes on.
+        // - `enter_call` made `open`; a call whose entry came late, and so has no token, does not
+        //   come here.
         unsafe { self.this_ring(token).leave_leaf(open, ctx, duration) }
     }
 
@@ -131,27 +137,33 @@ impl Recorder {
             clock,
             state: IN_FPROBE,
         };
-        // (clocks of two CPUs may differ a little)
+        // Clocks of two CPUs may differ a little.
         let duration = |now: u64| now.saturating_sub(open.start);
         let ring = self.this_ring(token);
-        // SAFETY: As in `enter`. If the event could not be written, that is counted.
+        // SAFETY:
+        // - The ring is this CPU's, on which the thread stays: `token` proves that preemption is
+        //   off.
+        // - What interrupts this runs to its end before this goes on.
+        //
+        // An event that could not be written is counted.
         let _ = unsafe { ring.leave_call(ip, depth, extras, ctx, duration) };
     }
 
-    /// The return of a call that is no leaf: in a function of its own, so that those of leaves need less.
+    /// Records the return of a call that is no leaf; in a function of its own, so that leaves need
+    /// less.
     #[inline(never)]
     fn leave_other(&self, open: &OpenCall, ip: u64, token: PreemptOff<'_>) {
         self.leave(token, ip, *open, &[], cycles);
     }
 
-    /// Returns whether depth and context are such that a call is recorded.
+    /// Returns whether a call is recorded as far as depth and context go.
     fn admits(&self, token: PreemptOff<'_>, irqs_too: bool) -> bool {
         let settings = self.graph();
         u64::from(token.current().call_depth()) < settings.depth_limit()
             && (irqs_too || !settings.wants(Want::NoIrqs) || !token.is_in_hardirq())
     }
 
-    /// Records an entry with all that is wanted.
+    /// Records an entry with all extras that are wanted.
     fn enter_with_extras(
         &self,
         site: FunctionEntry<'_>,
@@ -183,7 +195,7 @@ impl Recorder {
         written
     }
 
-    /// Records a return with all that is wanted; `slept` ticks of the time do not count.
+    /// Records a return with all extras that are wanted; `slept` ticks of the time do not count.
     fn leave_with_extras(
         &self,
         ip: u64,
@@ -205,7 +217,7 @@ impl Recorder {
             start: open.start.wrapping_add(slept),
             ..open
         };
-        // (a call whose entry came late was never pending)
+        // A call whose entry came late was never pending.
         let is_late = open.token == 0;
         let leave = |clock: &dyn Fn() -> u64| {
             if is_late || !extras.is_empty() || !self.leave_leaf(token, open, clock) {
@@ -225,7 +237,7 @@ impl Recorder {
         }
     }
 
-    /// An entry of which more is wanted than usual.
+    /// Records an entry while a hook flag is set.
     #[cold]
     #[inline(never)]
     fn called_slow(
@@ -240,7 +252,7 @@ impl Recorder {
             && self.enter_with_extras(site, token, open)
     }
 
-    /// A return of which more is wanted than usual.
+    /// Records a return while a hook flag is set.
     #[cold]
     #[inline(never)]
     fn returned_slow(
@@ -261,7 +273,7 @@ impl Recorder {
         shadow::secret(session, N)
     }
 
-    /// The tagged calls around the one whose words are `data`.
+    /// Returns the tagged calls around the one whose words are `data`.
     fn around<'a, const N: usize>(
         &self,
         current: &'a Current<'_>,
@@ -271,7 +283,7 @@ impl Recorder {
         Shadow::new(words, base, self.secret::<N>())
     }
 
-    /// The time now; `None` if the clock is being read already.
+    /// Returns the time now; `None` if the clock is being read already.
     fn now(&self, token: PreemptOff<'_>) -> Option<u64> {
         match self.has_flag(HookFlag::Clock) {
             true => Some(self.clock().enter(token)?.now()),
@@ -279,14 +291,14 @@ impl Recorder {
         }
     }
 
-    /// The entry of a call that may be tagged.
+    /// Begins a call that may be tagged; returns whether its return is wanted.
     fn called_tagged<const N: usize>(
         &self,
         role: GraphRole,
         call: CallEntry<'_, TaggedFrame<N>>,
     ) -> bool {
         let CallEntry { site, token, data } = call;
-        // What was there before is nobody's tag.
+        // A word that was there before is no tag.
         data.set(0, 0);
         if self.knows_outsider() || !self.lets_through_fast(token) {
             return false;
@@ -306,7 +318,7 @@ impl Recorder {
         if outer.is_none() && role != GraphRole::Root && self.graph().wants(Want::Rooted) {
             return false;
         }
-        // A root that is entered in an interrupt is wanted, and what is below it.
+        // A root that is entered in an interrupt is wanted, and so is what is below it.
         let flags = match role == GraphRole::Root && token.is_in_hardirq() {
             true => shadow::IN_IRQ,
             false => outer_flags & shadow::IN_IRQ,
@@ -337,12 +349,12 @@ impl Recorder {
         true
     }
 
-    /// The return of a call that was tagged.
+    /// Ends a call that was tagged.
     fn returned_tagged<const N: usize>(&self, call: &mut CallReturn<'_, TaggedFrame<N>>) {
         let address = call.data.address() as u64;
         let token = call.token;
         let tag = call.data.word(0);
-        // (before anything is written: nobody else can have left that here)
+        // This is checked before anything is written: only `called_tagged` can have left that here.
         let Some(flags) = shadow::flags_of(tag, address, self.secret::<N>()) else {
             return;
         };
@@ -377,7 +389,7 @@ impl Recorder {
                 return;
             }
             if self.is_shut_here(token) {
-                // (nothing is recorded of it)
+                // Neither its entry nor its return is recorded.
                 return self.miss_call(token);
             }
             for frame in around.frames() {
@@ -409,7 +421,12 @@ impl Recorder {
                 state: IN_FPROBE,
             };
             let ring = self.this_ring(token);
-            // SAFETY: As in `enter`. If the event could not be written, that is counted.
+            // SAFETY:
+            // - The ring is this CPU's, on which the thread stays: `token` proves that preemption
+            //   is off.
+            // - What interrupts this runs to its end before this goes on.
+            //
+            // An event that could not be written is counted.
             unsafe { ring.write_late_entry(call, word(1), info & 0xff, info >> 8, &ctx) };
         };
         if self.has_flag(HookFlag::Clock) {
@@ -460,7 +477,7 @@ impl<const N: usize> CallHandler<TaggedFrame<N>> for Recorder {
 }
 
 impl SwitchHandler for Recorder {
-    /// Takes the time for which tasks do not run.
+    /// Adds up the time for which tasks do not run.
     fn switched(&self, prev: ShadowStack<'_>, next: ShadowStack<'_>, token: PreemptOff<'_>) {
         let secret = self.secret::<5>();
         shadow::switched(prev.tagged(secret), next.tagged(secret), || self.now(token));

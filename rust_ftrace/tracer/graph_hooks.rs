@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The hooks of `function_graph`.
+//! `function_graph`, the hooks: registers and removes the probes of calls.
 
 use kernel::prelude::*;
 
@@ -14,28 +14,28 @@ use crate::tracer::graph::{GraphRole, TaggedFrame};
 use crate::tracer::own_call;
 use crate::tracer::recorder::Recorder;
 
-/// The hooks of calls, by the frames that these have: one kind of them at a time.
+/// The hooks of calls, by the frames that these have; one kind is in use at a time.
 pub(crate) struct GraphHooks {
     plain: Fprobes<Recorder, OpenCall>,
     tagged: Fprobes<Recorder, TaggedFrame<3>>,
     long: Fprobes<Recorder, TaggedFrame<5>>,
-    /// Measures for how long tasks do not run.
+    /// The hook of task switches, which measures for how long tasks do not run.
     switches: Switches<Recorder>,
 }
 
-/// A change of them that was prepared.
+/// A prepared change of the hooks of calls.
 #[must_use]
 pub(crate) struct GraphChange {
     plain: ProbeChange<Recorder, OpenCall>,
     tagged: ProbeChange<Recorder, TaggedFrame<3>>,
     long: ProbeChange<Recorder, TaggedFrame<5>>,
     takes_sleep: bool,
-    /// The switches of tasks were not heard of before.
+    /// The change has task switches hooked, which were not hooked before.
     hears_switches: bool,
 }
 
 impl GraphHooks {
-    /// Nothing is hooked.
+    /// Creates hooks that hook nothing.
     pub(crate) const fn new() -> Self {
         Self {
             plain: Fprobes::new(),
@@ -45,7 +45,8 @@ impl GraphHooks {
         }
     }
 
-    /// Takes the hooks, for another instance: calls that are open may know them, so they must not go. All is unhooked.
+    /// Unhooks all, and takes the hooks for another instance: open calls may refer to them, so that
+    /// they must not go.
     pub(crate) fn take(&mut self) -> Self {
         self.clear();
         let mut taken = core::mem::replace(self, Self::new());
@@ -63,7 +64,7 @@ impl GraphHooks {
         self.switches.clear();
     }
 
-    /// Unhooks all, and nothing will be said any more of the calls that are open.
+    /// Unhooks all, and has the returns of open calls ignored.
     pub(crate) fn forget(&mut self) {
         self.plain.forget_calls();
         self.tagged.forget_calls();
@@ -71,22 +72,22 @@ impl GraphHooks {
         self.switches.clear();
     }
 
-    /// Calls whose return could not be watched.
+    /// Returns the number of calls whose return could not be watched.
     pub(crate) fn missed(&self) -> u64 {
         let tagged = self.tagged.missed().wrapping_add(self.long.missed());
         self.plain.missed().wrapping_add(tagged)
     }
 
-    /// Prepares to hook `calls`, and no others; with `anew` nothing is said any more of the calls that are open.
+    /// Prepares to hook `calls`, and no others; with `anew`, the returns of open calls are ignored.
     ///
     /// # Errors
     ///
-    /// Nothing is changed then. Those of [`Fprobes::prepare`], [`Switches::call`] and
-    /// [`own_call::need_shadow_stacks`].
+    /// Those of [`Fprobes::prepare`], [`Switches::call`] and [`own_call::need_shadow_stacks`];
+    /// nothing is changed then.
     ///
     /// # Safety
     ///
-    /// As for [`Fprobes::prepare`].
+    /// `recorder` stays valid until all is unhooked, by [`Self::clear`] or as this is dropped.
     pub(crate) unsafe fn prepare(
         &mut self,
         numbers: &mut FprobeNumber,
@@ -100,10 +101,11 @@ impl GraphHooks {
         let takes_sleep = calls.takes_sleep;
         let hears_switches = takes_sleep && !self.switches.is_on();
         if hears_switches {
-            // SAFETY: The caller promises that the recorder stays.
+            // SAFETY: The recorder stays valid until all is unhooked, by caller precondition,
+            // `switches` among it.
             unsafe { self.switches.call(recorder)? };
         }
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: The recorder stays valid until all is unhooked, by caller precondition.
         let hooks = unsafe { self.prepare_hooks(numbers, recorder, calls, anew) };
         match hooks {
             Ok((plain, tagged, long)) => Ok(GraphChange {
@@ -120,6 +122,8 @@ impl GraphHooks {
         }
     }
 
+    /// Prepares the hooks for [`Self::prepare`].
+    ///
     /// # Safety
     ///
     /// As for [`Self::prepare`].
@@ -137,9 +141,9 @@ impl GraphHooks {
     )> {
         let kinds = [FrameKind::Plain, FrameKind::Tagged, FrameKind::Long];
         let [plain, tagged, long] = kinds.map(|frames| groups(calls, frames));
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: The recorder stays valid until all is unhooked, by caller precondition.
         let plain = unsafe { self.plain.prepare(numbers, recorder, &plain, anew)? };
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: The recorder stays valid until all is unhooked, by caller precondition.
         let tagged = unsafe { self.tagged.prepare(numbers, recorder, &tagged, anew) };
         let tagged = match tagged {
             Ok(tagged) => tagged,
@@ -148,7 +152,7 @@ impl GraphHooks {
                 return Err(error);
             }
         };
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: The recorder stays valid until all is unhooked, by caller precondition.
         let long = unsafe { self.long.prepare(numbers, recorder, &long, anew) };
         match long {
             Ok(long) => Ok((plain, tagged, long)),
@@ -166,14 +170,14 @@ impl GraphHooks {
         }
     }
 
-    /// Has those that are new call, and the others no more: see [`Fprobes::turn`].
+    /// Has the new probes call their handlers, and the old ones no more: see [`Fprobes::turn`].
     pub(crate) fn turn(&self, change: &GraphChange) {
         self.plain.turn(&change.plain);
         self.tagged.turn(&change.tagged);
         self.long.turn(&change.long);
     }
 
-    /// Ends a change that was turned. Needs no memory.
+    /// Ends a change after its [`Self::turn`]. Needs no memory.
     pub(crate) fn finish(&mut self, change: GraphChange) {
         self.plain.finish(change.plain);
         self.tagged.finish(change.tagged);
@@ -183,7 +187,7 @@ impl GraphHooks {
         }
     }
 
-    /// Takes back what was prepared. Needs no memory.
+    /// Takes back a prepared change. Needs no memory.
     pub(crate) fn give_up(&mut self, change: GraphChange) {
         self.plain.give_up(change.plain);
         self.tagged.give_up(change.tagged);
@@ -200,7 +204,7 @@ impl GraphChange {
     }
 }
 
-/// The groups of functions that have frames of that kind.
+/// Returns the groups of functions whose frames are of that kind.
 fn groups(calls: &Calls, frames: FrameKind) -> [RoleFunctions<'_, GraphRole>; 3] {
     const NONE: &FunctionSet = &FunctionSet::new();
     let [plain, roots, skip] = match calls.frames == frames {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The flags of a recorder: one word that hooks look at first, which is 0 mostly.
+//! The hook flags of a recorder: one word that hooks look at first, and that is 0 mostly.
 
-use crate::platform::Word;
+use super::flags::{impl_flag, SharedFlags};
 
-/// Reasons for the hook not to take its shortest way. Bits of a [`HookFlags`].
+/// The reasons for the hook not to take its shortest way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum HookFlag {
@@ -18,9 +18,9 @@ pub(crate) enum HookFlag {
     Pause = 1 << 3,
     /// A reader waits for the next event.
     Wake = 1 << 4,
-    /// Calls are recorded with more than usual, or not all.
+    /// Calls are recorded with more than the usual, or some of them are not.
     Graph = 1 << 5,
-    /// Something is recorded beside entries.
+    /// Entries, or some of them, are recorded with extras.
     Extras = 1 << 6,
     /// The tasks in another list are not traced.
     NotPids = 1 << 7,
@@ -30,31 +30,10 @@ pub(crate) enum HookFlag {
     Snapshot = 1 << 9,
 }
 
-/// The bits that are set. Read by all CPUs, written rarely.
-pub(crate) struct HookFlags(Word);
+impl_flag!(HookFlag);
 
-impl HookFlags {
-    /// These bits.
-    pub(super) const fn new(bits: u64) -> Self {
-        Self(Word::new(bits))
-    }
-
-    /// Sets or clears a bit; false if it was so already. Hooks that run already may go on as it was before, until every
-    /// CPU has left the code that it runs with preemption off.
-    pub(super) fn change(&self, bit: HookFlag, set: bool) -> bool {
-        // Full: a reader that sets `Wake` looks at the ring after that.
-        let before = self.0.change_bits(bit as u64, set);
-        (before & bit as u64 != 0) != set
-    }
-
-    /// Returns whether a bit is set.
-    pub(super) fn has(&self, bit: HookFlag) -> bool {
-        self.0.load_relaxed() & bit as u64 != 0
-    }
-
-    /// All bits, by a load that the compiler may make part of a comparison.
-    #[inline(always)]
-    pub(super) fn load(&self) -> u64 {
-        self.0.load_relaxed()
-    }
-}
+/// The hook flags that are set. Where one is changed, hooks that are running may go on as before,
+/// until every CPU has left the code that it runs with preemption off.
+///
+/// A change is fully ordered: a reader that sets [`HookFlag::Wake`] looks at the ring after that.
+pub(crate) type HookFlags = SharedFlags<HookFlag>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Markers, which programs write into the trace, on their way into this CPU's ring.
+//! Markers, ring side: writes into this CPU's ring what programs write into the trace.
 
 use crate::engine::ring::WriteOutcome;
 use crate::engine::slot::{SlotKind, SlotWords};
@@ -9,7 +9,7 @@ use crate::tracer::cpu_context::{CpuContext, IN_TASK};
 use crate::tracer::hook_flags::HookFlag;
 use crate::tracer::recorder::Recorder;
 
-/// Why a marker is not written.
+/// The reason why a marker is not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MarkerError {
     /// Nothing is recorded, here or at all, or the buffer is full.
@@ -27,7 +27,7 @@ pub(crate) enum MarkerError {
 pub(crate) struct Marker<'a> {
     /// [`SlotKind::Marker`], of which a part may be written, or [`SlotKind::RawMarker`].
     pub(crate) kind: SlotKind,
-    /// The address as whose function's it is shown.
+    /// The address of the function that it is shown as.
     pub(crate) ip: u64,
     /// Its bytes, in [slots](SlotWords::text_slot).
     pub(crate) slots: &'a [SlotWords],
@@ -36,7 +36,7 @@ pub(crate) struct Marker<'a> {
 }
 
 impl Recorder {
-    /// Writes a marker; how many bytes of it.
+    /// Writes a marker, and returns the number of its bytes that were written.
     ///
     /// To be called by a task, not by a hook.
     pub(crate) fn record_marker(
@@ -84,8 +84,10 @@ impl Recorder {
             state: IN_TASK,
         };
         let ring = self.this_ring(token);
-        // SAFETY: The ring is this CPU's, and preemption is off; whoever interrupts runs to its end
-        // before this goes on.
+        // SAFETY:
+        // - The ring is this CPU's, on which the thread stays: `token` proves that preemption is
+        //   off.
+        // - What interrupts this runs to its end before this goes on.
         unsafe { ring.write_marker(marker.kind, marker.ip, marker.slots, marker.length, ctx) }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The lists of tasks that are traced and that are not, and what each CPU remembers of them.
+//! Task lists of a recorder, the data: the tasks that are traced and not, and what CPUs remember of
+//! them.
 
 use kernel::alloc::AllocError;
 
@@ -14,9 +15,9 @@ use crate::tracer::hook_flags::HookFlag;
 /// The lists of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PidList {
-    /// Tasks that are traced; all if there are none.
+    /// Tasks that are traced; all tasks if it is empty.
     Traced,
-    /// Tasks that are not, whatever the other list says.
+    /// Tasks that are not traced, whatever the other list says.
     NotTraced,
 }
 
@@ -29,17 +30,27 @@ impl PidList {
     }
 }
 
-/// Tells the tasks that are left out from others.
+impl PerCpu<Outsider> {
+    /// Returns the task that is remembered by a CPU on which the caller is during the call. It need
+    /// not stay there.
+    #[inline(always)]
+    pub(super) fn peek(&self) -> u32 {
+        // SAFETY: An `Outsider` is a `Word`, as it is `repr(transparent)`.
+        unsafe { self.peek_low() }
+    }
+}
+
+/// The lists of tasks, and what each CPU remembers of them.
 pub(super) struct TaskLists {
     pub(super) traced: PidSet,
     pub(super) not_traced: PidSet,
-    /// Of each CPU, the last task that it found to be left out.
+    /// The last task that each CPU found to be left out.
     pub(super) outsiders: PerCpu<Outsider>,
     pub(super) forks_missed: AtomicU64,
 }
 
 impl TaskLists {
-    /// Nothing in either.
+    /// Creates empty lists.
     ///
     /// # Errors
     ///
@@ -61,13 +72,13 @@ impl TaskLists {
         }
     }
 
-    /// Has all CPUs forget what the lists said before they were changed.
+    /// Has all CPUs forget what they remember of the lists before a change.
     pub(super) fn forget(&self) {
         fence_full();
         cpu::possible().for_each(|cpu| self.outsiders.get(cpu).forget());
     }
 
-    /// Has them forget what the lists said of one task.
+    /// Has all CPUs forget what they remember of one task.
     pub(super) fn forget_task(&self, pid: u32) {
         fence_full();
         cpu::possible().for_each(|cpu| self.outsiders.get(cpu).forget_task(pid));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A call of our own, to see whether fgraph keeps calls that are open as is known here.
+//! A call of the module's own, which shows whether fgraph keeps open calls in the form known here.
 //!
-//! A function of the kernel is hooked for a moment and called. What the probe's handlers know of the call anyway is
-//! compared with what the shadow stack has of it.
+//! A function of the kernel is hooked for a moment and called. What the probe's handlers know of
+//! the call anyway is compared with what the shadow stack has of it.
 
 use kernel::bindings;
 use kernel::prelude::*;
@@ -16,7 +16,7 @@ use crate::sys::private::shadow_stacks::ShadowStack;
 use crate::sys::private::{FprobeNumber, PrivatePart};
 use crate::sys::symbols::SymbolText;
 
-/// The data that is kept of the call. Its address is known at both ends.
+/// The data that is kept of the call, which is known at both ends.
 type Kept = [u64; 3];
 
 const KEPT: Kept = [0x6f77_6e5f_6361_6c6c, 1, u64::MAX];
@@ -26,17 +26,17 @@ const LOCATION: usize = if cfg!(CONFIG_X86_KERNEL_IBT) { 4 } else { 0 };
 
 /// An end of the call was not seen.
 const NOT_SEEN: u64 = 0;
-/// It was, and all is as known.
+/// The end was seen, and all is in the known form.
 const AS_KNOWN: u64 = 1;
 /// Only the number of fprobe is another one.
 const OTHER_NUMBER: u64 = 2;
-/// The frame is not as known.
+/// The frame is not in the known form.
 const OTHER_FRAME: u64 = 3;
 
-/// fprobe has no number that is known.
+/// The number of fprobe is not known.
 const NO_NUMBER: u64 = u64::MAX;
 
-/// Knowledge of the call beforehand, and what was seen of it.
+/// The call as it is known beforehand, and what was seen of it.
 struct OwnCall {
     /// The task that makes it.
     task: *const bindings::task_struct,
@@ -47,13 +47,13 @@ struct OwnCall {
     exit: Word,
 }
 
-// SAFETY: The task is not accessed by it; all else is atomic.
+// SAFETY: The task is only compared, not accessed by its pointer; all else is atomic.
 unsafe impl Send for OwnCall {}
-// SAFETY: The task is not accessed by its pointer; all else is atomic.
+// SAFETY: As its task is only compared, nothing but atomic words is shared.
 unsafe impl Sync for OwnCall {}
 
 impl OwnCall {
-    /// Compares the shadow stack with the call, if it is this task that makes it.
+    /// Compares the shadow stack with the call, which this task must be making.
     fn compare(
         &self,
         token: PreemptOff<'_>,
@@ -74,13 +74,13 @@ impl OwnCall {
             data: (data as u64, size_of::<Kept>() / 8),
             returns,
         };
-        // SAFETY: The running task, as long as this does.
+        // SAFETY: It is the running task, which is valid as long as it runs this.
         let stack = unsafe { ShadowStack::of(current.as_ptr()) };
         stack.compare(&call)
     }
 }
 
-/// The way a comparison is noted.
+/// Returns the word that notes the result of a comparison.
 fn noted(result: Result<(), Unlike>) -> u64 {
     match result {
         Ok(()) => AS_KNOWN,
@@ -116,14 +116,14 @@ impl CallHandler<Kept> for OwnCall {
     }
 }
 
-/// Makes a call and looks at it, if that was not done yet, and notes what is not as known.
+/// Makes a call and looks at it, if that was not done yet, and notes what is not in the known form.
 ///
 /// # Errors
 ///
-/// It is to be done another time then.
+/// The look is to be tried again after an error.
 ///
 /// - `ENOMEM` if there is no memory, `EAGAIN` if the call was not seen.
-/// - Those of [`Fprobes::trace`].
+/// - Those of [`Fprobes::prepare`].
 pub(crate) fn look(numbers: &mut FprobeNumber) -> Result {
     if !PrivatePart::ShadowStacks.is_unseen() {
         return Ok(());
@@ -131,7 +131,7 @@ pub(crate) fn look(numbers: &mut FprobeNumber) -> Result {
     let mut text = SymbolText::new()?;
     let own = KBox::new(
         OwnCall {
-            // SAFETY: Has no preconditions.
+            // SAFETY: Has no preconditions: it reads a per-CPU variable.
             task: unsafe { bindings::get_current() }.cast_const(),
             parent_ip: Word::new(0),
             probe: Word::new(0),
@@ -147,7 +147,8 @@ pub(crate) fn look(numbers: &mut FprobeNumber) -> Result {
         role: (),
         ips: &ips,
     }];
-    // SAFETY: The handler goes after the probes, which are cleared below or with their drop before.
+    // SAFETY: `own` stays valid until nothing is traced any more: `probes` was made after it, so
+    // its drop, which ends tracing, comes first.
     let change = unsafe { probes.prepare(numbers, &*own, &groups, false)? };
     probes.turn(&change);
     probes.finish(change);
@@ -169,7 +170,7 @@ pub(crate) fn look(numbers: &mut FprobeNumber) -> Result {
     Ok(())
 }
 
-/// Looks if fgraph keeps calls that are open as is known here.
+/// Looks whether fgraph keeps open calls in the form known here.
 ///
 /// # Errors
 ///

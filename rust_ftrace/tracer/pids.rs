@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The tasks that a recorder leaves out.
+//! Task lists of a recorder, hook side: leaves tasks out, and follows forks.
 
 use kernel::alloc::AllocError;
 
@@ -12,13 +12,13 @@ use crate::tracer::outsiders::PidList;
 use crate::tracer::recorder::Recorder;
 
 impl Recorder {
-    /// One of the lists of tasks.
+    /// Returns one of the lists of tasks.
     pub(crate) fn pids(&self, list: PidList) -> &PidSet {
         self.lists.get(list)
     }
 
-    /// Makes a list the same as `new`; if it was `base` when that was made, what has come and gone by
-    /// forks since stays so. Callers exclude each other.
+    /// Makes a list the same as `new`; if it was `base` when that was made, what forks have added
+    /// and removed since stays so. Callers exclude each other.
     ///
     /// # Errors
     ///
@@ -29,7 +29,7 @@ impl Recorder {
         base: Option<&PidSet>,
         new: &PidSet,
     ) -> Result<(), AllocError> {
-        // The flag is clear while the list is empty, so that at no moment nobody is traced.
+        // The flag is clear while the list is empty, so that at no moment all tasks are left out.
         if new.is_empty() {
             self.set_flag(list.flag(), false);
         }
@@ -44,12 +44,13 @@ impl Recorder {
         Ok(())
     }
 
-    /// Returns whether a list says anything.
+    /// Returns whether a list is in force.
     pub(crate) fn has_pids(&self, list: PidList) -> bool {
         self.has_flag(list.flag())
     }
 
-    /// Tasks that are not in a list though who made them is, for want of memory.
+    /// Returns the number of tasks that a list lacks for want of memory, though their parents are
+    /// in it.
     pub(crate) fn forks_missed(&self) -> u64 {
         self.lists.forks_missed.load(Ordering::Relaxed)
     }
@@ -60,14 +61,14 @@ impl Recorder {
         self.pids(list).contains(token.current().pid())
     }
 
-    /// Returns whether this CPU remembers that the running task is left out. If it goes on another CPU meanwhile, what
-    /// that one remembers is as good: it is asked for the task's ID.
+    /// Returns whether this CPU remembers that the running task is left out. If the task moves to
+    /// another CPU meanwhile, what that one remembers is as good: it is asked for the task's ID.
     #[inline(always)]
     pub(super) fn knows_outsider(&self) -> bool {
         self.lists.outsiders.peek() == running_pid()
     }
 
-    /// Has this CPU remember the running task, of which a list has just said that it is left out.
+    /// Has this CPU remember the running task, which a list has just said is left out.
     #[cold]
     #[inline(never)]
     pub(super) fn remember_outsider(&self, token: PreemptOff<'_>) {
@@ -92,7 +93,7 @@ impl ForkHandler for Recorder {
                 self.lists.forks_missed.fetch_add(1, Ordering::Relaxed);
             }
         }
-        // (a CPU may remember another task that had the same ID)
+        // A CPU may remember another task that had the same ID.
         if self.lists.traced.contains(child) {
             self.lists.forget_task(child);
         }

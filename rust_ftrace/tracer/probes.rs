@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The functions at whose calls something is done (`func:action[:count]` in the filter), as hooks look
+//! Functions at whose calls something is done (`func:action[:count]` in the filter), as hooks look
 //! them up.
 
 use kernel::alloc::AllocError;
@@ -13,17 +13,17 @@ use crate::platform::{AtomicI64, AtomicPtr, Ordering};
 use crate::sys::context::PreemptOff;
 use crate::sys::rcu;
 
-/// The number of times that something is done yet.
+/// The number of times that an action is still done.
 pub(crate) struct ProbeCount(AtomicI64);
 
 /// A [`ProbeCount`] that hooks and all copies of the settings share.
 pub(crate) type SharedCount = Arc<ProbeCount>;
 
-/// Wanted always.
+/// The count of an action that is always done.
 const UNLIMITED: i64 = i64::MAX;
 
 impl ProbeCount {
-    /// So many times; `None` for always.
+    /// Creates a count of so many times; `None` for always.
     ///
     /// # Errors
     ///
@@ -34,26 +34,26 @@ impl ProbeCount {
         Arc::new(Self(count), GFP_KERNEL)
     }
 
-    /// Times that it is still done; `None` for always.
+    /// Returns the number of times that are left; `None` for always.
     pub(crate) fn left(&self) -> Option<i64> {
         let left = self.0.load(Ordering::Relaxed);
         (left != UNLIMITED).then_some(left)
     }
 }
 
-/// A function, what is done when it is called, and how often yet.
+/// A function, the action at its calls, and the number of times that it is still done.
 pub(crate) struct Probe {
     /// Its ftrace location.
     pub(crate) ip: usize,
-    /// The act.
+    /// The action.
     pub(crate) action: Action,
     left: SharedCount,
-    /// It is traced only for its stack: without one, not at all.
+    /// The function is traced only for its stack: without a stack, not at all.
     alone: bool,
 }
 
 impl Probe {
-    /// Does what was commanded; `alone` if the function is traced only for its stack.
+    /// Creates a probe for a command; `alone` if the function is traced only for its stack.
     pub(crate) fn new(commanded: &Commanded<SharedCount>, alone: bool) -> Self {
         Self {
             ip: commanded.ip,
@@ -63,12 +63,12 @@ impl Probe {
         }
     }
 
-    /// Returns whether it is not done any more.
+    /// Returns whether the action is done no more.
     pub(super) fn is_over(&self) -> bool {
         self.left.left() == Some(0)
     }
 
-    /// Counts that it is done; false if it is done no more.
+    /// Counts that the action is done; false if it is done no more.
     pub(super) fn take(&self) -> bool {
         let take = |left| match left {
             UNLIMITED => Some(UNLIMITED),
@@ -79,7 +79,7 @@ impl Probe {
         self.left.0.fetch_update(order, order, take).is_ok()
     }
 
-    /// It was not done after all.
+    /// Takes back the count of an action that was not done after all.
     pub(super) fn give_back(&self) {
         let give = |left: i64| (left != UNLIMITED).then_some(left.wrapping_add(1));
         let order = Ordering::Relaxed;
@@ -90,20 +90,21 @@ impl Probe {
 /// The outcome of looking for a function's probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lookup {
-    /// It is not wanted.
+    /// The action is not wanted.
     None,
-    /// It is.
+    /// The action is wanted.
     Hit,
-    /// It was traced only for its stack, and all that were wanted are there.
+    /// The function was traced only for its stack, and all stacks that were wanted are recorded.
     Over,
 }
 
-/// All probes, sorted by function and act.
+/// Probes sorted by function and action.
 pub(crate) type Probes = KVVec<Probe>;
 
-/// The probes of `ip` among `probes`, sorted by it.
+/// Returns the probes of `ip` among `probes`, which are sorted by it.
 ///
-/// (`partition_point` adds numbers, and would panic if the sum were too large: nothing that a hook calls may.)
+/// `partition_point` adds numbers, and would panic if the sum were too large: nothing that a hook
+/// calls may do that.
 fn find(probes: &[Probe], ip: usize) -> impl Iterator<Item = &Probe> {
     let mut before = 0usize;
     let mut rest = probes;
@@ -126,12 +127,12 @@ fn find(probes: &[Probe], ip: usize) -> impl Iterator<Item = &Probe> {
 pub(crate) struct Ready(Option<KBox<Probes>>);
 
 impl Ready {
-    /// No probes.
+    /// Creates an empty set of probes.
     pub(crate) const fn none() -> Self {
         Self(None)
     }
 
-    /// Of `probes`, sorted by function and act.
+    /// Creates the set of `probes`, sorted by function and action.
     ///
     /// # Errors
     ///
@@ -144,39 +145,41 @@ impl Ready {
     }
 }
 
-/// The pointer that a hook finds them by.
+/// The pointer by which a hook finds probes.
 ///
 /// # Invariants
 ///
-/// Null, or from a box of probes sorted by their keys, which lives until another was stored here and every CPU has left
-/// the code that it ran with preemption off.
+/// Null, or from a box of probes sorted by their keys, which lives until another was stored here
+/// and every CPU has left the code that it ran with preemption off.
 pub(crate) struct ProbesPointer(AtomicPtr<Probes>);
 
 impl ProbesPointer {
-    /// No probes.
+    /// Creates a pointer to no probes.
     pub(crate) const fn none() -> Self {
         // INVARIANT: Null.
         Self(AtomicPtr::new(core::ptr::null_mut()))
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no probes.
     pub(crate) fn is_none(&self) -> bool {
         self.0.load(Ordering::Relaxed).is_null()
     }
 
-    /// The probes of `ip`.
+    /// Returns the probes of `ip`.
     pub(super) fn of<'a>(
         &'a self,
         _token: PreemptOff<'a>,
         ip: u64,
     ) -> impl Iterator<Item = &'a Probe> {
         let probes = self.0.load(Ordering::Acquire);
-        // SAFETY: By the type's invariant, as preemption is off.
+        // SAFETY: By the type's invariants the pointer is null, or from a box that lives until
+        // every CPU has left the code that it runs with preemption off, as this one does while the
+        // token lives.
         let probes = unsafe { probes.as_ref() };
         find(probes.map_or(&[], |probes| probes.as_slice()), ip as usize)
     }
 
-    /// Looks for a stack of `ip` that is wanted, and counts it; all probes are for stacks.
+    /// Looks for a wanted stack of `ip`, and counts it; all probes must be for stacks.
     pub(crate) fn hit(&self, token: PreemptOff<'_>, ip: u64) -> Lookup {
         let Some(probe) = self.of(token, ip).next() else {
             return Lookup::None;
@@ -188,17 +191,20 @@ impl ProbesPointer {
         }
     }
 
-    /// Makes other probes the ones that count from now on; those before, which no hook uses any more. Needs no memory.
-    /// Callers exclude each other.
+    /// Makes `probes` the ones in force from now on, and returns those before, which no hook uses
+    /// any more. Needs no memory. Callers exclude each other.
     pub(crate) fn replace(&self, probes: Ready) -> Ready {
         let new = probes.0.map_or(core::ptr::null_mut(), KBox::into_raw);
-        // INVARIANT: From a box; what is given back below was taken out here, and every CPU has left its hook then.
+        // INVARIANT: From a box; what is returned below was taken out here, and every CPU has left
+        // its hook by then.
         let old = self.0.swap(new, Ordering::AcqRel);
         if old.is_null() {
             return Ready(None);
         }
         rcu::synchronize_preempt_off();
-        // SAFETY: From a box, by the type's invariant, and no hook uses it any more.
+        // SAFETY: By the type's invariants the pointer is from a box, as it is not null. It was
+        // taken out by the swap alone, and every CPU has left the code that may have found it
+        // before.
         Ready(Some(unsafe { KBox::from_raw(old) }))
     }
 }
@@ -207,7 +213,8 @@ impl Drop for ProbesPointer {
     fn drop(&mut self) {
         let probes = *self.0.get_mut();
         if !probes.is_null() {
-            // SAFETY: From a box, by the type's invariant, and no reference to it is left.
+            // SAFETY: By the type's invariants the pointer is from a box, as it is not null.
+            // References to it do not outlive `self`.
             drop(unsafe { KBox::from_raw(probes) });
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The profiler's hook: calls and how long they take, into this CPU's table.
+//! Profile, hook side: counts calls and how long they take in this CPU's table.
 
 use kernel::alloc::AllocError;
 use kernel::cpu::CpuId;
@@ -17,61 +17,64 @@ use crate::sys::percpu::PerCpu;
 use crate::sys::random;
 use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
 use crate::tracer::clock::SlowClock;
+use crate::tracer::flags::{impl_flag, FlagSet, SharedFlags};
 
 /// The counts of a CPU.
 pub(crate) type CpuTable = ProfileTable<Arc<FunctionNumbers>>;
 
-/// Parts of a call's time that do not count. Bits of [`Profiler::without`].
+/// The parts of a call's time that do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Without {
-    /// The time of the calls within it that are profiled, too.
+    /// The time of calls within it that are profiled, too.
     Calls = 1 << 0,
     /// The time that the task was not running.
     Sleep = 1 << 1,
 }
 
-/// The frame of a call whose time counts as it is.
+impl_flag!(Without);
+
+/// The frame of a call whose whole time counts.
 #[derive(Clone, Copy)]
 pub(crate) struct Began {
     start: u64,
-    /// The number that the tables know it by.
+    /// The number of the call's function in the tables.
     call: u64,
 }
 
-/// The frame of other calls, see [`shadow`]: the tag, the time of the entry, the number that the
-/// tables know it by, the time of calls within it, and the time that the task was not running.
+/// The frame of other calls, see [`shadow`]: the tag, the time of the entry, the number of the
+/// function in the tables, the time of calls within it, and the time that the task was not running.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Nested([u64; 5]);
 
-/// The word with the time of calls within a call.
+/// The index of the word with the time of calls within a call.
 const WITHIN: usize = 3;
 
 /// Counts calls in the tables that it is given.
 ///
 /// # Invariants
 ///
-/// A pointer in `tables` leads to `closed`, or to a live table of that CPU. One that was taken away stays live
-/// until every CPU has left the code that it ran with preemption off.
+/// A pointer in `tables` leads to `closed`, or to a live table of that CPU. One that was taken away
+/// stays live until every CPU has left the code that it ran with preemption off.
 pub(crate) struct Profiler {
     tables: PerCpu<AtomicPtr<CpuTable>>,
-    /// For CPUs that have no table: it knows no function.
+    /// The table of CPUs that have none, which knows no function.
     closed: KBox<CpuTable>,
-    /// Calls that are in no table.
+    /// The number of calls that are in no table.
     lost: PerCpu<Word>,
-    without: AtomicU64,
+    without: SharedFlags<Without>,
     session: AtomicU64,
-    /// The session, for tags: see [`shadow::secret`].
+    /// The session's random word, which tags are made of: see [`shadow::secret`].
     key: AtomicU64,
-    /// Time is that of the time stamp counter.
+    /// Times are those of the time stamp counter.
     by_counter: bool,
     clock: SlowClock,
 }
 
 impl Profiler {
-    /// A profiler without tables. Its clock is `local`, and `by_counter` says whether the time stamp counter will
-    /// do for that.
+    /// Creates a profiler without tables. Its clock is `local`, and `by_counter` says whether the
+    /// time stamp counter will do for that.
     ///
     /// # Errors
     ///
@@ -85,7 +88,7 @@ impl Profiler {
             tables: PerCpu::new(|_| AtomicPtr::new(pointer.cast_mut()))?,
             closed,
             lost: PerCpu::new(|_| Word::new(0))?,
-            without: AtomicU64::new(0),
+            without: SharedFlags::new(FlagSet::NONE),
             session: AtomicU64::new(0),
             key: AtomicU64::new(random::word()),
             by_counter,
@@ -93,34 +96,31 @@ impl Profiler {
         })
     }
 
-    /// Begins another session: what is open of earlier ones is not known any more.
+    /// Begins another session, in which open calls of earlier ones are not known any more.
     pub(crate) fn new_session(&self) {
         self.key.store(random::word(), Ordering::Relaxed);
         self.session.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts calls that are in no table from 0 on.
+    /// Begins to count calls that are in no table from 0.
     pub(crate) fn forget_lost(&self) {
         for cpu in cpu::possible() {
             self.lost.get(cpu).store_relaxed(0);
         }
     }
 
-    /// The session's number.
+    /// Returns the session's number.
     pub(crate) fn session(&self) -> u32 {
         self.session.load(Ordering::Relaxed) as u32
     }
 
-    /// Says what does not count, of [`Without`].
-    pub(crate) fn set_without(&self, without: u64) {
-        self.without.store(without, Ordering::Relaxed);
+    /// Sets the parts of a call's time that do not count.
+    pub(crate) fn set_without(&self, without: FlagSet<Without>) {
+        self.without.store(without);
     }
 
-    fn is_without(&self, what: Without) -> bool {
-        self.without.load(Ordering::Relaxed) & what as u64 != 0
-    }
-
-    /// Calls in this session that are in no table, as there is no memory for one.
+    /// Returns the number of calls in this session that are in no table, as there was no memory for
+    /// one.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.sum(Word::load_relaxed)
     }
@@ -129,8 +129,8 @@ impl Profiler {
     ///
     /// # Safety
     ///
-    /// - `table` is valid until another one was given for `cpu`, or the profiler was unhooked, and every CPU has
-    ///   left the code that it ran with preemption off then.
+    /// - `table` is valid until another one was given for `cpu`, or the profiler was unhooked, and
+    ///   every CPU has left the code that it ran with preemption off then.
     /// - It is given for one CPU only.
     pub(crate) unsafe fn set_table(&self, cpu: CpuId, table: Option<&CpuTable>) {
         let table: *const CpuTable = table.unwrap_or(&self.closed);
@@ -140,7 +140,8 @@ impl Profiler {
 
     #[inline(always)]
     fn this_table<'a>(&'a self, token: PreemptOff<'a>) -> &'a CpuTable {
-        // SAFETY: By the type's invariant it leads to a table that is live while preemption is off.
+        // SAFETY: By the type's invariants the pointer leads to a table that stays live until this
+        // CPU has left the code that it runs with preemption off, as the token proves that it is.
         unsafe { &*self.tables.load(token) }
     }
 
@@ -151,7 +152,7 @@ impl Profiler {
         false
     }
 
-    /// The time now; `None` if the clock is being read already.
+    /// Returns the time now; `None` if the clock is being read already.
     fn now(&self, token: PreemptOff<'_>) -> Option<u64> {
         match self.by_counter {
             true => Some(cycles()),
@@ -181,7 +182,7 @@ impl Profiler {
         shadow::secret(key, size_of::<Nested>() / 8)
     }
 
-    /// The innermost of the calls around the one whose words are `data`.
+    /// Returns the innermost of the calls around the one whose words are `data`.
     fn outer<'a>(&self, current: &'a Current<'_>, data: &Nested) -> Option<ShadowFrame<'a>> {
         let (words, base) = current.shadow_below(data.0.as_ptr());
         Shadow::new(words, base, self.secret()).innermost()
@@ -211,7 +212,7 @@ impl CallHandler<Began> for Profiler {
         if !self.by_counter {
             return self.ended_slow(token, data);
         }
-        // (the counters of two CPUs may differ a little)
+        // The counters of two CPUs may differ a little.
         let time = cycles().saturating_sub(data.start);
         self.this_table(token).leave(data.call, time);
     }
@@ -222,7 +223,7 @@ impl CallHandler<Nested> for Profiler {
 
     fn called(&self, _role: (), call: CallEntry<'_, Nested>) -> bool {
         let CallEntry { site, token, data } = call;
-        // What was there before is nobody's tag.
+        // A word that was there before is no tag.
         *data = Nested([0; 5]);
         let Some(known) = self.this_table(token).enter(site.call.ip) else {
             return self.lose(token);
@@ -239,16 +240,17 @@ impl CallHandler<Nested> for Profiler {
         let CallReturn { token, data, .. } = call;
         let now = self.now(token);
         let address = data.0.as_ptr() as u64;
-        // (before anything is written: nobody else can have left that here)
+        // This is checked before anything is written: only `called` can have left that here.
         if shadow::flags_of(data.0[0], address, self.secret()).is_none() {
             return;
         }
         let [_, start, known, within, slept] = core::mem::replace(data, Nested([0; 5])).0;
-        // (highest bit: it was not running when that was last looked at, so nobody looks any more)
+        // The highest bit says that the task stopped running, and was not seen to go on: switches
+        // are watched no more.
         let slept = if slept >> 63 == 0 { slept } else { 0 };
         let current = token.current();
         let outer = self.outer(&current, data);
-        let without = |what, time| if self.is_without(what) { time } else { 0 };
+        let without = |what, time| if self.without.has(what) { time } else { 0 };
         if slept != 0 {
             if let Some(outer) = outer {
                 outer.add_sleep(slept);
@@ -268,7 +270,7 @@ impl CallHandler<Nested> for Profiler {
 }
 
 impl SwitchHandler for Profiler {
-    /// Takes the time for which tasks do not run.
+    /// Adds up the time for which tasks do not run.
     fn switched(&self, prev: ShadowStack<'_>, next: ShadowStack<'_>, token: PreemptOff<'_>) {
         let secret = self.secret();
         shadow::switched(prev.tagged(secret), next.tagged(secret), || self.now(token));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The hooks of a profile.
+//! Profile, the hooks: registers and removes the probes of calls that are counted.
 
 use kernel::prelude::*;
 
@@ -11,26 +11,26 @@ use crate::sys::sched_switch::Switches;
 use crate::tracer::own_call;
 use crate::tracer::profile::{Began, Nested, Profiler};
 
-/// The profiler's hooks: one kind of them at a time.
+/// The profiler's hooks; one kind is in use at a time.
 pub(crate) struct ProfileHooks {
     plain: Fprobes<Profiler, Began>,
     nested: Fprobes<Profiler, Nested>,
-    /// Measures for how long tasks do not run.
+    /// The hook of task switches, which measures for how long tasks do not run.
     switches: Switches<Profiler>,
 }
 
-/// A change of them that was prepared.
+/// A prepared change of the profiler's hooks.
 #[must_use]
 pub(crate) struct ProfileChange {
     plain: ProbeChange<Profiler, Began>,
     nested: ProbeChange<Profiler, Nested>,
     takes_sleep: bool,
-    /// The switches of tasks were not heard of before.
+    /// The change has task switches hooked, which were not hooked before.
     hears_switches: bool,
 }
 
 impl ProfileHooks {
-    /// Nothing is hooked.
+    /// Creates hooks that hook nothing.
     pub(crate) const fn new() -> Self {
         Self {
             plain: Fprobes::new(),
@@ -39,7 +39,7 @@ impl ProfileHooks {
         }
     }
 
-    /// Calls that could not be watched, ever.
+    /// Returns the number of calls that could ever not be watched.
     pub(crate) fn missed(&self) -> u64 {
         self.plain.missed().wrapping_add(self.nested.missed())
     }
@@ -55,12 +55,12 @@ impl ProfileHooks {
     ///
     /// # Errors
     ///
-    /// Nothing is changed then. Those of [`Fprobes::prepare`], [`Switches::call`] and
-    /// [`own_call::need_shadow_stacks`].
+    /// Those of [`Fprobes::prepare`], [`Switches::call`] and [`own_call::need_shadow_stacks`];
+    /// nothing is changed then.
     ///
     /// # Safety
     ///
-    /// As for [`Fprobes::prepare`].
+    /// `profiler` stays valid until all is unhooked, by [`Self::clear`] or as this is dropped.
     pub(crate) unsafe fn prepare(
         &mut self,
         numbers: &mut FprobeNumber,
@@ -79,13 +79,14 @@ impl ProfileHooks {
         let takes_sleep = counted.without_sleep;
         let hears_switches = takes_sleep && !self.switches.is_on();
         if hears_switches {
-            // SAFETY: The caller promises that the profiler stays.
+            // SAFETY: The profiler stays valid until all is unhooked, by caller precondition,
+            // `switches` among it.
             unsafe { self.switches.call(profiler)? };
         }
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: The profiler stays valid until all is unhooked, by caller precondition.
         let plain = unsafe { (self.plain).prepare(numbers, profiler, &groups(!is_nested), false) };
         let plain = plain.inspect_err(|_| self.hear_no_more(hears_switches))?;
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: The profiler stays valid until all is unhooked, by caller precondition.
         let nested = unsafe { (self.nested).prepare(numbers, profiler, &groups(is_nested), false) };
         match nested {
             Ok(nested) => Ok(ProfileChange {
@@ -108,13 +109,13 @@ impl ProfileHooks {
         }
     }
 
-    /// Has those that are new call, and the others no more: see [`Fprobes::turn`].
+    /// Has the new probes call their handlers, and the old ones no more: see [`Fprobes::turn`].
     pub(crate) fn turn(&self, change: &ProfileChange) {
         self.plain.turn(&change.plain);
         self.nested.turn(&change.nested);
     }
 
-    /// Ends a change that was turned. Needs no memory.
+    /// Ends a change after its [`Self::turn`]. Needs no memory.
     pub(crate) fn finish(&mut self, change: ProfileChange) {
         self.plain.finish(change.plain);
         self.nested.finish(change.nested);
@@ -123,7 +124,7 @@ impl ProfileHooks {
         }
     }
 
-    /// Takes back what was prepared. Needs no memory.
+    /// Takes back a prepared change. Needs no memory.
     pub(crate) fn give_up(&mut self, change: ProfileChange) {
         self.plain.give_up(change.plain);
         self.nested.give_up(change.nested);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The recorder: the rings that hooks write to, and what of it they are to look at first.
+//! The recorder: the rings that hooks write to, and the flags and settings that hooks look at.
 
 use kernel::alloc::AllocError;
 use kernel::cpu::CpuId;
@@ -15,33 +15,35 @@ use crate::sys::cpu;
 use crate::sys::percpu::PerCpu;
 use crate::tracer::clock::SlowClock;
 use crate::tracer::entry_extras::{EntryExtra, EntryExtras};
+use crate::tracer::flags::FlagSet;
 use crate::tracer::graph_settings::GraphSettings;
 use crate::tracer::hook_flags::{HookFlag, HookFlags};
 use crate::tracer::outsiders::{PidList, TaskLists};
 use crate::tracer::probes::Ready;
 use crate::tracer::ring_memory::RingMemory;
 
-/// A CPU's ring.
+/// The ring of a CPU.
 pub(crate) type CpuRing = Ring<RingMemory>;
 
 /// Writes entries into the rings that it is given.
 ///
 /// # Invariants
 ///
-/// A pointer in `rings` leads to `closed`, or to a live ring of that CPU. One that was taken away stays
-/// live until every CPU has left the code that it ran with preemption off.
+/// A pointer in `rings` leads to `closed`, or to a live ring of that CPU. One that was taken away
+/// stays live until every CPU has left the code that it ran with preemption off.
 pub(crate) struct Recorder {
     flags: HookFlags,
     rings: PerCpu<AtomicPtr<CpuRing>>,
-    /// For CPUs that have no ring.
+    /// The ring of CPUs that have none.
     closed: KBox<CpuRing>,
-    /// Of tasks.
+    /// The lists of tasks that are traced and that are not.
     pub(super) lists: TaskLists,
     /// CPUs on which nothing is recorded.
     cpus_off: PerCpu<AtomicBool>,
-    /// Entries and returns that were not recorded because a snapshot was to be taken.
+    /// The number of entries and returns that were not recorded because a snapshot was to be taken.
     missed: PerCpu<Word>,
-    /// Returns that were not, for that reason or as their clock was being read.
+    /// The number of returns that were not recorded for that reason, or as their clock was being
+    /// read.
     missed_returns: PerCpu<Word>,
     clock: SlowClock,
     graph: GraphSettings,
@@ -49,23 +51,18 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder without rings. Its clock is `local`, and `by_counter` says whether the time stamp
-    /// counter will do for that.
+    /// Creates a recorder without rings. Its clock is `local`, and `by_counter` says whether the
+    /// time stamp counter will do for that.
     ///
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory.
     pub(crate) fn new(by_counter: bool) -> Result<Self, AllocError> {
-        let flags = if by_counter {
-            0
-        } else {
-            HookFlag::Clock as u64
-        };
         let closed = KBox::new(CpuRing::closed(RingMemory::none()), GFP_KERNEL)?;
         let pointer: *const CpuRing = &*closed;
         // INVARIANT: All lead to `closed`, which does not move with its box.
         Ok(Self {
-            flags: HookFlags::new(flags),
+            flags: HookFlags::new(FlagSet::NONE.with(HookFlag::Clock, !by_counter)),
             rings: PerCpu::new(|_| AtomicPtr::new(pointer.cast_mut()))?,
             closed,
             lists: TaskLists::new()?,
@@ -78,18 +75,18 @@ impl Recorder {
         })
     }
 
-    /// Sets or clears a hook flag. Hooks that run already may go on as it was before, until every
-    /// CPU has left the code that it runs with preemption off.
+    /// Sets or clears a hook flag. Hooks that are running may go on as before, until every CPU has
+    /// left the code that it runs with preemption off.
     pub(crate) fn set_flag(&self, bit: HookFlag, set: bool) {
         self.change_flag(bit, set);
     }
 
-    /// As [`Self::set_flag`]; false if the bit was so already.
+    /// Sets or clears a hook flag as [`Self::set_flag`] does; false if it was so already.
     pub(crate) fn change_flag(&self, bit: HookFlag, set: bool) -> bool {
         self.flags.change(bit, set)
     }
 
-    /// The hook flags, for what has it shut.
+    /// Returns the hook flags, for parts that switch recording off.
     pub(crate) fn hook_flags(&self) -> &HookFlags {
         &self.flags
     }
@@ -105,11 +102,12 @@ impl Recorder {
         self.flags() & SHUT != 0
     }
 
-    /// Entries and returns that were not recorded, nor counted by a ring, ever.
+    /// Returns the numbers of entries and returns that were ever neither recorded nor counted by a
+    /// ring.
     pub(crate) fn elsewhere(&self) -> Elsewhere {
         let sum = |words: &PerCpu<Word>| words.sum(Word::load_relaxed);
         let closed = self.closed.storage();
-        // (first: never more than those that they are among)
+        // Returns are read first, so that they are never more than the events that they are among.
         let returns = sum(&self.missed_returns).wrapping_add(closed.count_missed_returns());
         Elsewhere {
             without_buffer: closed.count_missed(),
@@ -119,25 +117,26 @@ impl Recorder {
         }
     }
 
-    /// Returns whether nothing is recorded on this CPU, whoever is running.
+    /// Returns whether nothing is recorded on this CPU, whichever task is running.
     pub(super) fn is_shut_here(&self, token: PreemptOff<'_>) -> bool {
         self.is_shut() || (self.has_flag(HookFlag::Cpus) && !self.is_this_cpu_traced(token))
     }
 
-    /// Returns whether nothing is recorded as a snapshot is to be taken, and for no other reason.
+    /// Returns whether nothing is recorded because a snapshot is to be taken, and for no other
+    /// reason.
     fn is_taking_snapshot(&self) -> bool {
         const SHUT: u64 = HookFlag::Off as u64 | HookFlag::Pause as u64 | HookFlag::Snapshot as u64;
         self.flags() & SHUT == HookFlag::Snapshot as u64
     }
 
-    /// Counts a call that is not recorded, if it is for a snapshot that nothing is.
+    /// Counts a call that is not recorded, if that is for a snapshot.
     pub(super) fn miss_call(&self, token: PreemptOff<'_>) {
         if self.is_taking_snapshot() {
             self.missed.this(token).local_add(1);
         }
     }
 
-    /// Counts a return that is missed so.
+    /// Counts a return that is not recorded, if that is for a snapshot.
     pub(super) fn miss_return(&self, token: PreemptOff<'_>) {
         if self.is_taking_snapshot() {
             self.missed.this(token).local_add(1);
@@ -145,7 +144,8 @@ impl Recorder {
         }
     }
 
-    /// Counts a return that is not recorded as the clock is being read, which has counted it, too.
+    /// Counts a return that is not recorded as the clock is being read; the clock has counted it,
+    /// too.
     pub(super) fn miss_return_by_clock(&self, token: PreemptOff<'_>) {
         self.missed_returns.this(token).local_add(1);
     }
@@ -160,7 +160,8 @@ impl Recorder {
         !self.cpus_off.this(token).load(Ordering::Relaxed)
     }
 
-    /// Traces those CPUs of which `is_traced` says so, from now on. Callers exclude each other.
+    /// Traces the CPUs for which `is_traced` is true, and no others, from now on. Callers exclude
+    /// each other.
     pub(crate) fn set_cpus(&self, is_traced: impl Fn(CpuId) -> bool) {
         let mut all = true;
         for cpu in cpu::possible() {
@@ -171,29 +172,29 @@ impl Recorder {
         self.set_flag(HookFlag::Cpus, !all);
     }
 
-    /// The clock of those who do not take the time stamp counter.
+    /// Returns the clock that stamps events if the time stamp counter does not.
     pub(crate) fn clock(&self) -> &SlowClock {
         &self.clock
     }
 
-    /// The way calls are recorded.
+    /// Returns the settings of how calls are recorded.
     pub(crate) fn graph(&self) -> &GraphSettings {
         &self.graph
     }
 
     /// Stamps events by `kind` from now on; `by_counter` if the time stamp counter will do for it.
-    /// To be called between [`HookFlag::Pause`] and the end of it.
+    /// To be called while [`HookFlag::Pause`] is set.
     pub(crate) fn set_clock(&self, kind: ClockKind, by_counter: bool) {
         self.clock.select(kind);
         self.set_flag(HookFlag::Clock, !by_counter);
     }
 
-    /// The data that is recorded beside entries.
+    /// Returns the settings of the extras of entries.
     pub(crate) fn entry_extras(&self) -> &EntryExtras {
         &self.entry_extras
     }
 
-    /// Records `what` beside all entries from now on, or no more; for stacks there must be
+    /// Gives all entries `what` from now on, or no more; for stacks there must be
     /// [room](EntryExtras::make_room). Callers exclude each other.
     pub(crate) fn record_extra(&self, what: EntryExtra, on: bool) {
         self.entry_extras.set(what, on);
@@ -201,8 +202,8 @@ impl Recorder {
     }
 
     /// Records the stacks of the functions of `probes` from now on, and of no others; there must be
-    /// [room](EntryExtras::make_room). Returns those before; needs no memory. Callers exclude each
-    /// other.
+    /// [room](EntryExtras::make_room). Returns the probes before. Needs no memory. Callers exclude
+    /// each other.
     pub(crate) fn set_probes(&self, probes: Ready) -> Ready {
         let before = self.entry_extras.probes().replace(probes);
         self.set_flag(HookFlag::Extras, self.entry_extras.is_any());
@@ -222,25 +223,26 @@ impl Recorder {
         pointer.store(ring.cast_mut(), Ordering::Release);
     }
 
-    /// The hook flags, by a load that the compiler may make part of a comparison.
+    /// Returns the hook flags, by a load that the compiler may make part of a comparison.
     #[inline(always)]
     pub(super) fn flags(&self) -> u64 {
-        self.flags.load()
+        self.flags.load().bits()
     }
 
-    /// Returns whether the hook flags let the running task through, beside
-    /// [`Self::lets_through_fast`]. What is not recorded for a snapshot is counted here, so that
-    /// this is to be asked last.
+    /// Returns whether the rare hook flags let the running task through;
+    /// [`Self::lets_through_fast`] looks at the others. Counts what is not recorded for a snapshot,
+    /// so that it is to be called last.
     #[inline(always)]
     pub(super) fn lets_through_rare(&self, token: PreemptOff<'_>) -> bool {
         self.flags() & Self::RARE == 0 || self.admits_slow(token)
     }
 
-    /// Looks at the part of the hook flags that takes no call; [`Self::RARE`] is for
-    /// [`Self::admits_slow`].
+    /// Returns whether the hook flags let the running task through, but for [`Self::RARE`] ones,
+    /// which [`Self::admits_slow`] looks at.
     #[inline(always)]
     pub(super) fn lets_through_fast(&self, token: PreemptOff<'_>) -> bool {
-        // (loaded again each time: that keeps it out of a register on the way of most events)
+        // The flags are loaded again each time, which keeps them out of a register on the way of
+        // most events.
         if self.flags() & HookFlag::Pids as u64 != 0 && !self.is_in(PidList::Traced, token) {
             self.remember_outsider(token);
             return false;
@@ -248,11 +250,11 @@ impl Recorder {
         self.flags() & Self::SHUT == 0
     }
 
-    /// Bits that are rarely set, and take more to be looked at.
+    /// The flags that are rarely set, and take more to be looked at.
     pub(super) const RARE: u64 =
         HookFlag::NotPids as u64 | HookFlag::Cpus as u64 | HookFlag::Snapshot as u64;
 
-    /// Looks at the part of the hook flags that is rarely asked.
+    /// Returns whether the flags let the running task through, with those of [`Self::RARE`].
     #[cold]
     #[inline(never)]
     pub(super) fn admits_slow(&self, token: PreemptOff<'_>) -> bool {
@@ -272,20 +274,23 @@ impl Recorder {
         !is_left_out
     }
 
-    /// Bits with which nothing is recorded, nor counted.
+    /// The flags with which nothing is recorded, nor counted.
     pub(super) const SHUT: u64 = HookFlag::Off as u64 | HookFlag::Pause as u64;
 
-    /// This CPU's ring.
+    /// Returns this CPU's ring.
     #[inline(always)]
     pub(super) fn this_ring<'a>(&'a self, token: PreemptOff<'a>) -> &'a CpuRing {
-        // SAFETY: By the type's invariant it leads to a ring that is live while preemption is off.
+        // SAFETY: By the type's invariants the pointer leads to a ring that stays live until this
+        // CPU has left the code that it runs with preemption off, as the token proves that it is.
         unsafe { &*self.rings.load(token) }
     }
 
     /// Completes this CPU's pending entry, so that readers see it.
     pub(crate) fn complete_entry(&self, token: PreemptOff<'_>) {
-        // SAFETY: The ring is this CPU's, and preemption is off; whoever interrupts runs to its end
-        // before this goes on.
+        // SAFETY:
+        // - The ring is this CPU's, on which the thread stays: `token` proves that preemption is
+        //   off.
+        // - What interrupts this runs to its end before this goes on.
         unsafe { self.this_ring(token).complete_pending() };
     }
 }

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Keeps hooks from what they are doing already: a guard for functions that are traced themselves.
+//! A recursion guard for hooks, which call functions that are traced themselves.
 
 use crate::platform::Word;
 use crate::sys::context::PreemptOff;
 
-/// The contexts of a CPU that are within something, and how often they came to it once more.
+/// The contexts of a CPU that are within something, and the number of times that they came once
+/// more.
 pub(super) struct Recursion {
     /// A bit for each context that is within.
     within: Word,
-    /// Times that a context which was within came once more.
+    /// The number of times that a context came once more.
     count: Word,
 }
 
 impl Recursion {
-    /// None is within.
+    /// Creates a guard that no context is within.
     pub(super) const fn new() -> Self {
         Self {
             within: Word::new(0),
@@ -22,7 +23,7 @@ impl Recursion {
         }
     }
 
-    /// Returns whether the context that runs is within already; that is counted.
+    /// Returns whether the running context is within already; if so, counts that.
     pub(super) fn is_within(&self, token: PreemptOff<'_>) -> bool {
         let is_within = self.within.load_relaxed() & token.context_level() != 0;
         if is_within {
@@ -31,7 +32,7 @@ impl Recursion {
         is_within
     }
 
-    /// Enters, in a context that is [not within](Self::is_within).
+    /// Enters the running context, which is [not within](Self::is_within).
     pub(super) fn enter<'a>(&'a self, token: PreemptOff<'a>) -> Within<'a> {
         let level = token.context_level();
         // Interrupts leave the word as they found it, so loads and stores will do.
@@ -43,13 +44,13 @@ impl Recursion {
         }
     }
 
-    /// The times that were counted, ever.
+    /// Returns the number of times that were ever counted.
     pub(super) fn count(&self) -> u64 {
         self.count.load_relaxed()
     }
 }
 
-/// A context is within, until dropped.
+/// A context that is within, until this is dropped.
 pub(super) struct Within<'a> {
     recursion: &'a Recursion,
     level: u64,

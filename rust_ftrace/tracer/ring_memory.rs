@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The memory of a CPU's ring: its slots, and the waker that is told of writes to them.
+//! The memory of a CPU's ring: its slots, and what is told of writes to them.
 
 use kernel::sync::Arc;
 
@@ -11,15 +11,15 @@ use crate::platform::{AtomicU64, Ordering, Word};
 use crate::sys::context::{PreemptGuard, PreemptOff};
 use crate::sys::memory::SlotMemory;
 
-/// Slots, and who waits for events in them.
+/// The slots of a ring, and what is told of events in them.
 pub(crate) struct RingMemory {
     slots: SlotMemory,
     observers: Option<Observers>,
-    /// Entries that the budget knows of.
+    /// The number of entries that the budget has counted.
     counted: Word,
-    /// Events that were not written because there are no slots.
+    /// The number of events that were not written because there are no slots.
     missed: AtomicU64,
-    /// Those among them that were returns.
+    /// The number of returns among those events.
     missed_returns: AtomicU64,
 }
 
@@ -30,12 +30,12 @@ pub(crate) struct Observers {
 }
 
 impl RingMemory {
-    /// No slots.
+    /// Creates a memory without slots.
     pub(crate) fn none() -> Self {
         Self::alone(SlotMemory::none())
     }
 
-    /// Slots that nobody is told of.
+    /// Creates a memory that tells nothing of its events.
     pub(crate) fn alone(slots: SlotMemory) -> Self {
         Self {
             slots,
@@ -46,7 +46,7 @@ impl RingMemory {
         }
     }
 
-    /// Slots whose events others are told of.
+    /// Creates a memory that tells `observers` of its events.
     pub(crate) fn new(slots: SlotMemory, observers: Observers) -> Self {
         Self {
             observers: Some(observers),
@@ -54,25 +54,26 @@ impl RingMemory {
         }
     }
 
-    /// Tells those who wait for the next event that one was written.
+    /// Tells readers that wait for the next event that one was written.
     pub(crate) fn written(&self, token: PreemptOff<'_>) {
         if let Some(Observers { waker, .. }) = &self.observers {
             waker.written(token);
         }
     }
 
-    /// Events that were not written because there are no slots.
+    /// Returns the number of events that were not written because there are no slots.
     pub(crate) fn count_missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
     }
 
-    /// Those among them that were returns.
+    /// Returns the number of returns among those events.
     pub(crate) fn count_missed_returns(&self) -> u64 {
         self.missed_returns.load(Ordering::Relaxed)
     }
 }
 
-// SAFETY: `SlotMemory::slots` gives the same slice while it lives, which does not move with it.
+// SAFETY: `SlotMemory::slots` returns the same slice while the memory lives, as long as `self`; it
+// is elsewhere, so it does not move with `self`.
 unsafe impl Storage for RingMemory {
     fn slots(&self) -> &[Slot] {
         self.slots.slots()
@@ -80,7 +81,7 @@ unsafe impl Storage for RingMemory {
 
     fn reached(&self) {
         if let Some(Observers { waker, .. }) = &self.observers {
-            // (a writer has it off already)
+            // A writer has preemption off already.
             waker.wake_soon(PreemptGuard::new().token());
         }
     }
@@ -89,7 +90,7 @@ unsafe impl Storage for RingMemory {
         if let Some(Observers { budget, .. }) = &self.observers {
             let calls = hits.saturating_sub(self.counted.load_relaxed());
             self.counted.store_relaxed(hits);
-            // (as above)
+            // As above, preemption is off already.
             budget.count(PreemptGuard::new().token(), calls, room);
         }
     }

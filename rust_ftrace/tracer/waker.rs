@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Wakes readers for the hook: not at once, as the hook may be anywhere, but by an irq_work. Their side is in
-//! [`instance::waiting`](crate::instance::waiting).
+//! Waking, hook side: wakes readers not at once, as the hook may be anywhere, but by an irq_work.
+//! The readers' side is in [`instance::waiting`](crate::instance::waiting).
 
 use core::mem::offset_of;
 
@@ -27,7 +27,7 @@ pub(crate) struct Waker {
     all: Option<Arc<Waker>>,
 }
 
-// SAFETY: That is where the field lies, and there is no other.
+// SAFETY: `OFFSET` is that of `irq_work`, the only field of type `IrqWork<Self>`.
 unsafe impl HasIrqWork for Waker {
     const OFFSET: usize = offset_of!(Self, irq_work);
 
@@ -37,7 +37,7 @@ unsafe impl HasIrqWork for Waker {
 }
 
 impl Waker {
-    /// A waker that also wakes those of `all`.
+    /// Creates a waker that also wakes the readers of `all`.
     ///
     /// # Errors
     ///
@@ -54,19 +54,20 @@ impl Waker {
         )
     }
 
-    /// Those who wait.
+    /// Returns the queue of the readers that wait.
     pub(crate) fn queue(&self) -> &WaitQueue {
         &self.queue
     }
 
-    /// Has those who wait woken at the next event, if the flag is set.
+    /// Has the waiting readers woken at the next event, if
+    /// [`HookFlag::Wake`](super::hook_flags::HookFlag::Wake) is set.
     pub(crate) fn want(&self) {
         // Full: before the ring is looked at once more. Pairs with `written`, which comes after the
         // event: that is found there, or this is.
         self.wanted.swap(1);
     }
 
-    /// Wakes those who wait. Not from the hook.
+    /// Wakes the waiting readers. Not to be called from the hook.
     pub(crate) fn wake(&self) {
         self.queue.wake_all();
         if let Some(all) = &self.all {
@@ -74,13 +75,13 @@ impl Waker {
         }
     }
 
-    /// Wakes those who wait, soon. May be called anywhere. On a CPU that comes or goes it is for
-    /// [`sys::hotplug::CpuWatcher`](crate::sys::hotplug::CpuWatcher) to do so.
+    /// Wakes the waiting readers soon. May be called anywhere. On a CPU that comes or goes,
+    /// [`sys::hotplug::CpuWatcher`](crate::sys::hotplug::CpuWatcher) has to do it.
     pub(crate) fn wake_soon(&self, token: PreemptOff<'_>) {
         self.irq_work.queue(token);
     }
 
-    /// An event was written, and somebody may be waiting for one.
+    /// Wakes readers that wait for the event that was just written, if there are any.
     pub(crate) fn written(&self, token: PreemptOff<'_>) {
         if !irq_work::is_served_here(token) {
             return;
@@ -92,7 +93,7 @@ impl Waker {
         }
     }
 
-    /// Waits until nobody is being woken who was to be woken soon.
+    /// Waits until all readers that were to be woken soon have been.
     pub(crate) fn settle(&self) {
         self.irq_work.sync();
     }

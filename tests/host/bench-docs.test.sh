@@ -1,6 +1,6 @@
 #!/bin/bash
-# Are the figures in the docs those of docs/bench.json, and does scripts/internal/bench-docs see it when they are not, or when a run has
-# others? In a copy of the docs.
+# Are the figures in the docs those of docs/bench.json, and does scripts/internal/bench-docs see it when they are not, or
+# when a run has others? In a copy of the docs.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
 passed=0 failed=0
@@ -12,9 +12,9 @@ dir=$(mktemp -d "$cache/bench-docs.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 copy() {
 	rm -rf "$dir/tree"
-	mkdir -p "$dir/tree/scripts"
+	mkdir -p "$dir/tree/scripts/internal"
 	cp -r "$top/README.md" "$top/docs" "$dir/tree"
-	cp "$top/scripts/internal/bench-docs" "$top/scripts/bench-report" "$dir/tree/scripts"
+	cp "$top/scripts/internal/bench-docs" "$top/scripts/internal/bench-report" "$dir/tree/scripts/internal"
 }
 docs() { "$top/scripts/toolchain" "$dir/tree/scripts/internal/bench-docs" "$@"; }
 
@@ -80,7 +80,7 @@ run 0 "in ns" "0 passed, 0 failed, 1 skipped" '1s/instructions/ns/'
 
 # What the docs have must keep the promises, too.
 expect 0 "the docs' figures keep what is promised" ", 0 failed, 0 skipped" \
-	bash -c "'$top/scripts/toolchain' '$top/scripts/internal/bench-docs' --rows | '$top/scripts/bench-report' --check instructions"
+	bash -c "'$top/scripts/toolchain' '$top/scripts/internal/bench-docs' --rows | '$top/scripts/internal/bench-report' --check instructions"
 
 echo "$passed passed, $failed failed"
 ((failed == 0))

@@ -62,7 +62,8 @@ impl<S: Storage> Ring<S> {
     /// The token was made by [`Ring::token`] of a head at a slot.
     #[inline(always)]
     unsafe fn slot_of(&self, token: u64) -> &Slot {
-        // SAFETY: The caller promises that the slot is there.
+        // SAFETY: The token has the offset of the slot whose head it was made of, by caller
+        // precondition.
         unsafe { self.slot(token as u32 as usize & !(STEP as usize - 1)) }
     }
 
@@ -70,12 +71,12 @@ impl<S: Storage> Ring<S> {
     ///
     /// # Safety
     ///
-    /// As for [`Ring::write`].
+    /// As for [`Ring::write`]; or nothing else writes to the ring, from before the call to its end.
     #[inline(always)]
     pub unsafe fn complete_pending(&self) {
         let token = self.cold.pending.load_relaxed();
         if token != 0 && self.cold.pending.local_exchange(token, 0) {
-            // SAFETY: Only tokens of this ring become pending.
+            // SAFETY: What becomes pending is what `token()` made of the head at an entry's slot.
             unsafe { self.slot_of(token) }.0.toggle_release::<PARITY>();
         }
     }
@@ -106,7 +107,9 @@ impl<S: Storage> Ring<S> {
         // `complete_pending` checks again, which leaves the usual way without a register for the
         // token.
         if self.has_pending() {
-            // SAFETY: The caller's obligations are the same.
+            // SAFETY: By caller precondition:
+            // - The thread runs on the ring's CPU, with preemption off, until this has returned.
+            // - Other writers of the ring only interrupt this one, and end before it goes on.
             unsafe { self.complete_pending() };
         }
         let head = self.head();
@@ -114,16 +117,21 @@ impl<S: Storage> Ring<S> {
         // The mask is right for this head if the exchange finds the head unchanged.
         let ip_mask = self.ip_mask.load_relaxed();
         let simple = extras.is_empty() && is_text_address(call.parent_ip);
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: By caller precondition:
+        // - The thread runs on the ring's CPU, with preemption off, until this has returned.
+        // - Other writers of the ring only interrupt this one, and end before it goes on.
         let reserved = simple && unsafe { self.reserve(head, now, &ctx) };
         if !reserved {
-            // SAFETY: The caller's obligations are the same.
+            // SAFETY: By caller precondition:
+            // - The thread runs on the ring's CPU, with preemption off, until this has returned.
+            // - Other writers of the ring only interrupt this one, and end before it goes on.
             return unsafe { Self::enter_cold(call, self, depth(), extras, ctx, open) };
         }
         // This order keeps few values alive at a time.
         let token = self.token(head);
         *open = OpenCall { start: now, token };
-        // SAFETY: The exchange moved the head over this slot.
+        // SAFETY: `reserve` moved the head over this slot, which is not at a boundary, so it
+        // exists.
         let slot = unsafe { self.slot(head.offset()) };
         slot.0
             .store_relaxed(SlotWords::first_of_open(call.ip, ip_mask, now));
@@ -187,7 +195,9 @@ impl<S: Storage> Ring<S> {
         let context = ctx.flags();
         let high = call.parent_ip as u32;
         let event = |now| SlotWords::call(SlotKind::CallEntry, call.ip, now, depth, context, high);
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: By caller precondition:
+        // - The thread runs on the ring's CPU, with preemption off, until this has returned.
+        // - Other writers of the ring only interrupt this one, and end before it goes on.
         let Ok((head, start)) = (unsafe { ring.write_group(&ctx, extras, event, true) }) else {
             return false;
         };
@@ -218,7 +228,8 @@ impl<S: Storage> Ring<S> {
         if duration >> 32 != 0 || !self.cold.pending.local_exchange(open.token, 0) {
             return false;
         }
-        // SAFETY: It was pending, so it is a token of this ring.
+        // SAFETY: It was pending, so `token()` of this ring made it of the head at the entry's
+        // slot.
         let slot = unsafe { self.slot_of(open.token) };
         slot.1.store_high(duration as u32);
         // The bits that differ between the two kinds.
@@ -251,16 +262,23 @@ impl<S: Storage> Ring<S> {
         let ip_mask = self.ip_mask.load_relaxed();
         let duration = duration(now);
         let simple = extras.is_empty() && duration >> 32 == 0;
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: By caller precondition:
+        // - The thread runs on the ring's CPU, with preemption off, until this has returned.
+        // - Other writers of the ring only interrupt this one, and end before it goes on.
         unsafe { self.complete_pending() };
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: By caller precondition:
+        // - The thread runs on the ring's CPU, with preemption off, until this has returned.
+        // - Other writers of the ring only interrupt this one, and end before it goes on.
         let reserved = simple && unsafe { self.reserve(head, now, &ctx) };
         if !reserved {
             let start = now.wrapping_sub(duration);
-            // SAFETY: The caller's obligations are the same.
+            // SAFETY: By caller precondition:
+            // - The thread runs on the ring's CPU, with preemption off, until this has returned.
+            // - Other writers of the ring only interrupt this one, and end before it goes on.
             return unsafe { Self::leave_cold(ip, self, depth, extras, ctx, start) };
         }
-        // SAFETY: The exchange moved the head over this slot.
+        // SAFETY: `reserve` moved the head over this slot, which is not at a boundary, so it
+        // exists.
         let slot = unsafe { self.slot(head.offset()) };
         let first = SlotWords::first_of_entry(ip, ip_mask, now);
         let flags = ctx.flags();
@@ -309,7 +327,9 @@ impl<S: Storage> Ring<S> {
             };
             SlotWords::call(SlotKind::Return, ip, now, depth, context, low)
         };
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: By caller precondition:
+        // - The thread runs on the ring's CPU, with preemption off, until this has returned.
+        // - Other writers of the ring only interrupt this one, and end before it goes on.
         let written = unsafe { ring.write_group(&ctx, extras, event, false) };
         match written {
             // The storage counts it: a closed ring is that of several CPUs.
@@ -334,12 +354,16 @@ impl<S: Storage> Ring<S> {
         context: u32,
         ctx: &impl EventContext,
     ) -> bool {
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: By caller precondition:
+        // - The thread runs on the ring's CPU, with preemption off, until this has returned.
+        // - Other writers of the ring only interrupt this one, and end before it goes on.
         unsafe { self.complete_pending() };
         let extras = [SlotWords::since_slot(start)];
         let high = call.parent_ip as u32;
         let event = |now| SlotWords::call(SlotKind::CallEntry, call.ip, now, depth, context, high);
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: By caller precondition:
+        // - The thread runs on the ring's CPU, with preemption off, until this has returned.
+        // - Other writers of the ring only interrupt this one, and end before it goes on.
         unsafe { self.write_group(ctx, &extras, event, false) }.is_ok()
     }
 }

@@ -31,7 +31,9 @@ impl<S: Storage> Ring<S> {
             false => wide.as_slice(),
         };
         let event = |now| SlotWords::entry(call.ip, call.parent_ip, ctx.context(), now);
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: By caller precondition:
+        // - The thread runs on the ring's CPU, with preemption off, until this has returned.
+        // - Other writers of the ring only interrupt this one, and end before it goes on.
         match unsafe { ring.write_group(&ctx, extras, event, false) } {
             Ok(_) => WriteOutcome::Written,
             Err(outcome) => outcome,
@@ -51,7 +53,9 @@ impl<S: Storage> Ring<S> {
         args: &[SlotWords],
         stack: Option<StackSlots<'_>>,
     ) -> WriteOutcome {
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: By caller precondition:
+        // - The thread runs on the ring's CPU, with preemption off, until this has returned.
+        // - Other writers of the ring only interrupt this one, and end before it goes on.
         if unsafe { self.write_beside_hot(call, &ctx, args, stack) } {
             return WriteOutcome::Written;
         }
@@ -70,7 +74,9 @@ impl<S: Storage> Ring<S> {
             stack,
         };
         let event = |now| SlotWords::entry(call.ip, call.parent_ip, ctx.context(), now);
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: By caller precondition:
+        // - The thread runs on the ring's CPU, with preemption off, until this has returned.
+        // - Other writers of the ring only interrupt this one, and end before it goes on.
         match unsafe { self.write_group_with(&ctx, extra_slots, event, false) } {
             Ok(_) => WriteOutcome::Written,
             Err(outcome) => outcome,
@@ -103,7 +109,9 @@ impl<S: Storage> Ring<S> {
         let text = text.get(..self.text_room()).unwrap_or(text);
         let length = length.min(text.len().wrapping_mul(TEXT_BYTES));
         let event = |now| SlotWords::marker(kind, ip, now, ctx.context(), length as u32);
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: By caller precondition:
+        // - The thread runs on the ring's CPU, with preemption off, until this has returned.
+        // - Other writers of the ring only interrupt this one, and end before it goes on.
         unsafe { self.write_group(&ctx, text, event, false) }.map(|_| length)
     }
 
@@ -143,8 +151,8 @@ impl<S: Storage> Ring<S> {
         let parity = head.parity();
         let mut slot = head.slot();
         let mut fill = |words: SlotWords| {
-            // SAFETY: The exchange moved the head over the slots from there on, as many as are
-            // filled.
+            // SAFETY: The exchange moved the head over as many slots from there on as are filled
+            // here, none of which is behind the sub-buffer: they exist, and are this writer's.
             unsafe { self.fill(slot, words.with_parity(parity)) };
             slot = slot.wrapping_add(1);
         };
@@ -190,7 +198,9 @@ impl<S: Storage> Ring<S> {
             slots: extras,
             stack: None,
         };
-        // SAFETY: The caller's obligations are the same.
+        // SAFETY: By caller precondition:
+        // - The thread runs on the ring's CPU, with preemption off, until this has returned.
+        // - Other writers of the ring only interrupt this one, and end before it goes on.
         unsafe { self.write_group_with(ctx, extra_slots, event, open) }
     }
 
@@ -235,7 +245,7 @@ impl<S: Storage> Ring<S> {
                             self.cold.opening.store_relaxed(0);
                         }
                         if won {
-                            // SAFETY: `take` moved the head over the group's slots.
+                            // SAFETY: `take` moved the head over the group's slots from `start` on.
                             let at = unsafe { self.fill_group(start, &group, now, open) };
                             if reached {
                                 self.storage.reached();
@@ -254,7 +264,7 @@ impl<S: Storage> Ring<S> {
             if group.length() > self.subbuf_slots().wrapping_sub(place) {
                 self.close(head);
             } else if self.take(head, head, &group) {
-                // SAFETY: `take` moved the head over the group's slots.
+                // SAFETY: `take` moved the head over the group's slots from `head` on.
                 let at = unsafe { self.fill_group(head, &group, now, open) };
                 return Ok((at, now));
             }
@@ -304,7 +314,7 @@ impl<S: Storage> Ring<S> {
     ///
     /// # Safety
     ///
-    /// The caller got these slots from the head.
+    /// The caller's exchange moved the head over the slots of `group` from `start` on.
     unsafe fn fill_group(&self, start: Head, group: &SlotGroup<'_>, now: u64, open: bool) -> Head {
         let last = start.slot().wrapping_add(group.others());
         let mut index = start.slot();
@@ -313,7 +323,8 @@ impl<S: Storage> Ring<S> {
                 true => start.parity() ^ PARITY,
                 false => start.parity(),
             };
-            // SAFETY: The caller promises that the slot is its own.
+            // SAFETY: The group's slots were got from the head, by caller precondition, and this is
+            // one of them.
             unsafe { self.fill(index, words.with_parity(parity)) };
             index = index.wrapping_add(1);
         }
@@ -336,7 +347,8 @@ impl<S: Storage> Ring<S> {
             return;
         }
         for index in head.slot()..head.slot().wrapping_add(left) {
-            // SAFETY: The exchange moved the head over these slots.
+            // SAFETY: The exchange moved the head over the slots up to the boundary, of which this
+            // is one.
             unsafe { self.fill(index, SlotWords::PAD.with_parity(head.parity())) };
         }
     }

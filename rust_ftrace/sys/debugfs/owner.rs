@@ -26,6 +26,11 @@ pub(crate) trait Owner: Send + Sync + 'static {
 pub(in crate::rust_ftrace::sys) struct Opened<C: Owner>(Arc<C>);
 
 impl<C: Owner> Opened<C> {
+    /// Tells the owner of it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Owner::opened`].
     pub(in crate::rust_ftrace::sys) fn new(owner: &Arc<C>) -> Result<Self> {
         owner.opened()?;
         // INVARIANT: It was.

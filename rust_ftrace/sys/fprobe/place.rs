@@ -15,10 +15,10 @@ use crate::sys::private::shadow_stacks;
 
 /// A probe where fprobe knows it.
 ///
-/// Calls that are open know a probe by its address, and fprobe hands what was kept of a call to
-/// whoever has that address when it returns, whatever it is. So what lies there may not become
-/// another kind of probe, ours or anybody's, while such a call is open: a task may sleep in one for
-/// ever.
+/// Calls that are open know a probe by its address, and fprobe hands what was kept of a call to the
+/// probe that has that address when it returns, of whatever kind. So what lies there may not become
+/// another kind of probe, of this module or another, while such a call is open: a task may sleep in
+/// one for ever.
 ///
 /// # Invariants
 ///
@@ -39,11 +39,16 @@ pub(super) fn take_left_behind() -> usize {
 
 impl<T: CallHandler<D>, D: Copy + 'static> ProbePlace<T, D> {
     /// A place for `probe` that no call knows.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     pub(super) fn new(probe: Fprobe<T, D>) -> Result<Self> {
         let mut known = KVec::new();
         loop {
             let place = KBox::<Fprobe<T, D>>::new_uninit(GFP_KERNEL)?;
-            // (from now on it is ours, so that nobody comes to know it but by us)
+            // From now on the memory is this module's, so no call comes to know it but by a probe
+            // here.
             if !shadow_stacks::know(place.as_ptr() as u64, false) {
                 // INVARIANT: As was just seen.
                 return Ok(Self {

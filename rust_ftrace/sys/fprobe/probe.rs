@@ -70,12 +70,16 @@ pub(super) struct Fprobe<T: CallHandler<D>, D: Copy + 'static> {
 
 impl<T: CallHandler<D>, D: Copy + 'static> Fprobe<T, D> {
     /// A probe of `ips`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     pub(super) fn new(role: T::Role, ips: &[usize]) -> Result<Self> {
         let mut own = KVVec::new();
         own.extend_from_slice(ips, GFP_KERNEL)?;
         Ok(Self {
             fprobe: Opaque::new(ffi::fprobe {
-                // (so it begins silent, see `Place::enable`)
+                // So it begins silent: see `ProbePlace::enable`.
                 flags: ffi::FPROBE_FL_DISABLED,
                 entry_data_size: core::mem::size_of::<D>(),
                 entry_handler: Some(entry::<T, D>),
@@ -92,6 +96,15 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobe<T, D> {
     }
 
     /// Registers it; it calls nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is registered then; they are those of `register_fprobe_ips()`.
+    ///
+    /// - `ENOENT` if one of the addresses is no ftrace location.
+    /// - `ENOMEM` if there is no memory.
+    /// - `ENOSPC` if fgraph has as many users as it can have.
+    /// - `ENODEV` if ftrace is dead.
     ///
     /// # Safety
     ///
@@ -158,8 +171,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobe<T, D> {
 unsafe fn probe_of<'a, T: CallHandler<D>, D: Copy + 'static>(
     fprobe: *mut ffi::fprobe,
 ) -> &'a Fprobe<T, D> {
-    // SAFETY: The caller promises that `fprobe` is that of a `Fprobe<T, D>`, which is `repr(C)` and
-    // begins with it, and that it lives as long as `'a`; it is only shared.
+    // SAFETY: `fprobe` is that of a `Fprobe<T, D>`, by caller precondition, which is `repr(C)` and
+    // begins with it, and lives as long as `'a`; it is only shared.
     unsafe { &*fprobe.cast::<Fprobe<T, D>>() }
 }
 

@@ -15,7 +15,7 @@ use super::part::PrivatePart;
 use super::tasks;
 use crate::sys::{ffi, lockdep};
 
-/// Where things lie in the kernel. Ranges are empty and addresses 0 where it does not say.
+/// Addresses of things in the kernel. Ranges are empty and addresses 0 where it does not say.
 pub(crate) struct Addresses {
     /// `_stext` to `_etext`.
     pub(crate) core_text: Range<u64>,
@@ -47,7 +47,7 @@ impl Addresses {
                 b"fgraph_array_bitmask",
             ]);
         let idle_threads = PrivatePart::IdleTasks.at(idle_threads);
-        // SAFETY: It is where the kernel has it.
+        // SAFETY: It is the address of the kernel's `idle_threads`, or none.
         unsafe { tasks::set_idle_threads(idle_threads) };
         let numbers = || Some([fprobe?, lock?, table?, next?, used?]);
         let numbers = numbers();
@@ -108,7 +108,7 @@ fn addresses_of<const N: usize>(names: [&[u8]; N]) -> [Option<u64>; N] {
         let result = unsafe { ffi::register_kprobe(&mut *probe) };
         let address = probe.addr as u64;
         if result == 0 {
-            // (there is room)
+            // There is room, so this does not fail.
             let _ = registered.push((KBox::into_raw(probe), name), GFP_KERNEL);
         }
         (address != 0).then_some(address)
@@ -120,11 +120,11 @@ fn addresses_of<const N: usize>(names: [&[u8]; N]) -> [Option<u64>; N] {
         *slot = *probe;
         count += 1;
     }
-    // SAFETY: `probes` begins with `count` probes, all of them registered. Waits until nobody uses
-    // them.
+    // SAFETY: `probes` begins with `count` probes, all of them registered. Waits until none is in
+    // use.
     unsafe { ffi::unregister_kprobes(probes.as_mut_ptr(), count) };
     for (probe, _) in registered {
-        // SAFETY: From `into_raw`, and nobody knows of it any more.
+        // SAFETY: From `into_raw`, and the kernel does not know of it any more.
         drop(unsafe { KBox::from_raw(probe) });
     }
     addresses

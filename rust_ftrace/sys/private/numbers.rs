@@ -3,11 +3,11 @@
 //! The number that fprobe has among the users of fgraph.
 //!
 //! fgraph gives each of its users one of 16 numbers, the one that was not used for longest, and
-//! notes with every call which numbers are told of its return; 0 is always among them, whoever
-//! watches it (`function_graph_enter_regs()`). So fprobe can be told of returns of calls that it
-//! knows nothing of: of any if its number is 0, and of those that a user who had its number before
-//! has left open. It warns of that (`fprobe_return()`), which a kernel may be set to die of. See
-//! docs/upstream/fprobe-return-warning.md.
+//! notes with every call which numbers are told of its return; 0 is always among them, whichever
+//! user watches it (`function_graph_enter_regs()`). So fprobe can be told of returns of calls that
+//! it knows nothing of: of any if its number is 0, and of those that a user that had its number
+//! before has left open. It warns of that (`fprobe_return()`), which a kernel may be set to die of.
+//! See docs/upstream/fprobe-return-warning.md.
 //!
 //! fprobe asks for a number when the first probe is registered, and gives it back with the last
 //! one. So before that we put the numbers that will not do at the end of fgraph's list of those
@@ -17,8 +17,8 @@
 //! kills the kernel: where all functions are traced, the kprobe is hit in the kprobe's own work,
 //! and that is forgiven only once.)
 //!
-//! Lock order: `ftrace_lock` is the kernel's and inside all of ours, as whoever registers a hook
-//! takes it. Nothing that waits is called under it here.
+//! Lock order: `ftrace_lock` is the kernel's and inside all of ours, as registering a hook takes
+//! it. Nothing that waits is called under it here.
 //!
 //! C header: [`include/linux/ftrace.h`](srctree/include/linux/ftrace.h)
 
@@ -32,13 +32,17 @@ use crate::sys::faults;
 
 pub(in crate::rust_ftrace::sys) use crate::engine::fgraph::NUMBERS;
 
-/// Knowledge of fprobe's number. Whoever registers fprobes has it exclusively.
+/// Knowledge of fprobe's number. A task that registers fprobes has it exclusively.
 pub(crate) struct FprobeNumber {
     /// `None` if the kernel does not list symbols of data.
     known: Option<FprobeVariables>,
 }
 
-/// Where kernel/trace/ has it.
+/// The variables of kernel/trace/ that hold it.
+///
+/// # Invariants
+///
+/// The pointers lead to the kernel's variables that are said below, which stay.
 pub(crate) struct FprobeVariables {
     /// The `fgraph_ops` that fgraph knows fprobe by.
     fprobe: *const bindings::fgraph_ops,
@@ -63,6 +67,7 @@ impl FprobeVariables {
     ///
     /// These are their addresses.
     pub(super) unsafe fn at([fprobe, lock, table, next, used]: [u64; 5]) -> Self {
+        // INVARIANT: They do, by caller precondition, and variables of the kernel's own stay.
         Self {
             fprobe: fprobe as *const _,
             lock: lock as *mut _,
@@ -74,7 +79,7 @@ impl FprobeVariables {
 
     /// Returns whether fprobe has a number.
     fn is_registered(&self) -> bool {
-        // SAFETY: What is of that name in the kernel is an `fgraph_ops`, which stays.
+        // SAFETY: By the type's invariants it is an `fgraph_ops`, which stays.
         let flags: *const c_ulong = unsafe { &raw const (*self.fprobe).ops.flags };
         // SAFETY: `flags` points to a live, aligned word, which others may write meanwhile: a
         // volatile load does not tear.
@@ -83,7 +88,7 @@ impl FprobeVariables {
 
     /// The number that fprobe has, while a probe is registered.
     fn number(&self) -> Option<u32> {
-        // SAFETY: What is of that name in the kernel is an `fgraph_ops`, which stays.
+        // SAFETY: By the type's invariants it is an `fgraph_ops`, which stays.
         let number: *const c_int = unsafe { &raw const (*self.fprobe).idx };
         // SAFETY: A valid, aligned int. It changes only when nothing is registered.
         u32::try_from(unsafe { number.read_volatile() }).ok()
@@ -91,11 +96,12 @@ impl FprobeVariables {
 
     /// See [`FprobeNumber::make_ready`].
     fn make_ready(&self) -> Result {
-        // SAFETY: What is of that name in the kernel is a mutex, which stays, and is not held here.
+        // SAFETY: By the type's invariants it is the kernel's mutex, which stays; it is not held
+        // here.
         unsafe { bindings::mutex_lock(self.lock) };
         // SAFETY: `lock` was taken above, and is let go of below.
         let result = unsafe { self.choose() };
-        // (if fprobe has a number it needs none, unless whoever has it hold that lets go)
+        // If fprobe has a number it needs none, unless the probe that holds it is unregistered.
         let result = if self.is_registered() { Ok(()) } else { result };
         // SAFETY: This task has locked it above, and not let go of it yet.
         unsafe { bindings::mutex_unlock(self.lock) };
@@ -106,21 +112,24 @@ impl FprobeVariables {
     ///
     /// `lock` is held.
     unsafe fn choose(&self) -> Result {
-        // SAFETY: Under the lock it does not change.
+        // SAFETY: By the type's invariants it is the kernel's variable, which does not change while
+        // the lock is held, as it is by caller precondition.
         let used = unsafe { *self.used } as u64;
         if used.count_ones() >= NUMBERS {
-            // (fprobe itself would warn)
+            // fprobe itself would warn.
             return Err(ENOSPC);
         }
-        // (nobody who has a free number leaves a call open, so from now on there is no other)
+        // A free number has no user that could leave a call open, so from now on there is no other.
         let bad = shadow_stacks::lacking() | 1;
-        // SAFETY: Under the lock it does not change.
+        // SAFETY: By the type's invariants it is the kernel's variable, which does not change while
+        // the lock is held, as it is by caller precondition.
         let next = unsafe { *self.next };
-        // SAFETY: fgraph's own, which only the lock's holder uses.
+        // SAFETY: By the type's invariants it is the kernel's table, which only the lock's holder
+        // uses, as this is by caller precondition.
         let table = unsafe { &mut *self.table };
         match fgraph::avoid(table, usize::try_from(next)?, used, bad) {
             Ok(false) => Err(EBUSY),
-            // Nobody had a number yet, so there is no call of whose return anybody is told.
+            // No user had a number yet, so there is no call whose return a user is told of.
             Err(fgraph::Unknown) | Ok(true) => Ok(()),
         }
     }
@@ -139,8 +148,8 @@ impl FprobeNumber {
             .filter(|_| PrivatePart::Numbers.is_as_known())
     }
 
-    /// Has fgraph give fprobe a number that will do when it asks for one next, if nobody else asks
-    /// before.
+    /// Has fgraph give fprobe a number that will do when it asks for one next, if no other user
+    /// asks before.
     ///
     /// # Errors
     ///

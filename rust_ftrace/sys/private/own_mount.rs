@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Mounts of file systems of the kernel's that nobody sees, and that leave everybody else's as they
-//! are.
+//! Mounts of the kernel's file systems that are in no namespace, and that leave all other mounts as
+//! they are.
 //!
 //! C headers: [`include/linux/fs_context.h`](srctree/include/linux/fs_context.h),
 //! [`include/linux/mount.h`](srctree/include/linux/mount.h)

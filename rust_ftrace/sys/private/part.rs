@@ -19,11 +19,11 @@ pub(crate) enum PrivatePart {
     ShadowStacks,
     /// The numbers of fgraph's users.
     Numbers,
-    /// Where the idle tasks of CPUs are found.
+    /// The table of the idle tasks of CPUs.
     IdleTasks,
-    /// Where the kernel's own text lies.
+    /// The range of the kernel's own text.
     Text,
-    /// Where the code lies that interrupts come in by.
+    /// The range of the code that interrupts come in by.
     IrqText,
     /// The kernel's function for programs' marks.
     Marker,
@@ -114,6 +114,10 @@ impl PrivatePart {
 
 /// Writes the parts that are not as known, and what there is not without them: `nothing` if there
 /// are none.
+///
+/// # Errors
+///
+/// Those of writing to `text`.
 pub(crate) fn write_unlike(text: &mut dyn core::fmt::Write) -> core::fmt::Result {
     let mut none = true;
     for part in PrivatePart::ALL {

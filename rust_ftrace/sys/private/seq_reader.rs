@@ -4,7 +4,7 @@
 //!
 //! Some lists are to be had there alone, such as that of the functions that ftrace can trace: no
 //! exported function gives it. So it is read as users read it, through a mount of our own and
-//! `seq_read_iter`, but with the kernel's rights and in its namespaces, whoever asks.
+//! `seq_read_iter`, but with the kernel's rights and in its namespaces, whichever task asks.
 
 use core::mem::offset_of;
 use core::ptr::NonNull;
@@ -22,7 +22,7 @@ use crate::sys::{faults, kernel_thread};
 ///
 /// # Invariants
 ///
-/// It is, and nobody else has it.
+/// The file is open, and nothing else has it.
 struct OpenKernelFile(NonNull<bindings::file>);
 
 impl OpenKernelFile {
@@ -40,8 +40,9 @@ impl OpenKernelFile {
 
 impl Drop for OpenKernelFile {
     fn drop(&mut self) {
-        // SAFETY: By the type's invariant. Closed at once, so that the mount is not busy
-        // afterwards.
+        // SAFETY: By the type's invariants the file is open, and nothing else has it.
+        //
+        // Closed at once, so that the mount is not busy afterwards.
         unsafe { bindings::__fput_sync(self.0.as_ptr()) };
     }
 }
@@ -87,7 +88,10 @@ impl SeqFile {
             ki_pos: *position,
             ..Default::default()
         };
-        // SAFETY: By the type's invariant; the control block and the iterator are synchronous.
+        // SAFETY:
+        // - By the type's invariants the private data of the file in `control` is a `seq_file`.
+        // - `iterator` is a destination of as many bytes as `buffer` has.
+        // - Both outlive the call, which reads at once, as `control` says of no other way.
         let length = unsafe { bindings::seq_read_iter(&mut control, &mut iterator) };
         let length = usize::try_from(length).map_err(|_| Error::from_errno(length as c_int))?;
         *position = control.ki_pos;

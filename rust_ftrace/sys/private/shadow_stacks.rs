@@ -38,12 +38,12 @@ impl<'a> ShadowStack<'a> {
     ///
     /// `task` is valid for `'a`.
     pub(crate) unsafe fn of(task: *const bindings::task_struct) -> Self {
-        // SAFETY: The caller promises that the task is valid.
+        // SAFETY: The task is valid, by caller precondition.
         let field: *const *mut c_ulong = unsafe { &raw const (*task).ret_stack };
         // SAFETY: `field` points to a live, aligned pointer, which fgraph writes once: a volatile
         // load does not tear.
         let base = unsafe { field.read_volatile() }.cast_const().cast::<Word>();
-        // SAFETY: The caller promises that the task is valid.
+        // SAFETY: The task is valid, by caller precondition.
         let field: *const c_int = unsafe { &raw const (*task).curr_ret_stack };
         // SAFETY: `field` points to a live, aligned int, which the task may write meanwhile: a
         // volatile load does not tear.

@@ -45,7 +45,11 @@ pub(crate) unsafe trait Subdirectories: Send + Sync + 'static {
     fn remove_all(&self);
 }
 
-/// Where a directory is to be made.
+/// The directory that another is to be made in.
+///
+/// # Invariants
+///
+/// `dentry` is a live directory of debugfs for `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct Parent<'a> {
     dentry: NonNull<bindings::dentry>,
@@ -89,7 +93,7 @@ impl Served {
     /// # Safety
     ///
     /// `directory` is a live directory of debugfs made by this module. It stays until the value is
-    /// dropped, or nobody but this module makes something in it.
+    /// dropped, or only this module makes something in it.
     pub(in crate::rust_ftrace::sys) unsafe fn new<T: Subdirectories>(
         directory: NonNull<bindings::dentry>,
         handler: Arc<T>,
@@ -117,7 +121,9 @@ impl Served {
         // SAFETY: The inode is live, as the directory is.
         unsafe { bindings::ihold(inode.as_ptr()) };
         let table = NonNull::new(table).ok_or(ENOMEM)?;
-        // SAFETY: The table begins with the operations, and stays as long as they are the inode's.
+        // SAFETY:
+        // - The inode is live, as the directory is, and its lock is not held by this task.
+        // - The table begins with the operations, and stays as long as they are the inode's.
         unsafe { set_operations(inode, table.as_ptr().cast()) };
         // INVARIANT: Just done.
         Ok(Some(Self {
@@ -131,10 +137,12 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // SAFETY: By the type's invariants there is a reference to the inode, and `original` is its
-        // own, which is the kernel's and stays.
+        // SAFETY:
+        // - By the type's invariants there is a reference to the inode; its lock is not held by
+        //   this task.
+        // - By the type's invariants the operations are its own, which are the kernel's and stay.
         unsafe { set_operations(self.inode, self.original) };
-        // Whoever has read the pointer without the lock (`stat`, say) has let go of it then.
+        // A task that has read the pointer without the lock (`stat`, say) has let go of it then.
         rcu::synchronize_tasks();
         // SAFETY: By the type's invariants `table` came from a `KBox<DirectoryOperations<T>>`, and
         // `end` is for the same `T`; nothing knows of the table any more.
@@ -159,16 +167,17 @@ unsafe fn end<T: Subdirectories>(table: NonNull<c_void>) {
 ///
 /// # Safety
 ///
-/// The inode is live, and the operations are valid as long as they are its.
+/// - The inode is live, and its lock is not held by this task.
+/// - The operations are valid as long as they are its.
 unsafe fn set_operations(
     inode: NonNull<bindings::inode>,
     operations: *mut bindings::inode_operations,
 ) {
-    // SAFETY: The caller promises that it is live.
+    // SAFETY: The inode is live, by caller precondition, and its lock is not held by this task.
     let _lock = unsafe { Lock::new(inode.as_ptr(), Nesting::Parent) };
-    // SAFETY: The caller promises that the inode is live.
+    // SAFETY: The inode is live, by caller precondition.
     let field: *mut *const bindings::inode_operations = unsafe { &raw mut (*inode.as_ptr()).i_op };
-    // As `smp_store_release()`: who reads the pointer finds what it points to complete.
+    // As `smp_store_release()`: a task that reads the pointer finds what it points to complete.
     fence_release();
     // SAFETY: A live, aligned pointer. Others read it without the lock: a volatile store does not
     // tear. Nothing else writes it, as the kernel does so only when it makes an inode.
@@ -188,7 +197,7 @@ enum Nesting {
 ///
 /// The inode is live, and its lock is not held by this task.
 unsafe fn lock(inode: *mut bindings::inode, nesting: Nesting) {
-    // SAFETY: The caller promises that it is live.
+    // SAFETY: The inode is live, by caller precondition.
     let lock = unsafe { &raw mut (*inode).i_rwsem };
     #[cfg(CONFIG_DEBUG_LOCK_ALLOC)]
     {
@@ -196,13 +205,15 @@ unsafe fn lock(inode: *mut bindings::inode, nesting: Nesting) {
             Nesting::Parent => bindings::inode_i_mutex_lock_class_I_MUTEX_PARENT,
             Nesting::Victim => bindings::inode_i_mutex_lock_class_I_MUTEX_NORMAL,
         };
-        // SAFETY: A lock that was initialised; the caller promises that this task does not have it.
+        // SAFETY: The lock of a live inode is initialised; this task does not hold it, by caller
+        // precondition.
         unsafe { bindings::down_write_nested(lock, class as c_int) };
     }
     #[cfg(not(CONFIG_DEBUG_LOCK_ALLOC))]
     {
         let _ = nesting;
-        // SAFETY: A lock that was initialised; the caller promises that this task does not have it.
+        // SAFETY: The lock of a live inode is initialised; this task does not hold it, by caller
+        // precondition.
         unsafe { bindings::down_write(lock) };
     }
 }
@@ -211,9 +222,9 @@ unsafe fn lock(inode: *mut bindings::inode, nesting: Nesting) {
 ///
 /// The inode is live, and this task has its lock for writing.
 unsafe fn unlock(inode: *mut bindings::inode) {
-    // SAFETY: The caller promises that it is live.
+    // SAFETY: The inode is live, by caller precondition.
     let lock = unsafe { &raw mut (*inode).i_rwsem };
-    // SAFETY: The caller promises that it is held.
+    // SAFETY: This task holds the lock for writing, by caller precondition.
     unsafe { bindings::up_write(lock) };
 }
 
@@ -316,9 +327,10 @@ unsafe fn begin<T: Subdirectories>(
 ) -> Result<(Arc<T>, CString)> {
     // SAFETY: `inode` is that of a `Served`, by caller precondition, which has a reference to it.
     let table = unsafe { (*inode).i_op }.cast::<DirectoryOperations<T>>();
-    // SAFETY: The caller promises whose operations they are; they change with the lock held only.
+    // SAFETY: The operations are those of a `Served` for `T`, by caller precondition, and so in its
+    // table. They change with the lock held only, as it is here.
     let handler = unsafe { &(*table).handler };
-    // SAFETY: The dentry is live, and nothing in debugfs is renamed but by who made it.
+    // SAFETY: The dentry is live, and nothing in debugfs is renamed but by the module that made it.
     let name = unsafe { (*dentry).__bindgen_anon_1.d_name.name };
     // SAFETY: A dentry's name ends with a zero, and stays as said.
     let name = unsafe { CStr::from_char_ptr(name.cast()) };
@@ -353,7 +365,7 @@ unsafe extern "C" fn mkdir<T: Subdirectories>(
         handler.make(parent, &name)
     };
     match make() {
-        // (debugfs has found the dentry, as nothing removed it meanwhile)
+        // debugfs has found the dentry, as nothing removed it meanwhile.
         Ok(()) => core::ptr::null_mut(),
         Err(error) => error.to_ptr(),
     }

@@ -13,7 +13,8 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use super::part::PrivatePart;
 use crate::sys::cpu;
 
-/// Where `idle_threads` of kernel/smpboot.c lies, a pointer for each CPU; 0 if that is not known.
+/// The address of `idle_threads` of kernel/smpboot.c, a pointer for each CPU; 0 if that is not
+/// known.
 static IDLE_THREADS: Atomic<u64> = Atomic::new(0);
 
 /// Makes known where idle tasks are found: at `idle_threads` of kernel/smpboot.c, if the kernel
@@ -52,10 +53,16 @@ pub(in crate::rust_ftrace::sys) unsafe fn for_each(
         let mut of_thread = |node: *const bindings::list_head| {
             user(node.cast::<u8>().wrapping_byte_sub(NODE).cast());
         };
-        // SAFETY: The head of the list of the process's threads, which goes after the process.
+        // SAFETY:
+        // - `threads` is the head of the list of the process's threads, which is changed as RCU
+        //   asks.
+        // - The caller is a reader, by caller precondition, so the process stays, and all nodes
+        //   with it.
         unsafe { for_each_in_list(threads, &mut of_thread) };
     };
-    // SAFETY: The head of the list of processes. The caller promises the rest.
+    // SAFETY:
+    // - `processes` is the head of the list of processes, which is changed as RCU asks.
+    // - The caller is a reader, by caller precondition, so all nodes stay.
     unsafe { for_each_in_list(processes, &mut of_process) };
 }
 
@@ -69,7 +76,8 @@ unsafe fn for_each_in_list(
     head: *const bindings::list_head,
     user: &mut dyn FnMut(*const bindings::list_head),
 ) {
-    // SAFETY: The caller promises it of the head and of each node.
+    // SAFETY: `node` is the head or a node that was read of the list, which stay to a reader, by
+    // caller precondition.
     let next = |node: *const bindings::list_head| unsafe { next_of(node) };
     let mut node = next(head);
     while node != head {
@@ -84,10 +92,10 @@ unsafe fn for_each_in_list(
 ///
 /// `node` is one.
 unsafe fn next_of(node: *const bindings::list_head) -> *const bindings::list_head {
-    // SAFETY: The caller promises that `node` is live.
+    // SAFETY: `node` is live, by caller precondition.
     let next: *const *mut bindings::list_head = unsafe { &raw const (*node).next };
     // As `rcu_dereference()`: all that the node was filled with before it came into the list is
-    // seen by who follows the pointer, as the access depends on it.
+    // seen by a reader that follows the pointer, as the access depends on it.
     //
     // SAFETY: A live, aligned pointer, which others may write meanwhile: a volatile load does not
     // tear.

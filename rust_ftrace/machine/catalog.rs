@@ -11,18 +11,18 @@ use super::going::GoingModules;
 use crate::engine::catalog::{BadLine, Catalog};
 use crate::sys::private::{read_lines, KernelFile};
 
-/// The list of functions, as it was read.
+/// The list of functions that can be traced, as it was read.
 #[pin_data]
-pub(super) struct Functions {
-    /// Read when first needed, and again after a module came or went.
+pub(super) struct CatalogCache {
+    /// The list, read when it is first needed, and again after a module came or went.
     #[pin]
     catalog: Mutex<Option<Catalog>>,
-    /// Counts how often it was forgotten.
+    /// The number of times that the list was forgotten.
     generation: Atomic<u64>,
 }
 
-impl Functions {
-    /// Nothing was read yet.
+impl CatalogCache {
+    /// Creates the state in which nothing was read yet.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             catalog <- new_mutex!(None),
@@ -30,7 +30,7 @@ impl Functions {
         })
     }
 
-    /// Calls `user` with the list, in which no functions of the modules `going` are.
+    /// Calls `user` with the list, without the functions of the modules `going`.
     ///
     /// # Errors
     ///
@@ -47,25 +47,26 @@ impl Functions {
         user(slot.as_ref().ok_or(ENODEV)?)
     }
 
-    /// Forgets it: a module came or went.
+    /// Forgets the list, as a module came or went.
     pub(super) fn forget(&self) {
         let old = self.catalog.lock().take();
         self.generation.fetch_add(1_u64, Relaxed);
         drop(old);
     }
 
-    /// The number of the list, another one after it was forgotten.
+    /// Returns the number of the list, which is another one after it was forgotten.
     pub(super) fn generation(&self) -> u64 {
         self.generation.load(Relaxed)
     }
 
-    /// Bytes of memory that it takes now.
+    /// Returns the bytes of memory that the list takes now.
     pub(super) fn bytes(&self) -> usize {
         self.catalog.lock().as_ref().map_or(0, Catalog::bytes)
     }
 }
 
-/// Reads the functions that can be traced from tracefs, without those whose ftrace location is in `left_out`.
+/// Reads the functions that can be traced from tracefs, without those whose ftrace location is in
+/// `left_out`.
 fn read_catalog(left_out: &[Range<usize>]) -> Result<Catalog> {
     let mut catalog = Catalog::new();
     read_lines(KernelFile::FilterFunctions, |line| {
