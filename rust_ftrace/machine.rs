@@ -3,8 +3,8 @@
 //! The state of the machine, which all instances share.
 
 mod btf;
+mod catalog;
 mod clock;
-mod functions;
 mod going;
 mod retired_hooks;
 mod writing_cost;
@@ -16,8 +16,8 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 
 pub(crate) use self::btf::KernelBtf;
 use self::btf::Types;
+use self::catalog::CatalogCache;
 use self::clock::Clocks;
-use self::functions::Functions;
 use self::going::GoingModules;
 use self::retired_hooks::RetiredHooks;
 use self::writing_cost::WritingCost;
@@ -34,7 +34,7 @@ use crate::tracer::own_call;
 #[pin_data]
 pub(crate) struct Machine {
     #[pin]
-    functions: Functions,
+    functions: CatalogCache,
     #[pin]
     going: GoingModules,
     #[pin]
@@ -56,7 +56,7 @@ impl Machine {
         let mut addresses = Addresses::look_up();
         let numbers = FprobeNumber::new(addresses.take_numbers());
         try_pin_init!(Self {
-            functions <- Functions::new(),
+            functions <- CatalogCache::new(),
             going <- GoingModules::new(),
             clocks <- Clocks::new(),
             addresses,

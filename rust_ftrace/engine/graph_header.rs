@@ -5,9 +5,8 @@
 
 use core::fmt::{Result, Write};
 
+use super::header::{write_latency_header, BufferTotals, LatencyHeader};
 use super::options::{Options, TraceOption};
-use super::render::BufferTotals;
-use super::style::{write_latency_header, LatencyHeader};
 
 /// Writes the lines that begin with `#`, as `__print_graph_headers_flags()` does.
 pub fn write_header(

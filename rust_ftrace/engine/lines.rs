@@ -10,13 +10,11 @@ use super::decode::{Event, EventKind, Extras};
 use super::extras::ARGS;
 use super::graph::{self, GraphLines};
 use super::graph_header;
-use super::marker;
+use super::header::{self, BufferTotals, LatencyHeader};
 use super::options::{Options, TraceOption};
-use super::render::{self, BufferTotals, SymbolNames};
-use super::render_extras;
+use super::render::{self, EntryColumns, EntryLine, EntryLines, SymbolNames};
 use super::replay::Replay;
 use super::settings::Tracer;
-use super::style::{LatencyHeader, Moment, Style};
 use super::text::Text;
 use super::timeline::Timeline;
 use crate::platform::AllocError;
@@ -28,10 +26,10 @@ pub trait TracedKernel {
     /// Tells of the code around calls.
     type Sites: CallSites;
 
-    /// The names.
+    /// Returns what gives names.
     fn symbols(&mut self) -> &mut Self::Symbols;
 
-    /// The calls.
+    /// Returns what tells of calls.
     fn sites(&mut self) -> &mut Self::Sites;
 
     /// Appends the arguments of a call of the function at `ip`, by the types of its parameters;
@@ -72,6 +70,13 @@ pub struct LineSettings {
     pub began: u64,
 }
 
+impl LineSettings {
+    /// Returns the time at which the buffer was last cleared.
+    fn start(&self) -> u64 {
+        self.timeline.time(self.began).0
+    }
+}
+
 /// An event and the data beside it, as a reader gives them out.
 pub struct ReadEvent<'a> {
     /// The CPU that it was recorded on.
@@ -93,19 +98,12 @@ pub struct LineMaker {
     shown: DepthColumns,
     /// The arguments of an event, or what a program has written.
     args: Text,
-    /// Plays calls back if the depth is shown.
+    /// The stacks of tasks, if the depth is shown.
     replay: Option<Replay>,
     /// For events of `function_graph`.
     graph: GraphLines,
     /// For all others.
-    style: Style,
-    /// The time at which the buffer was last cleared.
-    start: u64,
-    /// Number of the next line of that style.
-    index: u64,
-    /// Place of the mark in the last line that tells how much later the next event came, and the
-    /// time of the line.
-    delay: Option<(usize, u64)>,
+    entries: EntryLines,
 }
 
 /// The places where a line shows the depth.
@@ -128,9 +126,9 @@ impl DepthColumns {
         }
     }
 
-    /// The parts that are shown of an entry at `depth`.
-    fn of(self, depth: usize, args: &Text) -> render::EntryColumns<'_> {
-        render::EntryColumns {
+    /// Returns the parts that are shown of an entry at `depth`.
+    fn of(self, depth: usize, args: &Text) -> EntryColumns<'_> {
+        EntryColumns {
             depth: self.column.then_some(depth),
             indent: if self.tree { depth } else { 0 },
             args: args.as_bytes(),
@@ -147,7 +145,7 @@ fn no_memory(_: AllocError) -> Error {
 }
 
 impl LineMaker {
-    /// Lines of events of a kernel with that layout, as `settings` say.
+    /// Makes the maker of lines of events of a kernel with that layout, as `settings` say.
     pub fn new(layout: KernelLayout, settings: LineSettings) -> Self {
         let shown = DepthColumns::by(&settings);
         let KernelLayout {
@@ -162,19 +160,15 @@ impl LineMaker {
             args: Text::new(),
             replay: shown.replay(stack_bytes),
             graph: GraphLines::new(settings.options, cpus, irq_text),
-            style: Style::new(settings.options),
-            start: settings.timeline.time(settings.began).0,
-            index: 0,
-            delay: None,
+            entries: EntryLines::new(settings.options, settings.start()),
         }
     }
 
-    /// Lines as other settings say, from the next on.
+    /// Makes lines as other settings say, from the next on.
     pub fn set(&mut self, settings: LineSettings) {
         self.settings = settings;
         self.graph.set_options(settings.options);
-        self.style = Style::new(settings.options);
-        self.start = settings.timeline.time(settings.began).0;
+        self.entries.set(settings.options, settings.start());
         let shown = DepthColumns::by(&settings);
         if self.shown != shown {
             self.shown = shown;
@@ -182,7 +176,7 @@ impl LineMaker {
         }
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub fn settings(&self) -> &LineSettings {
         &self.settings
     }
@@ -199,15 +193,12 @@ impl LineMaker {
         totals: &BufferTotals,
         machine: LatencyHeader<'_>,
     ) -> Result {
-        let (style, with_depth) = (self.style, self.shown.column);
+        let options = self.settings.options;
         if self.shown.calls {
-            let options = self.settings.options;
             return graph_header::write_header(text, tracer, options, totals, machine);
         }
-        match style.is_plain() {
-            true => render::write_header(text, tracer, totals, with_depth),
-            false => style.write_header(text, tracer, totals, with_depth, machine),
-        }
+        let with_depth = self.shown.column;
+        header::write_header(text, tracer, options, totals, with_depth, machine)
     }
 
     /// Notes that events of `cpu` are missing before the next one.
@@ -222,7 +213,8 @@ impl LineMaker {
         Ok(())
     }
 
-    /// The depth of an entry, if it is shown. In a tree that has lost its root a line says so.
+    /// Returns the depth of an entry, if it is shown. In a tree that has lost its root a line says
+    /// so.
     fn depth(
         &mut self,
         text: &mut Text,
@@ -271,62 +263,25 @@ impl LineMaker {
             };
             return self.graph.write_marker(text, &shown, self.args.as_bytes());
         }
-        let symbols = kernel.symbols();
-        if self.style.is_plain() {
-            return marker::write_line(text, symbols, cpu, event, time, self.args.as_bytes());
-        }
-        self.write_columns(text, cpu, event)?;
-        if event.what == EventKind::Marker {
-            self.style.write_symbol(text, symbols, event.ip)?;
-            text.write_str(": ")?;
-        }
-        marker::write_marker(text, event.what, self.args.as_bytes())?;
-        text.write_str("\n")
-    }
-
-    /// Appends the columns of a line in a style that is not the usual one.
-    fn write_columns(&mut self, text: &mut Text, cpu: u32, event: &Event) -> Result {
-        let moment = Moment {
-            time: self.settings.timeline.time(event.time),
-            start: self.start,
-            index: self.index,
+        let shown = EntryLine {
+            cpu,
+            event,
+            time,
+            columns: EntryColumns::default(),
         };
-        self.index = self.index.wrapping_add(1);
-        let mark = self.style.write_columns(text, cpu, event, moment)?;
-        let end = text.as_bytes().len();
-        self.delay = mark.map(|before| (end.saturating_sub(before), moment.time.0));
-        Ok(())
-    }
-
-    /// Appends the line of an entry of such a style, and its stack.
-    #[cold]
-    fn write_styled(
-        &mut self,
-        text: &mut Text,
-        symbols: &mut dyn SymbolNames,
-        read: ReadEvent<'_>,
-        depth: usize,
-    ) -> Result {
-        let (style, event) = (self.style, read.event);
-        self.write_columns(text, read.cpu, event)?;
-        let shown = self.shown.of(depth, &self.args);
-        style.write_entry(text, symbols, event, shown)?;
-        if read.extras.stack.is_some() {
-            self.write_columns(text, read.cpu, event)?;
-            style.write_stack(text, symbols, event, read.callers)?;
-        }
-        Ok(())
+        let bytes = self.args.as_bytes();
+        (self.entries).write_marker(text, kernel.symbols(), &shown, bytes)
     }
 
     /// Returns whether a line is complete only when the next event is known.
     pub fn is_latency(&self) -> bool {
-        self.style.is_latency() && !self.shown.calls
+        self.entries.is_latency() && !self.shown.calls
     }
 
-    /// Place of the mark in the last line that tells how much later the next event came, and the
-    /// time of the line.
+    /// Takes the place of the mark in the last line that tells how much later the next event came,
+    /// and the time of the line.
     pub fn take_delay(&mut self) -> Option<(usize, u64)> {
-        self.delay.take()
+        self.entries.take_delay()
     }
 
     /// Appends an event's line, one before it if events were lost there, and its stack if it has
@@ -364,7 +319,7 @@ impl LineMaker {
         self.args.clear();
         if let Some(args) = &extras.args {
             if !kernel.write_args(&mut self.args, event.ip, args)? {
-                render_extras::write_registers(&mut self.args, args)?;
+                write_registers(&mut self.args, args)?;
             }
         }
         if extras.text.is_some() {
@@ -392,15 +347,24 @@ impl LineMaker {
         }
         let time = timeline.time(event.time);
         let depth = self.depth(text, kernel, cpu, event)?;
-        let symbols = kernel.symbols();
-        if !self.style.is_plain() {
-            return self.write_styled(text, symbols, read, depth);
-        }
-        let shown = self.shown.of(depth, &self.args);
-        render::write_entry(text, symbols, cpu, event, time, shown)?;
-        if extras.stack.is_some() {
-            render_extras::write_stack(text, symbols, cpu, event, time, read.callers)?;
-        }
-        Ok(())
+        let shown = EntryLine {
+            cpu,
+            event,
+            time,
+            columns: self.shown.of(depth, &self.args),
+        };
+        let callers = extras.stack.is_some().then_some(read.callers);
+        (self.entries).write_entry(text, kernel.symbols(), &shown, callers)
     }
+}
+
+/// Writes the arguments of a function whose parameters are not known: all registers in which they
+/// may be.
+fn write_registers(out: &mut dyn Write, args: &[u64; ARGS]) -> Result {
+    let mut separator = "(";
+    for value in args {
+        write!(out, "{separator}{value:#x}")?;
+        separator = ", ";
+    }
+    out.write_str(")")
 }

@@ -12,11 +12,9 @@
 
 use core::fmt::Result;
 
-use super::clock::TimeUnit;
-use super::decode::{Event, EventKind};
+use super::decode::EventKind;
 use super::kernel_page::{PAGE_BYTES, PAGE_HEADER_BYTES};
-use super::line::{append, Line, LineOutput};
-use super::render::{begin, SymbolNames};
+use super::line::LineOutput;
 use super::slot::{SlotKind, SlotWords};
 
 /// Bytes of a slot of text.
@@ -85,25 +83,4 @@ pub fn write_marker<O: LineOutput>(out: &mut O, what: EventKind, bytes: &[u8]) -
         write!(out, " {byte:02x}")?;
     }
     Ok(())
-}
-
-/// Writes the line of a marker.
-pub fn write_line<O: LineOutput>(
-    out: &mut O,
-    symbols: &mut impl SymbolNames,
-    cpu: u32,
-    event: &Event,
-    time: (u64, TimeUnit),
-    bytes: &[u8],
-) -> Result {
-    let mut line = Line::new(out.room()?);
-    begin(&mut line, cpu, event, time);
-    if event.what == EventKind::Marker {
-        append!(out, line, symbols.name(event.ip));
-        append!(out, line, b": ");
-    }
-    let length = line.length();
-    out.advance(length);
-    write_marker(out, event.what, bytes)?;
-    out.write_str("\n")
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Events as text, in the format of tracefs's `trace` (kernel/trace/trace.c, trace_output.c).
+//! Entries as lines, in the format of tracefs's `trace` (kernel/trace/trace.c, trace_output.c).
+//!
+//! [`EntryLines`] writes them as options say. Nearly always these are as at the start; then it is
+//! [`write_entry`] that writes, without `core::fmt`, which would take longer than all else.
 
 use core::fmt::{Result, Write};
 
@@ -9,9 +12,13 @@ use super::context::{
     ContextWord, BH_OFF, HARDIRQ, IRQS_ON, NEED_RESCHED, NEED_RESCHED_LAZY, NMI, PREEMPT_RESCHED,
     SOFTIRQ,
 };
-use super::decode::Event;
+use super::decode::{Event, EventKind};
+use super::duration;
 use super::line::{append, Line, LineOutput};
+use super::marker;
+use super::options::{Options, TraceOption};
 use super::slot::Task;
+use super::text::Text;
 
 /// Gives addresses their names.
 pub trait SymbolNames {
@@ -24,49 +31,156 @@ pub trait SymbolNames {
     fn place(&mut self, address: u64) -> &[u8];
 }
 
-/// The totals of the buffer in the header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BufferTotals {
-    /// Events that are still there.
-    pub present: u64,
-    /// Events written since the buffer was cleared.
-    pub written: u64,
-    /// CPUs that are online.
-    pub cpus: u32,
+/// An entry or a marker, and the numbers and texts that are shown of it.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryLine<'a> {
+    /// The CPU that it was recorded on.
+    pub cpu: u32,
+    /// The event.
+    pub event: &'a Event,
+    /// Its time.
+    pub time: (u64, TimeUnit),
+    /// The parts that not all have.
+    pub columns: EntryColumns<'a>,
 }
 
-/// Writes the lines that begin with `#`.
-pub fn write_header(
-    out: &mut dyn Write,
-    tracer: &str,
-    totals: &BufferTotals,
-    with_depth: bool,
-) -> Result {
-    write!(out, "# tracer: {tracer}\n#\n")?;
-    writeln!(
-        out,
-        "# entries-in-buffer/entries-written: {}/{}   #P:{}\n#",
-        totals.present, totals.written, totals.cpus
-    )?;
-    out.write_str(concat!(
-        "#                                _-----=> irqs-off/BH-disabled\n",
-        "#                               / _----=> need-resched\n",
-        "#                              | / _---=> hardirq/softirq\n",
-        "#                              || / _--=> preempt-depth\n",
-        "#                              ||| / _-=> migrate-disable\n",
-        "#                              |||| /     delay\n",
-    ))?;
-    out.write_str(if with_depth {
-        concat!(
-            "#           TASK-PID     CPU#  |||||  TIMESTAMP  DEPTH FUNCTION\n",
-            "#              | |         |   |||||     |         |   |\n",
-        )
-    } else {
-        concat!(
-            "#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION\n",
-            "#              | |         |   |||||     |         |\n",
-        )
-    })
+/// Makes lines of entries, and of markers between them, as options say.
+pub struct EntryLines {
+    style: Style,
+    /// Options leave the look as usual.
+    is_plain: bool,
+    /// The time at which the buffer was last cleared.
+    start: u64,
+    /// Number of the next line, if they are not plain.
+    index: u64,
+    /// Place of the mark in the last line that tells how much later the next event came, and the
+    /// time of the line.
+    delay: Option<(usize, u64)>,
+}
+
+impl EntryLines {
+    /// Makes the maker of lines as `options` say, of a buffer that was last cleared at the time
+    /// `start`.
+    pub fn new(options: Options, start: u64) -> Self {
+        let style = Style::new(options);
+        Self {
+            style,
+            is_plain: style.is_plain(),
+            start,
+            index: 0,
+            delay: None,
+        }
+    }
+
+    /// Makes lines as other options say, from the next on.
+    pub fn set(&mut self, options: Options, start: u64) {
+        self.style = Style::new(options);
+        self.is_plain = self.style.is_plain();
+        self.start = start;
+    }
+
+    /// Returns whether a line is complete only when the next event is known.
+    pub fn is_latency(&self) -> bool {
+        self.style.is_latency()
+    }
+
+    /// Takes the place of the mark in the last line that tells how much later the next event came,
+    /// and the time of the line.
+    pub fn take_delay(&mut self) -> Option<(usize, u64)> {
+        self.delay.take()
+    }
+
+    /// Appends the line of an entry, and its stack if it was recorded: behind its `parent_ip` come
+    /// `callers`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`](core::fmt::Error) if there is no memory.
+    #[inline(always)]
+    pub fn write_entry(
+        &mut self,
+        text: &mut Text,
+        symbols: &mut impl SymbolNames,
+        shown: &EntryLine<'_>,
+        callers: Option<&mut dyn Iterator<Item = u64>>,
+    ) -> Result {
+        if !self.is_plain {
+            return self.write_styled(text, symbols, shown, callers);
+        }
+        let EntryLine {
+            cpu,
+            event,
+            time,
+            columns,
+        } = *shown;
+        write_entry(text, symbols, cpu, event, time, columns)?;
+        if let Some(callers) = callers {
+            write_stack(text, symbols, cpu, event, time, callers)?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn write_styled(
+        &mut self,
+        text: &mut Text,
+        symbols: &mut dyn SymbolNames,
+        shown: &EntryLine<'_>,
+        callers: Option<&mut dyn Iterator<Item = u64>>,
+    ) -> Result {
+        let style = self.style;
+        self.write_columns(text, shown)?;
+        style.write_entry(text, symbols, shown.event, shown.columns)?;
+        if let Some(callers) = callers {
+            self.write_columns(text, shown)?;
+            style.write_stack(text, symbols, shown.event, callers)?;
+        }
+        Ok(())
+    }
+
+    /// Appends the line of a marker with these bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`](core::fmt::Error) if there is no memory.
+    pub fn write_marker(
+        &mut self,
+        text: &mut Text,
+        symbols: &mut impl SymbolNames,
+        shown: &EntryLine<'_>,
+        bytes: &[u8],
+    ) -> Result {
+        let event = shown.event;
+        if self.is_plain {
+            let mut line = Line::new(text.room()?);
+            begin(&mut line, shown.cpu, event, shown.time);
+            let length = line.length();
+            text.advance(length);
+        } else {
+            self.write_columns(text, shown)?;
+        }
+        if event.what == EventKind::Marker {
+            self.style.write_symbol(text, symbols, event.ip)?;
+            text.write_str(": ")?;
+        }
+        marker::write_marker(text, event.what, bytes)?;
+        text.write_str("\n")
+    }
+
+    /// Appends the columns before the function, of lines that are not plain.
+    fn write_columns(&mut self, text: &mut Text, shown: &EntryLine<'_>) -> Result {
+        let moment = Moment {
+            time: shown.time,
+            start: self.start,
+            index: self.index,
+        };
+        self.index = self.index.wrapping_add(1);
+        let style = self.style;
+        let mark = style.write_columns(text, shown.cpu, shown.event, moment)?;
+        let end = text.as_bytes().len();
+        self.delay = mark.map(|before| (end.saturating_sub(before), shown.time.0));
+        Ok(())
+    }
 }
 
 /// Writes that `lost` events of `cpu` were overwritten before they could be read.
@@ -160,6 +274,255 @@ pub fn write_entry<O: LineOutput>(
     let length = line.length();
     out.advance(length);
     Ok(())
+}
+
+/// Writes an event's stack: the function, its caller, and `callers`, the return addresses behind
+/// that.
+pub fn write_stack<O: LineOutput>(
+    out: &mut O,
+    symbols: &mut impl SymbolNames,
+    cpu: u32,
+    event: &Event,
+    time: (u64, TimeUnit),
+    callers: &mut dyn Iterator<Item = u64>,
+) -> Result {
+    let mut line = Line::new(out.room()?);
+    begin(&mut line, cpu, event, time);
+    append!(out, line, b"<stack trace>\n");
+    let length = line.length();
+    out.advance(length);
+    for address in [event.ip, event.parent_ip].into_iter().chain(callers) {
+        let mut line = Line::new(out.room()?);
+        append!(out, line, b" => ");
+        append!(out, line, symbols.name(address));
+        line.push(b'\n');
+        let length = line.length();
+        out.advance(length);
+    }
+    Ok(())
+}
+
+/// The options that change the look of lines.
+const STYLES: [TraceOption; 8] = [
+    TraceOption::PrintParent,
+    TraceOption::SymOffset,
+    TraceOption::SymAddr,
+    TraceOption::Verbose,
+    TraceOption::ContextInfo,
+    TraceOption::LatencyFormat,
+    TraceOption::RecordTgid,
+    TraceOption::IrqInfo,
+];
+
+/// An event's place in time, for the latency format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Its time.
+    pub time: (u64, TimeUnit),
+    /// The time at which the buffer was cleared.
+    pub start: u64,
+    /// The number of events before it.
+    pub index: u64,
+}
+
+/// The look of lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style(Options);
+
+impl Style {
+    /// As options say.
+    pub const fn new(options: Options) -> Self {
+        Self(options)
+    }
+
+    fn has(self, option: TraceOption) -> bool {
+        self.0.has(option)
+    }
+
+    /// Returns whether lines look as usual.
+    pub fn is_plain(self) -> bool {
+        const USUAL: Options = Options::new();
+        (STYLES.iter()).all(|option| self.has(*option) == USUAL.has(*option))
+    }
+
+    /// Returns whether lines are in the latency format.
+    pub fn is_latency(self) -> bool {
+        self.has(TraceOption::LatencyFormat) && self.has(TraceOption::ContextInfo)
+    }
+
+    /// Writes the columns before the function; where the mark is whose meaning only the next event
+    /// tells, counted from the end of what was written.
+    pub fn write_columns(
+        self,
+        out: &mut dyn LineOutput,
+        cpu: u32,
+        event: &Event,
+        moment: Moment,
+    ) -> core::result::Result<Option<usize>, core::fmt::Error> {
+        if !self.has(TraceOption::ContextInfo) {
+            return Ok(None);
+        }
+        let (time, unit) = moment.time;
+        let mut name = [0; 16];
+        let pid = event.task.pid();
+        let name: &[u8] = match pid {
+            0 => b"<idle>",
+            _ => event.task.name(&mut name),
+        };
+        let pad = |out: &mut dyn LineOutput, width: usize, length: usize| {
+            (length..width).try_for_each(|_| out.write_char(' '))
+        };
+        if self.has(TraceOption::LatencyFormat) {
+            if self.has(TraceOption::Verbose) {
+                pad(out, 16, name.len())?;
+                out.write_bytes(name)?;
+                let depth = event.context.preempt_depth();
+                let flags = kernel_flags(event);
+                write!(
+                    out,
+                    " {pid:7} {cpu:3} {flags} {depth:08x} {:08x} ",
+                    moment.index
+                )?;
+            } else {
+                let name = name.get(..name.len().min(8)).unwrap_or_default();
+                pad(out, 8, name.len())?;
+                out.write_bytes(name)?;
+                write!(out, "-{pid:<7} {cpu:3}")?;
+                out.write_bytes(&state(event.context))?;
+            }
+            return self.write_since(out, moment);
+        }
+        pad(out, 16, name.len())?;
+        out.write_bytes(name)?;
+        write!(out, "-{pid:<7} ")?;
+        if self.has(TraceOption::RecordTgid) {
+            match event.task.tgid() {
+                0 => out.write_str("(-------) ")?,
+                tgid => write!(out, "({tgid:7}) ")?,
+            }
+        }
+        write!(out, "[{cpu:03}] ")?;
+        if self.has(TraceOption::IrqInfo) {
+            out.write_bytes(&state(event.context))?;
+        }
+        match unit {
+            TimeUnit::Nanoseconds => {
+                let micros = to_micros(time);
+                write!(out, " {:5}.{:06}: ", micros / 1_000_000, micros % 1_000_000)?;
+            }
+            TimeUnit::Counts => write!(out, " {time:12}: ")?,
+        }
+        Ok(None)
+    }
+
+    /// lat_print_timestamp()
+    fn write_since(
+        self,
+        out: &mut dyn LineOutput,
+        moment: Moment,
+    ) -> core::result::Result<Option<usize>, core::fmt::Error> {
+        let (time, unit) = moment.time;
+        let since = time.saturating_sub(moment.start);
+        match (self.has(TraceOption::Verbose), unit) {
+            (false, TimeUnit::Nanoseconds) => {
+                write!(out, " {:4}us : ", to_micros(since))?;
+                return Ok(Some(3));
+            }
+            (false, TimeUnit::Counts) => write!(out, " {since:4}: ")?,
+            (true, TimeUnit::Nanoseconds) => {
+                let (micros, since) = (to_micros(time), to_micros(since));
+                let (ms, us) = (since / 1000, since % 1000);
+                write!(out, "[{micros:08x}] {ms}.{us:03}ms (+0.000ms): ")?;
+            }
+            (true, TimeUnit::Counts) => write!(out, "[{time:016x}] {since} (+0): ")?,
+        }
+        Ok(None)
+    }
+
+    /// The mark of an event at `time`, behind which the next comes at `next`.
+    pub fn delay(time: u64, next: u64) -> u8 {
+        duration::overhead(to_micros(next.saturating_sub(time)).saturating_mul(1000))
+    }
+
+    /// seq_print_ip_sym()
+    pub fn write_symbol(
+        self,
+        out: &mut dyn LineOutput,
+        symbols: &mut dyn SymbolNames,
+        address: u64,
+    ) -> Result {
+        match self.has(TraceOption::SymOffset) {
+            true => out.write_bytes(symbols.place(address))?,
+            false => out.write_bytes(symbols.name(address))?,
+        }
+        if self.has(TraceOption::SymAddr) {
+            write!(out, " <{address:016x}>")?;
+        }
+        Ok(())
+    }
+
+    /// Writes what follows the columns of an entry.
+    pub fn write_entry(
+        self,
+        out: &mut dyn LineOutput,
+        symbols: &mut dyn SymbolNames,
+        event: &Event,
+        shown: EntryColumns<'_>,
+    ) -> Result {
+        if let Some(depth) = shown.depth {
+            write!(out, "{depth:5} ")?;
+        }
+        for _ in 0..shown.indent {
+            out.write_str("  ")?;
+        }
+        self.write_symbol(out, symbols, event.ip)?;
+        out.write_bytes(shown.args)?;
+        if self.has(TraceOption::PrintParent) && event.parent_ip != 0 {
+            out.write_str(" <-")?;
+            self.write_symbol(out, symbols, event.parent_ip)?;
+        }
+        out.write_char('\n')
+    }
+
+    /// Writes what follows the columns of a stack.
+    pub fn write_stack(
+        self,
+        out: &mut dyn LineOutput,
+        symbols: &mut dyn SymbolNames,
+        event: &Event,
+        callers: &mut dyn Iterator<Item = u64>,
+    ) -> Result {
+        out.write_str("<stack trace>\n")?;
+        for address in [event.ip, event.parent_ip].into_iter().chain(callers) {
+            out.write_str(" => ")?;
+            self.write_symbol(out, symbols, address)?;
+            out.write_char('\n')?;
+        }
+        Ok(())
+    }
+}
+
+/// ns2usecs()
+const fn to_micros(ns: u64) -> u64 {
+    ns.wrapping_add(500) / 1000
+}
+
+/// The event's flags as the kernel numbers them (TRACE_FLAG_* of include/linux/trace_events.h).
+fn kernel_flags(event: &Event) -> u32 {
+    let context = event.context;
+    [
+        (!context.has(IRQS_ON), 0x01),
+        (context.has(NEED_RESCHED_LAZY), 0x02),
+        (context.has(NEED_RESCHED), 0x04),
+        (context.has(HARDIRQ), 0x08),
+        (context.has(SOFTIRQ), 0x10),
+        (context.has(PREEMPT_RESCHED), 0x20),
+        (context.has(NMI), 0x40),
+        (context.has(BH_OFF), 0x80),
+    ]
+    .into_iter()
+    .filter(|(is_set, _)| *is_set)
+    .fold(0, |flags, (_, bit)| flags | bit)
 }
 
 /// The five columns of interrupt and preemption state.

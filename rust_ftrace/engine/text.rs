@@ -21,7 +21,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// No text.
+    /// Makes an empty text.
     pub const fn new() -> Self {
         // INVARIANT: Both are 0.
         Self {
@@ -42,7 +42,7 @@ impl Text {
         self.length = self.length.min(length);
     }
 
-    /// The bytes that were written.
+    /// Returns the bytes that were written.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         self.room.get(..self.length).unwrap_or_default()

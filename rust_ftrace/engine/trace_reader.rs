@@ -5,14 +5,14 @@
 use core::fmt::{Error, Result};
 
 use super::decode::Event;
+use super::header::{BufferTotals, LatencyHeader};
 use super::lines::{LineMaker, ReadEvent, TracedKernel};
 use super::merge::{EventSource, Merge};
 use super::reader::Cursor;
-use super::render::{self, BufferTotals};
+use super::render::{self, Style};
 use super::ring::{Ring, Storage};
 use super::settings::Tracer;
 use super::slot::SlotWords;
-use super::style::{LatencyHeader, Style};
 use super::text::Text;
 use crate::platform::Vec;
 
@@ -21,10 +21,10 @@ pub trait CpuBuffer {
     /// Its memory.
     type Memory: Storage;
 
-    /// The CPU's number.
+    /// Returns the CPU's number.
     fn cpu(&self) -> u32;
 
-    /// The ring with its events.
+    /// Returns the ring with its events.
     fn ring(&self) -> &Ring<Self::Memory>;
 }
 
@@ -37,8 +37,8 @@ pub struct CpuEvents<B, C> {
 }
 
 impl<B: CpuBuffer, C: AsRef<[SlotWords]> + AsMut<[SlotWords]>> CpuEvents<B, C> {
-    /// The events of the first buffer and of those `later`, in the order in which they were
-    /// written.
+    /// Makes one stream of the events of the first buffer and of those `later`, in the order in
+    /// which they were written.
     pub fn new((buffer, cursor): (B, Cursor<C>), mut later: Vec<(B, Cursor<C>)>) -> Self {
         later.reverse();
         Self {
@@ -98,8 +98,8 @@ struct Held {
 impl<B: CpuBuffer, C: AsRef<[SlotWords]> + AsMut<[SlotWords]>, K: TracedKernel>
     TraceReader<B, C, K>
 {
-    /// From the first of `events` on. If it `annotates`, as is of use if a CPU has lost events,
-    /// lines say where the events of a CPU begin later than those of others.
+    /// Makes the reader, from the first of `events` on. If it `annotates`, as is of use if a CPU
+    /// has lost events, lines say where the events of a CPU begin later than those of others.
     pub fn new(
         events: Merge<CpuEvents<B, C>>,
         lines: LineMaker,
@@ -121,7 +121,7 @@ impl<B: CpuBuffer, C: AsRef<[SlotWords]> + AsMut<[SlotWords]>, K: TracedKernel>
         }
     }
 
-    /// The number of events.
+    /// Returns the number of events.
     pub const fn present(&self) -> u64 {
         self.totals.present
     }
@@ -178,7 +178,7 @@ impl<B: CpuBuffer, C: AsRef<[SlotWords]> + AsMut<[SlotWords]>, K: TracedKernel>
         Ok(true)
     }
 
-    /// The lines of the next event.
+    /// Makes the lines of the next event.
     fn hold(&mut self) -> core::result::Result<Option<Held>, Error> {
         let mut text = Text::new();
         let is_there = self.write_event(&mut text)?;

@@ -147,8 +147,7 @@ impl SymbolNames for SymbolCache {
 /// Texts of addresses.
 ///
 /// An address of the kernel proper is always the same function's. Those of modules, and of BPF
-/// programs and trampolines, of whose coming and going nobody is told, can be another's the next
-/// time.
+/// programs and trampolines, which come and go without a notice, can be another's the next time.
 struct Cache {
     lasting: NameCache,
     passing: NameCache,

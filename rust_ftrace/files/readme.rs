@@ -13,7 +13,7 @@ use super::spec::Spec;
 use crate::engine::text::Text;
 
 /// The table of files.
-pub(super) trait Table: Send + Sync + Unpin + 'static {
+pub(super) trait FileTable: Send + Sync + Unpin + 'static {
     /// Its rows.
     fn rows() -> &'static [Spec];
 }
@@ -21,7 +21,7 @@ pub(super) trait Table: Send + Sync + Unpin + 'static {
 /// `README`, of the files in a table.
 pub(super) struct Readme<T>(PhantomData<T>);
 
-impl<T: Table> Attribute for Readme<T> {
+impl<T: FileTable> Attribute for Readme<T> {
     fn show(_context: &FileContext, text: &mut Text) -> Result {
         text.write_str(concat!(
             "rust_ftrace: traces kernel functions.\n\n",

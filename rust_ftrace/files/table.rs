@@ -21,7 +21,7 @@ use super::pids::{NotTraced, PidFile, Traced};
 use super::pipe::PipeFile;
 use super::profile::{ProfileEnabled, ProfileFile};
 use super::raw::RawFile;
-use super::readme::{Readme, Table};
+use super::readme::{FileTable, Readme};
 use super::saved_tasks::{SavedCmdlines, SavedCmdlinesSize, SavedTgids};
 use super::sizes::{BufferPercent, BufferSize, SubbufSize, TotalSize};
 use super::snapshot::SnapshotFile;
@@ -40,7 +40,7 @@ pub(super) const TRACE_STAT_FUNCTION: &str = "trace_stat/functionN";
 /// The table, for `README`.
 struct All;
 
-impl Table for All {
+impl FileTable for All {
     fn rows() -> &'static [Spec] {
         TABLE
     }

@@ -7,13 +7,13 @@
 //! |---|---|
 //! | [`account`], [`nesting`], [`marker`] | `ring/cold`, `ring/group`, `consumer`, `decode` |
 //! | [`call_trees`], [`replay`] | `replay`, `frames`, `call_sites`, `context` |
-//! | [`graph`], [`style`] | `graph`, `graph_header`, `duration`, `style` |
+//! | [`graph`], [`style`] | `graph`, `graph_header`, `duration` |
 //! | [`kernel_page`] | `kernel_page`, `event_format` |
-//! | [`lines`] | `lines`, `text`, `render_extras`, `style`, `graph_header` |
+//! | [`lines`] | `lines`, `text`, `render`, `header`, `graph_header` |
 //! | [`pids`] | `pids`, `outsider` |
 //! | [`plan`] | `plan`, `settings`, `lists`, `catalog`, `command_list`, `options` |
 //! | [`raw_pages`] | `kernel_page`, `consumer` |
-//! | [`render`], [`style`] | `render`, `line` |
+//! | [`render`], [`style`] | `render`, `header`, `line` |
 //! | [`ring`] | `ring`, `reader` |
 //!
 //! [`cpu`] is what they write rings with. `make check` looks that no file is left out.

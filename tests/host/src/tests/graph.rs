@@ -11,11 +11,11 @@ use super::render::Page;
 use crate::engine::decode::{Event, EventKind, Extras};
 use crate::engine::graph::{ticks_of, time_of, CallLine, GraphLines};
 use crate::engine::graph_header::write_header;
+use crate::engine::header::{BufferTotals, LatencyHeader};
 use crate::engine::line::ROOM;
 use crate::engine::options::{Options, TraceOption};
-use crate::engine::render::{BufferTotals, SymbolNames};
+use crate::engine::render::SymbolNames;
 use crate::engine::slot::Task;
-use crate::engine::style::LatencyHeader;
 use crate::support::task;
 
 const TOTALS: BufferTotals = BufferTotals {

@@ -13,8 +13,8 @@ use crate::engine::context::{
 use crate::engine::decode::Event;
 use crate::engine::line::{LineOutput, ROOM};
 use crate::engine::render::{
-    write_cpu_started, write_entry, write_header, write_lost, write_rootless, write_time,
-    BufferTotals, EntryColumns, SymbolNames,
+    write_cpu_started, write_entry, write_lost, write_rootless, write_time, EntryColumns,
+    SymbolNames,
 };
 use crate::engine::slot::Task;
 use crate::support::task;
@@ -304,43 +304,6 @@ fn states() {
         let line = line(0, &event(task(1, 1, "sh"), context), ns(0), None);
         assert_eq!(&line[31..36], wanted, "{context:#x}");
     }
-}
-
-const TOTALS: BufferTotals = BufferTotals {
-    present: 5,
-    written: 12,
-    cpus: 4,
-};
-
-/// Agrees with print_func_help_header_irq() of kernel/trace/trace.c, without TGIDs.
-#[test]
-fn headers() {
-    let mut out = String::new();
-    write_header(&mut out, "function", &TOTALS, false).expect("a string");
-    assert_eq!(
-        out,
-        "\
-# tracer: function
-#
-# entries-in-buffer/entries-written: 5/12   #P:4
-#
-#                                _-----=> irqs-off/BH-disabled
-#                               / _----=> need-resched
-#                              | / _---=> hardirq/softirq
-#                              || / _--=> preempt-depth
-#                              ||| / _-=> migrate-disable
-#                              |||| /     delay
-#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION
-#              | |         |   |||||     |         |
-"
-    );
-    let mut with_depth = String::new();
-    write_header(&mut with_depth, "calltrace", &TOTALS, true).expect("a string");
-    assert_eq!(with_depth.lines().count(), out.lines().count());
-    assert!(with_depth.contains("TIMESTAMP  DEPTH FUNCTION\n"));
-    let mut nop = String::new();
-    write_header(&mut nop, "nop", &TOTALS, false).expect("a string");
-    assert!(nop.starts_with("# tracer: nop\n#\n# entries-in-buffer/entries-written: 5/12   #P:4\n"));
 }
 
 #[test]

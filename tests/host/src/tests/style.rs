@@ -7,15 +7,19 @@ use crate::engine::clock::TimeUnit;
 use crate::engine::context::{ContextWord, HARDIRQ, IRQS_ON};
 use crate::engine::decode::Event;
 use crate::engine::graph_header;
+use crate::engine::header::{write_header, BufferTotals, LatencyHeader};
 use crate::engine::line::ROOM;
 use crate::engine::options::{Options, TraceOption};
-use crate::engine::render::{BufferTotals, EntryColumns};
-use crate::engine::style::{LatencyHeader, Moment, Style};
+use crate::engine::render::{EntryColumns, Moment, Style};
 use crate::support::task;
 
-fn style(changes: &[(TraceOption, bool)]) -> Style {
+fn options(changes: &[(TraceOption, bool)]) -> Options {
     let with = |options: Options, (option, on): &(TraceOption, bool)| options.with(*option, *on);
-    Style::new(changes.iter().fold(Options::new(), with))
+    changes.iter().fold(Options::new(), with)
+}
+
+fn style(changes: &[(TraceOption, bool)]) -> Style {
+    Style::new(options(changes))
 }
 
 /// Options, the clock's unit, the columns, and the place of the mark.
@@ -169,8 +173,8 @@ fn headers() {
     use TraceOption::{ContextInfo, IrqInfo, LatencyFormat, RecordTgid, Verbose};
     let header = |changes: &[(TraceOption, bool)], totals, with_depth| {
         let mut text = String::new();
-        let written =
-            style(changes).write_header(&mut text, "function", &totals, with_depth, MACHINE);
+        let options = options(changes);
+        let written = write_header(&mut text, "function", options, &totals, with_depth, MACHINE);
         assert_eq!(written, Ok(()));
         text
     };
@@ -231,9 +235,7 @@ fn headers() {
 fn headers_of_calls() {
     use TraceOption::{ContextInfo, GraphAbstime, GraphCpu, GraphProc, LatencyFormat};
     let header = |changes: &[(TraceOption, bool)], totals: BufferTotals| {
-        let with =
-            |options: Options, (option, on): &(TraceOption, bool)| options.with(*option, *on);
-        let options = changes.iter().fold(Options::new(), with);
+        let options = options(changes);
         let mut text = String::new();
         graph_header::write_header(&mut text, "function_graph", options, &totals, MACHINE)
             .expect("a string");

@@ -6,9 +6,9 @@ use std::rc::Rc;
 
 use super::lines::{maker, Kernel, BEHIND, EXT4, MACHINE, READ, SYSCALL, VERIFY, VFS};
 use crate::engine::context::{ContextWord, IRQS_ON};
+use crate::engine::header::BufferTotals;
 use crate::engine::merge::Merge;
 use crate::engine::reader::Cursor;
-use crate::engine::render::BufferTotals;
 use crate::engine::ring::{Call, Ring, WriteOutcome};
 use crate::engine::settings::Tracer;
 use crate::engine::slot::SlotWords;

@@ -12,13 +12,13 @@ use rftrace_engine::engine::clock::TimeUnit;
 use rftrace_engine::engine::decode::Extras;
 use rftrace_engine::engine::extras::ARGS;
 use rftrace_engine::engine::graph;
+use rftrace_engine::engine::header::{BufferTotals, LatencyHeader};
 use rftrace_engine::engine::lines::{
     KernelLayout, LineMaker, LineSettings, ReadEvent, TracedKernel,
 };
 use rftrace_engine::engine::options::{Options, TraceOption};
-use rftrace_engine::engine::render::{self, BufferTotals, SymbolNames};
+use rftrace_engine::engine::render::{self, SymbolNames};
 use rftrace_engine::engine::settings::Tracer;
-use rftrace_engine::engine::style::LatencyHeader;
 use rftrace_engine::engine::text::Text;
 use rftrace_engine::engine::timeline::Timeline;
 

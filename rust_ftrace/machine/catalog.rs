@@ -13,7 +13,7 @@ use crate::sys::private::{read_lines, KernelFile};
 
 /// The list of functions that can be traced, as it was read.
 #[pin_data]
-pub(super) struct Functions {
+pub(super) struct CatalogCache {
     /// The list, read when it is first needed, and again after a module came or went.
     #[pin]
     catalog: Mutex<Option<Catalog>>,
@@ -21,7 +21,7 @@ pub(super) struct Functions {
     generation: Atomic<u64>,
 }
 
-impl Functions {
+impl CatalogCache {
     /// Creates the state in which nothing was read yet.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
