@@ -67,7 +67,7 @@ impl<T: ForkHandler> Forks<T> {
         // - The handler stays valid until `clear`, by caller precondition, which ends the
         //   registration and waits.
         match unsafe { Registration::new(c"sched_process_free", freed, data) } {
-            // INVARIANT: Just registered, for a handler that the caller promises is valid.
+            // INVARIANT: Just registered, for a handler that is valid, by caller precondition.
             Ok(frees) => self.registered = Some([forks, frees]),
             Err(error) => {
                 forks.end();

@@ -123,7 +123,8 @@ impl Budget {
     /// The flags are valid as long as anything writes to the rings that tell this.
     pub(crate) unsafe fn set_limits(&self, limits: BudgetLimits, flags: &HookFlags) {
         let flags: *const HookFlags = flags;
-        // INVARIANT: The caller promises it.
+        // INVARIANT: They are valid as long as anything writes to the rings, by caller
+        // precondition.
         self.flags.store(flags.cast_mut(), Ordering::Release);
         let [calls, cpu] = &self.limits;
         calls.store(limits.calls, Ordering::Relaxed);

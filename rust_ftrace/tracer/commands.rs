@@ -201,7 +201,8 @@ impl<S: DeferredActions> CommandHandler<S> {
     /// The recorder is valid until the hook that calls this was removed.
     pub(crate) unsafe fn command(&self, recorder: &Recorder) {
         let recorder: *const Recorder = recorder;
-        // INVARIANT: The caller promises it.
+        // INVARIANT: It is valid until the hook that calls this was removed, by caller
+        // precondition.
         self.recorder.store(recorder.cast_mut(), Ordering::Release);
     }
 

@@ -112,7 +112,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobe<T, D> {
     pub(super) unsafe fn register(self: Pin<&mut Self>, handler: *const T) -> Result {
         // SAFETY: Only fields are stored to, and the list is read: nothing is moved out of `self`.
         let this = unsafe { self.get_unchecked_mut() };
-        // INVARIANT: The caller promises it.
+        // INVARIANT: It stays valid until the probe is unregistered, by caller precondition.
         this.handler = handler;
         let count = c_int::try_from(this.ips.len())?;
         // CAST: `unsigned long` is as large as `usize`; C only reads the addresses.
