@@ -38,10 +38,10 @@ case_of "a floor above, among others" "engine is not to import sys: crate::sys::
 	rust_ftrace/engine/merge.rs 'use crate::{platform, sys::cpu};'
 case_of "a floor above, without an import" "engine is not to import sys: crate::sys::cpu::possible" \
 	rust_ftrace/engine/merge.rs 'fn odd() { crate::sys::cpu::possible(); }'
-case_of "the ring, which has to know no kernel" "engine is not to import tracer: super::super::tracer::gate" \
-	rust_ftrace/engine/ring.rs 'use super::super::tracer::gate;'
-case_of "two that import each other" "a circle (engine::line, engine::render): super::render::Symbols" \
-	rust_ftrace/engine/line.rs 'use super::render::Symbols;'
+case_of "the ring, which has to know no kernel" "engine is not to import tracer: super::super::tracer::hook_flags" \
+	rust_ftrace/engine/ring.rs 'use super::super::tracer::hook_flags;'
+case_of "two that import each other" "a circle (engine::filter, engine::glob): super::filter::Selector" \
+	rust_ftrace/engine/glob.rs 'use super::filter::Selector;'
 case_of "a part that imports the whole" "a circle (instance, instance::users): super::Instance" \
 	rust_ftrace/instance/users.rs 'use super::Instance;'
 case_of "two of the command" "a circle (boot, functions, inlined, static_graph, why): crate::why::Why" \
