@@ -526,8 +526,9 @@ pub(crate) fn cycles() -> u64 {
             options(nostack, preserves_flags),
         );
     }
-    // With masks, or by `_rdtsc()`, the hook takes four instructions more: the halves are put
-    // together and taken apart again, as the ring looks at the upper one by itself.
+    // With masks the hooks take one or two instructions more, and by `_rdtsc()` that of functions
+    // takes four: the halves are put together and taken apart again, as the ring looks at the upper
+    // one by itself.
     //
     // SAFETY: In 64-bit mode the instruction loads EDX and EAX, and clears the high-order 32 bits
     // of each of RAX and RDX. Both were written by it, and nothing is between it and here.
