@@ -11,7 +11,7 @@ log=$work/log
 trap 'rm -rf "$work"' EXIT
 
 # Of lines and of regions (parts of lines that run together) of rust_ftrace/engine, in percent: a little less than
-# there are. What guests alone run (how options change a line) is not among them. Raise it when there are more.
+# there are. Raise it when there are more.
 least_lines=96
 least_regions=90
 
