@@ -152,11 +152,12 @@ while_read() {
 	held "$YIELD" function
 	exec 4<$I/trace 5<$I/status 6>$I/filter
 	for file in trace_pipe per_cpu/cpu0/trace_pipe per_cpu/cpu0/raw per_cpu/cpu0/trace_pipe_raw; do
-		cat $I/$file >/tmp/"$(basename $file)".out &
+		cat $I/$file >/tmp/"$(echo $file | tr / -)".out &
 		readers="$readers $!"
+		# (before the next one comes, which takes events, too)
+		until_true 20 has_some /tmp/"$(echo $file | tr / -)".out
 	done
 	workers="$workers $readers"
-	for file in trace_pipe raw trace_pipe_raw; do until_true 20 has_some /tmp/$file.out; done
 	memory=$(memory_kb)
 	killed "$holder"
 	for pid in $readers; do until_true 10 is_over "$pid"; done
@@ -167,7 +168,7 @@ while_read() {
 }
 # (who has read nothing goes on waiting, as where tracing_on is 0)
 has_some() {
-	calls yields 1000 0 >/dev/null
+	taskset 1 calls yields 1000 0 >/dev/null
 	[ -s "$1" ]
 }
 is_over() {

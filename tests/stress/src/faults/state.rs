@@ -3,7 +3,7 @@
 //! Faults, the state: all that faults must not change, which is the texts of the module's files and
 //! the kernel's hooks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -20,6 +20,9 @@ pub struct State {
     /// Names of the texts that differ each time.
     restless: Vec<String>,
 }
+
+/// The name of the functions that are hooked in the kernel.
+const HOOKS: &str = "the kernel's hooks";
 
 /// Directories whose files have the same content as others.
 const TOLD_ELSEWHERE: [&str; 2] = ["options/", "per_cpu/"];
@@ -77,7 +80,7 @@ impl State {
         let hooks = text_of(&format!("{TRACEFS}/enabled_functions")).unwrap_or_default();
         let mut hooks: Vec<_> = hooks.lines().map(hooked).collect();
         hooks.sort();
-        said.insert("the kernel's hooks".into(), hooks.join("\n"));
+        said.insert(HOOKS.into(), hooks.join("\n"));
         said.insert("instances".into(), names(&format!("{DIRECTORY}/instances")));
         let modules = text_of("/proc/modules").unwrap_or_default();
         let modules = modules.lines().filter_map(|line| line.split(' ').next());
@@ -113,6 +116,25 @@ impl State {
             more.filter(|name| !self.said.contains_key(*name) && !self.restless.contains(name));
         let names = names.chain(more.map(String::as_str));
         names.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns whether all that differs in `now` is that functions are still hooked that were so
+    /// `before`.
+    ///
+    /// fprobe does not unhook functions when it has no memory for that, and does not say so: see
+    /// `unregister_fprobe_nolock()` in kernel/trace/fprobe.c. Nothing is called for them.
+    pub fn stays_hooked(&self, before: &Self, now: &Self) -> bool {
+        let (wanted, hooked_before, hooked) = (self.hooked(), before.hooked(), now.hooked());
+        self.differs(now) == HOOKS
+            && wanted.is_subset(&hooked)
+            && (hooked.difference(&wanted)).all(|name| hooked_before.contains(name))
+    }
+
+    /// Returns the names of the functions that are hooked.
+    fn hooked(&self) -> BTreeSet<&str> {
+        let hooks = self.said.get(HOOKS).map_or("", String::as_str);
+        let names = hooks.lines().filter_map(|line| line.split(' ').next());
+        names.collect()
     }
 
     /// Returns files that have another text in `other`, and the text that they have here.
