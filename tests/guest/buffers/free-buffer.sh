@@ -148,14 +148,16 @@ two_holders() {
 
 # Who reads gets its end, and who has all open hinders nothing.
 while_read() {
-	local R=$I memory readers= file pid
+	local R=$I memory readers= file pid out
 	held "$YIELD" function
 	exec 4<$I/trace 5<$I/status 6>$I/filter
 	for file in trace_pipe per_cpu/cpu0/trace_pipe per_cpu/cpu0/raw per_cpu/cpu0/trace_pipe_raw; do
-		cat $I/$file >/tmp/"$(echo $file | tr / -)".out &
+		out=/tmp/"$(echo $file | tr / -)".out
+		rm -f "$out"
+		cat $I/$file >"$out" &
 		readers="$readers $!"
 		# (before the next one comes, which takes events, too)
-		until_true 20 has_some /tmp/"$(echo $file | tr / -)".out
+		until_true 20 has_some "$out"
 	done
 	workers="$workers $readers"
 	memory=$(memory_kb)
