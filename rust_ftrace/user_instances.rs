@@ -54,8 +54,7 @@ impl UserInstances {
         // A watcher of CPUs may have known of it still, and is not to be the one that frees it.
         drop(cpu::ReadLock::new());
         if dead_ftrace::is_known() {
-            // Hooks may use it still.
-            core::mem::forget(instance);
+            self.all.leave(instance);
         }
     }
 }

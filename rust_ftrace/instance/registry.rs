@@ -23,13 +23,18 @@ struct NotifiedInstances {
 /// All instances.
 ///
 /// `notified` is taken after the locks of an instance and the CPUs'; with it held no other is
-/// taken, and nothing is waited for but memory: CPU hotplug takes it.
+/// taken, and nothing is waited for but memory: CPU hotplug takes it. `left` is taken after all
+/// others, likewise.
 #[pin_data]
 pub(crate) struct Instances {
     machine: Arc<Machine>,
     top: Arc<Instance>,
     #[pin]
     notified: Mutex<NotifiedInstances>,
+    /// Instances that were removed, and that hooks may still use, as ftrace is dead. The module is
+    /// not removed then, so these are never dropped.
+    #[pin]
+    left: Mutex<KVec<Arc<Instance>>>,
 }
 
 impl Instances {
@@ -47,11 +52,20 @@ impl Instances {
                 instances: KVec::new(),
                 number: 0,
             }),
+            left <- new_mutex!(KVec::new()),
         }? Error);
         Ok(new.pin_chain(|this| {
             lockdep::never_waits_with(|| drop(this.notified.lock()));
             Ok(())
         }))
+    }
+
+    /// Keeps an instance for good that hooks may still use, as ftrace is dead.
+    pub(crate) fn leave(&self, instance: Arc<Instance>) {
+        if self.left.lock().push(instance.clone(), GFP_KERNEL).is_err() {
+            // It stays without memory for a reference, too.
+            core::mem::forget(instance);
+        }
     }
 
     /// Returns the machine that the instances run on.
