@@ -3,7 +3,7 @@
 //! Faults, the state: all that faults must not change, which is the texts of the module's files and
 //! the kernel's hooks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -20,9 +20,6 @@ pub struct State {
     /// Names of the texts that differ each time.
     restless: Vec<String>,
 }
-
-/// The name of the functions that are hooked in the kernel.
-const HOOKS: &str = "the kernel's hooks";
 
 /// Directories whose files have the same content as others.
 const TOLD_ELSEWHERE: [&str; 2] = ["options/", "per_cpu/"];
@@ -60,10 +57,12 @@ pub fn name_of(path: &Path) -> String {
     name.display().to_string()
 }
 
-/// Removes the addresses of trampolines, which are made anew, from the kernel's line on a function.
+/// Removes what is called from the kernel's line on a function: addresses of trampolines, which are
+/// made anew, or the list function, by which ftrace calls hooks if it has no memory for one.
 fn hooked(line: &str) -> String {
     let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
     let rest = rest.split("\ttramp").next().unwrap_or_default();
+    let rest = rest.split("->").next().unwrap_or_default();
     format!(
         "{name} {}",
         rest.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -80,7 +79,7 @@ impl State {
         let hooks = text_of(&format!("{TRACEFS}/enabled_functions")).unwrap_or_default();
         let mut hooks: Vec<_> = hooks.lines().map(hooked).collect();
         hooks.sort();
-        said.insert(HOOKS.into(), hooks.join("\n"));
+        said.insert("the kernel's hooks".into(), hooks.join("\n"));
         said.insert("instances".into(), names(&format!("{DIRECTORY}/instances")));
         let modules = text_of("/proc/modules").unwrap_or_default();
         let modules = modules.lines().filter_map(|line| line.split(' ').next());
@@ -116,25 +115,6 @@ impl State {
             more.filter(|name| !self.said.contains_key(*name) && !self.restless.contains(name));
         let names = names.chain(more.map(String::as_str));
         names.collect::<Vec<_>>().join(", ")
-    }
-
-    /// Returns whether all that differs in `now` is that functions are still hooked that were so
-    /// `before`.
-    ///
-    /// fprobe does not unhook functions when it has no memory for that, and does not say so: see
-    /// `unregister_fprobe_nolock()` in kernel/trace/fprobe.c. Nothing is called for them.
-    pub fn stays_hooked(&self, before: &Self, now: &Self) -> bool {
-        let (wanted, hooked_before, hooked) = (self.hooked(), before.hooked(), now.hooked());
-        self.differs(now) == HOOKS
-            && wanted.is_subset(&hooked)
-            && (hooked.difference(&wanted)).all(|name| hooked_before.contains(name))
-    }
-
-    /// Returns the names of the functions that are hooked.
-    fn hooked(&self) -> BTreeSet<&str> {
-        let hooks = self.said.get(HOOKS).map_or("", String::as_str);
-        let names = hooks.lines().filter_map(|line| line.split(' ').next());
-        names.collect()
     }
 
     /// Returns files that have another text in `other`, and the text that they have here.
