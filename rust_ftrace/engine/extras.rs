@@ -100,23 +100,36 @@ impl SlotWords {
     /// Returns the slots with the arguments of the call that follows.
     pub const fn args_slots(args: &[u64; ARGS]) -> ArgsSlots {
         let [a, b, c, d, e, f] = *args;
-        let mut high = 0;
-        let mut fits = true;
+        // Half of the range of values that fit makes these the numbers below 2^59.
+        const HALF: u64 = 1 << (LOW_BITS - 1);
+        let mut all = 0;
         let mut index = 0;
         while index < ARGS {
-            high |= (args[index] >> LOW_BITS) << (HIGH_BITS * index as u32);
-            fits = fits && extended(args[index]) == args[index];
+            all |= args[index].wrapping_add(HALF);
             index += 1;
         }
+        let fits = all >> LOW_BITS == 0;
         ArgsSlots {
             slots: [
                 pair(SlotKind::Args01, a, b),
                 pair(SlotKind::Args23, c, d),
                 pair(SlotKind::Args45, e, f),
-                Self::other(SlotKind::ArgsHigh, 0, 0, 0, high as u32),
+                if fits { Self::PAD } else { Self::high_slot(args) },
             ],
             length: if fits { ARGS_SLOTS - 1 } else { ARGS_SLOTS },
         }
+    }
+
+    /// Returns the slot with the bits of arguments that the others have no room for.
+    #[cold]
+    const fn high_slot(args: &[u64; ARGS]) -> Self {
+        let mut high = 0;
+        let mut index = 0;
+        while index < ARGS {
+            high |= (args[index] >> LOW_BITS) << (HIGH_BITS * index as u32);
+            index += 1;
+        }
+        Self::other(SlotKind::ArgsHigh, 0, 0, 0, high as u32)
     }
 
     /// Reads the arguments that a slot has.
@@ -189,11 +202,14 @@ impl StackRoom {
             room: &self.0,
             slots: 0,
             partial: [0; PER_SLOT],
-            count: 0,
+            pending: 0,
             hash: 0,
         }
     }
 }
+
+// A stack that is full has no slot that is not.
+const _: () = assert!(STACK_ENTRIES % PER_SLOT == 0);
 
 /// Puts the addresses of a stack into slots.
 pub struct StackWriter<'a> {
@@ -202,32 +218,35 @@ pub struct StackWriter<'a> {
     slots: usize,
     /// The addresses of the next slot.
     partial: [u32; PER_SLOT],
-    count: usize,
+    /// Number of these.
+    pending: usize,
     hash: u64,
 }
 
 impl<'a> StackWriter<'a> {
-    /// Adds an address. Returns false if there is no room for it.
+    /// Adds an address. Returns false if there is no room for another.
+    #[inline]
     pub fn push(&mut self, address: u64) -> bool {
         // No other address is a return address; if one were, no name would be found for it.
         let low = match is_text_address(address) {
             true => address as u32 & 0x7fff_ffff,
             false => 0,
         };
-        let at = self.count % PER_SLOT;
-        if let Some(place) = self.partial.get_mut(at) {
+        if let Some(place) = self.partial.get_mut(self.pending) {
             *place = low;
         }
-        self.count = self.count.wrapping_add(1);
+        self.pending = self.pending.wrapping_add(1);
         self.hash = (self.hash ^ u64::from(low)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        if at == PER_SLOT - 1 {
-            self.put();
+        if self.pending < PER_SLOT {
+            return true;
         }
-        self.count < STACK_ENTRIES
+        self.put();
+        self.slots < STACK_SLOTS
     }
 
     fn put(&mut self) {
         let [a, b, c] = core::mem::take(&mut self.partial);
+        self.pending = 0;
         let kind = match self.slots {
             0 => SlotKind::Stack,
             _ => SlotKind::MoreStack,
@@ -242,11 +261,12 @@ impl<'a> StackWriter<'a> {
 
     /// Returns the stack, and a hash of it.
     pub fn end(mut self) -> (&'a [Slot], u64) {
-        if self.count % PER_SLOT != 0 || self.count == 0 {
+        let count = (self.slots.wrapping_mul(PER_SLOT)).wrapping_add(self.pending);
+        if self.pending != 0 || count == 0 {
             self.put();
         }
         let [first, ..] = self.room;
-        let count = self.count as u64 & COUNT_MASK;
+        let count = count as u64 & COUNT_MASK;
         first.1.store_relaxed(first.1.load_relaxed() | count);
         (
             self.room.get(..self.slots).unwrap_or_default(),

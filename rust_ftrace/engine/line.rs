@@ -154,6 +154,17 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// Appends the number of a CPU, in at least three digits.
+    #[inline(always)]
+    pub(super) fn cpu(&mut self, cpu: u32) {
+        if cpu >= 1000 {
+            return self.long_number(cpu.into(), 3, b'0');
+        }
+        let (tens, ones) = (cpu / 10, cpu % 10);
+        let digits = (tens / 10) | ((tens % 10) << 8) | (ones << 16);
+        self.put(u64::from(digits) | all(b'0'), 3);
+    }
+
     /// Appends a number, right-aligned in at least `width` bytes by `pad`, a space or a zero.
     #[inline(always)]
     pub(super) fn number(&mut self, value: u64, width: u32, pad: u8) {

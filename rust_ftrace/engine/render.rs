@@ -222,7 +222,7 @@ pub(super) fn begin(line: &mut Line<'_>, cpu: u32, event: &Event, time: (u64, Ti
     line.task_name(&event.task);
     line.pid(event.task.pid());
     line.put(u64::from_le_bytes(*b" [      "), 2);
-    line.number(cpu.into(), 3, b'0');
+    line.cpu(cpu);
     let [a, b, c, d, e] = state(event.context);
     line.put(u64::from_le_bytes([b']', b' ', a, b, c, d, e, b' ']), 8);
     line.time(time, 12);

@@ -17,7 +17,7 @@ pub(crate) const FEW_SAMPLES: usize = 8;
 ///
 /// May be called in any context; it is not traced.
 pub(crate) fn local_ns() -> u64 {
-    // SAFETY: Has no preconditions.
+    // SAFETY: `trace_clock_local()` takes nothing, and may be called in any context.
     unsafe { bindings::trace_clock_local() }
 }
 
@@ -27,7 +27,7 @@ macro_rules! clocks {
         $(
             $(#[$doc])*
             pub(crate) fn $name() -> u64 {
-                // SAFETY: Has no preconditions.
+                // SAFETY: It takes nothing, and keeps no lock that its caller could hold.
                 unsafe { bindings::$function() }
             }
         )*

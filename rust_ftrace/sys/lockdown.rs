@@ -25,7 +25,7 @@ pub(crate) fn allows(reason: LockdownReason) -> Result {
         LockdownReason::Debugfs => bindings::lockdown_reason_LOCKDOWN_DEBUGFS,
         LockdownReason::Tracefs => bindings::lockdown_reason_LOCKDOWN_TRACEFS,
     };
-    // SAFETY: Has no preconditions.
+    // SAFETY: `security_locked_down()` takes a number of the enum, and `reason` is one.
     kernel::error::to_result(unsafe { bindings::security_locked_down(reason) })
 }
 
@@ -41,6 +41,6 @@ pub(crate) fn allows(_reason: LockdownReason) -> Result {
 
 /// Returns whether debugfs is there.
 pub(crate) fn has_debugfs() -> bool {
-    // SAFETY: Has no preconditions.
+    // SAFETY: `debugfs_initialized()` takes nothing, and only reads a variable.
     unsafe { bindings::debugfs_initialized() }
 }

@@ -42,7 +42,7 @@ pub(crate) fn walk(
     text: Range<u64>,
     mut each: impl FnMut(u64) -> bool,
 ) {
-    // SAFETY: Has no preconditions.
+    // SAFETY: `rcu_is_watching()` takes nothing, and may be called in any context.
     if !unsafe { bindings::rcu_is_watching() } {
         return;
     }
