@@ -5,7 +5,7 @@
 //! A CPU that goes calls functions when it does not serve irq_works any more, and one that comes
 //! before it does. An irq_work that is queued then is not run before the CPU comes again, if ever;
 //! until then its `irq_work_sync()` waits, and as the CPU's list is not empty, no interrupt is
-//! raised there for anybody else's. So only CPUs that are [served](serve) queue any.
+//! raised there for any other one. So only CPUs that are [served](serve) queue any.
 //!
 //! C header: [`include/linux/irq_work.h`](srctree/include/linux/irq_work.h)
 
@@ -82,8 +82,8 @@ pub(crate) fn unless_gone(token: PreemptOff<'_>, user: impl FnOnce()) {
     }
 }
 
-/// Says whether `cpu` is gone, before anybody is told. On return it is not at [`unless_gone`] any
-/// more.
+/// Says whether `cpu` is gone, before any watcher is told. On return it is not at [`unless_gone`]
+/// any more.
 pub(super) fn set_gone(cpu: CpuId, is_gone: bool) {
     let cpu = cpu.as_u32();
     // Full: pairs with `unless_gone`.

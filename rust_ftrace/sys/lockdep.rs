@@ -75,7 +75,7 @@ pub(crate) fn waits() {
     imp::with_map(|| {});
 }
 
-/// Has it reported when anybody [waits](waits()) with a lock held that `lock` takes and lets go of:
+/// Has it reported when a task [waits](waits()) with a lock held that `lock` takes and lets go of:
 /// CPU hotplug takes it.
 #[inline(always)]
 pub(crate) fn never_waits_with(lock: impl FnOnce()) {

@@ -71,7 +71,7 @@ run umount /mnt
 run rftrace report --limit 5
 run rftrace graph security_sb_mount
 run rftrace flamegraph rftrace.data -o /tmp/mount.svg
-# (for who started the guest)
+# (for the script that started the guest)
 [ -z "$PICTURE" ] || gzip -c /tmp/mount.svg | base64 | sed 's/^/# picture: /'
 
 note "Unloading leaves nothing behind:"

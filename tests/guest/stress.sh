@@ -17,7 +17,7 @@ memory_parts() {
 	awk 'NR > 2 { print $1, int($3 * $4 / 1024) }' /proc/slabinfo
 }
 
-# What everybody uses is there, and nothing is left of the others.
+# Puts back what all tasks use, and leaves nothing of the others.
 back_to_normal() {
 	local file name
 	for file in /sys/devices/system/cpu/cpu*/online; do echo 1 >"$file"; done

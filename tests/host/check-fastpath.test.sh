@@ -80,7 +80,7 @@ broken "an overflowing sum" "$PANICS" "$hook" \
 	'/fn entered(&self/,/^    }/s/let guard = PreemptGuard::new();/&\n        core::hint::black_box(site.call.ip + site.call.parent_ip);/'
 broken "a loop" "a loop" "$hook" \
 	'/fn entered(&self/,/^    }/s/let guard = PreemptGuard::new();/&\n        while self.flags() == 77 {}/'
-# (the compiler may make it a part of who searches)
+# (the compiler may make it a part of the function that searches)
 broken "a search that adds" "(6probes.*|12entered_slow): it can panic" "$probes" \
 	's/before.wrapping_add(lower.len()).wrapping_add(1)/before + lower.len() + 1/'
 found_all

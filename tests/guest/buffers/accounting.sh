@@ -39,7 +39,7 @@ overwrite() {
 	[ "$(cat $R/per_cpu/cpu0/trace | tail -n 6 | sed -E 's/^ *(calls-[0-9]+) .*/\1/' | sort -u | wc -l)" -eq 2 ]
 }
 
-# With a filter that nobody else hits, the calls of two processes are all there is.
+# With a filter that no other task hits, the calls of two processes are all there is.
 resized_under_load() {
 	local size i
 	echo "$YIELD" >$R/filter

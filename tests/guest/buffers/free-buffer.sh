@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# free_buffer: with options/disable_on_free, a recording ends with the last who has it open, however that ends.
+# free_buffer: with options/disable_on_free, a recording ends with the last task that has it open, however that ends.
 . /tests/lib/ktap.sh
 
 reload
@@ -55,7 +55,7 @@ ended() {
 	is hooked "$(cat $T/enabled_functions /sys/kernel/debug/rftrace/enabled_functions)" ''
 }
 
-# In $took, in hundredths of a second, and $by_hand is what the same takes if somebody writes it.
+# In $took, in hundredths of a second, and $by_hand is what the same takes by writes to the files.
 ends_with_it() {
 	local R=$I memory began
 	held "$YIELD vfs_* $PARENT:traceoff vfs_read:stacktrace" function
@@ -146,7 +146,7 @@ two_holders() {
 	rmdir $I
 }
 
-# Who reads gets its end, and who has all open hinders nothing.
+# A reader gets its end, and a task that has all open hinders nothing.
 while_read() {
 	local R=$I memory readers= file pid out
 	held "$YIELD" function
@@ -168,7 +168,7 @@ while_read() {
 	exec 4<&- 5<&- 6>&-
 	rmdir $I
 }
-# (who has read nothing goes on waiting, as where tracing_on is 0)
+# (a reader that has read nothing goes on waiting, as where tracing_on is 0)
 has_some() {
 	taskset 1 calls yields 1000 0 >/dev/null
 	[ -s "$1" ]
@@ -223,7 +223,7 @@ at_the_top() {
 	accounts_agree
 }
 
-# Whoever is first, the directory goes, and nothing with it.
+# Whichever is first, the directory goes, and nothing with it.
 with_rmdir() {
 	local i=0
 	background calls yields 0 0

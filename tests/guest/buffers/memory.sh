@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Little memory: a buffer is had, or refused, and nobody else is killed for it.
+# Little memory: a buffer is had, or refused, and no other task is killed for it.
 . /tests/lib/ktap.sh
 
 [ "$SLOWER" -eq 1 ] || { echo '1..0 # SKIP a debug kernel has other uses for memory'; exit 0; }

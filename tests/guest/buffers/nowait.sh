@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Who may not wait for events does not, whatever other readers do.
+# A reader that may not wait for events does not, whatever other readers do.
 . /tests/lib/ktap.sh
 
 reload
@@ -40,7 +40,7 @@ raced() {
 	done
 }
 
-# A reader whose memory somebody else brings holds up none of those who have the file open with it.
+# A reader whose memory another task brings holds up none of those that have the file open with it.
 reader_hangs() {
 	local file
 	echo "$YIELD" >$R/filter

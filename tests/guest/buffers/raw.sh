@@ -160,7 +160,7 @@ lost_under_load() {
 	until_true 60 sh -c "grep -qE '^entries: +0$' $R/per_cpu/cpu0/stats"
 	reader=$pid
 	until_true 20 sleeps
-	# Who has read is ended, and puts the rest out.
+	# A reader that has read is ended, and puts the rest out.
 	echo 0 >$R/tracing_on
 	wait $pid
 	is 'the end' "$(tail -n 1 /tmp/dump)" end
@@ -253,7 +253,7 @@ polled_for_all() {
 	until_true 20 grep -q woken /tmp/dump
 }
 
-# Who waits for a part of the buffer waits on for that of another size.
+# A reader that waits for a part of the buffer waits on for that of another size.
 polled_then_resized() {
 	waiting 50 --poll
 	echo 128 >$R/buffer_size_kb
@@ -318,7 +318,7 @@ gapless() {
 	}' "$1"
 }
 
-# Who reads makes events itself, and can never have all.
+# A reader makes events itself, and can never have all.
 everything() {
 	local cpu reader readers=
 	echo 64 >$R/buffer_size_kb

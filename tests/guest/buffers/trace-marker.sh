@@ -117,7 +117,7 @@ between_calls() {
 	is comments "$(grep -c '/\* one \*/\|/\* two \*/' /tmp/graph$R)" 2
 }
 
-# Who waits for events gets a mark at once.
+# A reader that waits for events gets a mark at once.
 wakes() {
 	fileio stream $R/trace_pipe 4096 >/tmp/out &
 	workers="$workers $!"
@@ -165,7 +165,7 @@ in_pages() {
 	is raw "$(grep -c '^[0-9]* 19 .* 2 72 61 77 00$' /tmp/pages)" 1
 }
 
-# Who writes a mark does not wait for who hooks all functions, which takes seconds.
+# The writer of a mark does not wait for a task that hooks all functions, which takes seconds.
 beside_a_switch() {
 	local began slowest=0 pid tracer count slowest_mark
 	marks $R/trace_marker >/tmp/marks &

@@ -229,7 +229,7 @@ killed() {
 		until_true 20 sh -c "! kill -0 $reader"
 		fails wait "$reader"
 	done
-	# Nobody waits any more, and nothing was taken.
+	# No reader waits any more, and nothing was taken.
 	calls yields 3 0
 	is present "$(status 'events present')" 3
 }
@@ -257,7 +257,7 @@ ended() {
 	calls yields 3 0
 	until_true 20 has_lines /tmp/out1 3
 	waits "$pid"
-	# Who has read nothing waits on.
+	# A reader that has read nothing waits on.
 	reader /tmp/out2 fileio stream $R/trace_pipe 65536
 	waits "$reader"
 	echo 0 >$R/tracing_on

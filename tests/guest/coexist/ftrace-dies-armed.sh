@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Somebody else has ftrace die while we have functions hooked, and the module is removed.
+# Another user of ftrace has it die while we have functions hooked, and the module is removed.
 . /tests/lib/ktap.sh
 . /tests/lib/dying.sh
 reload
@@ -34,7 +34,7 @@ removed() {
 	until_true 30 is_asleep $pid
 	is 'said' "$(dmesg | grep -c 'rust_ftrace: ftrace has shut itself down')" 1
 	[ -e /sys/module/rust_ftrace ]
-	# (nobody waits for it)
+	# (no other task waits for it)
 	rmmod "$TARGET_MOD2"
 	insmod /lib/modules/"$RELEASE"/"$TARGET_MOD2".ko
 	calls turns 5000 0

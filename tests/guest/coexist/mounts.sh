@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Lists of the kernel's are read without a trace: what is mounted stays as it is, whoever asks.
+# Lists of the kernel's are read without a trace: what is mounted stays as it is, whatever task asks.
 . /tests/lib/ktap.sh
 
 reload
 PLAIN=$(pick vfs_read)
 
-# What is mounted, how, and who may see what is in there.
+# The mounts, with their options, and the modes and owners of what is in there.
 mounts() {
 	grep -E ' (tracefs|proc|sysfs|debugfs) ' /proc/mounts
 	stat -c '%n %a %u %g' $T $T/trace /proc /proc/kallsyms /sys /sys/kernel/debug
@@ -64,7 +64,7 @@ as_nobody() {
 	unshare -U sh -c "$1"
 }
 
-# Who was given an open file needs no right to what we read for it.
+# A task that was given an open file needs no right to what we read for it.
 for_anybody() {
 	reload
 	exec 4>$R/filter
@@ -78,7 +78,7 @@ for_anybody() {
 	exec 4<&-
 	sort /tmp/our.list >/tmp/our.sorted
 	grep -v __ftrace_invalid_address__ $T/available_filter_functions_addrs | sort | cmp - /tmp/our.sorted
-	# Addresses are hidden from who counts what cannot be traced, and it is right all the same.
+	# Addresses are hidden from the task that counts what cannot be traced, and it is right all the same.
 	echo 'vfs_*' >$R/filter
 	skipped=$(status 'skipped matches')
 	[ "$skipped" -gt 0 ]

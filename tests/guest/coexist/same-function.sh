@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # Ours and what else the kernel has for functions, on the same function at the same time: each sees every
-# call, whoever comes and goes first.
+# call, whichever comes and goes first.
 . /tests/lib/ktap.sh
 
 reload
@@ -51,7 +51,7 @@ ours_off() {
 }
 tracer=function
 
-# seen WHO: how many calls of the program it has seen since the last time
+# seen NAME: the number of calls of the program that it has seen since the last time
 seen() {
 	local trace=$T/instances/$1/trace
 	[ "$1" != ours ] || trace=$R/trace
@@ -60,7 +60,7 @@ seen() {
 	grep -v '^#' /tmp/seen | grep -E "calls-[0-9]+ " | grep -cE "$PARENT|their_" || :
 }
 
-# each_sees WHO...: all calls, and who is not named sees none
+# each_sees NAME...: these see all calls, and the others none
 each_sees() {
 	local who wanted
 	calls getppid $COUNT
@@ -122,7 +122,7 @@ theirs_go_on() {
 	for other in $OTHERS; do ${other}_off; done
 	each_sees
 }
-# Thousands of functions, of ours and of the kernel's tracer, while somebody works.
+# Thousands of functions, of ours and of the kernel's tracer, while a program works.
 many_functions() {
 	local many='*sys* vfs_* *task* sched*'
 	echo "$many" >$T/set_ftrace_filter

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# budget: who takes more is stopped, within a second, and status says why.
+# budget: an instance that takes more is stopped, within a second, and status says why.
 . /tests/lib/ktap.sh
 
 reload
@@ -63,7 +63,7 @@ cpu 0'
 	is stopped "$(status stopped)" no
 }
 
-# All functions, and nobody else's tracing is touched.
+# All functions, and no other instance's tracing is touched.
 runaway() {
 	local began on off allowed=1000
 	mkdir $I
@@ -105,7 +105,7 @@ goes_on() {
 	[ "$(sed -n 's/^hits: //p' $I/status)" -gt "$1" ]
 }
 
-# Until somebody says otherwise.
+# Until a write says otherwise.
 resumed() {
 	echo 'calls 100' >$R/budget
 	load_both
@@ -218,7 +218,7 @@ dropped() {
 	accounts_agree
 }
 
-# Who reads is told that nothing will come any more.
+# A reader is told that nothing will come any more.
 readers_end() {
 	local pid
 	echo "$YIELD" >$R/filter

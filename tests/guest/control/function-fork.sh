@@ -42,7 +42,7 @@ followed() {
 	# Whose parents are not in the list is not, either.
 	calls getppid 10
 	is 'of others' "$(calls_of "$PARENT")" 11
-	# Who has ended goes out of it.
+	# A task that has ended goes out of it.
 	until_true 10 sh -c "[ \"\$(cat $R/pid)\" = $family ]"
 	is 'not followed' "$(status 'children not followed')" 0
 	# The graph tracer asks the same list.
@@ -69,7 +69,7 @@ not_traced() {
 	calls getppid 7
 	is 'of others' "$(calls_of "$PARENT")" 7
 	until_true 10 sh -c "[ \"\$(cat $R/notrace_pid)\" = $family ]"
-	# Whoever is in both is not traced.
+	# A task that is in both is not traced.
 	echo $family >$R/pid
 	tell 'calls getppid 7'
 	is 'of children' "$(calls_of "$PARENT")" 7

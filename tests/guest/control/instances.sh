@@ -521,7 +521,7 @@ goes_with_instances() {
 	is left "$(ls -A $I)" ''
 }
 
-# Somebody is still in a directory of which the code is gone.
+# A task is still in a directory of which the code is gone.
 goes_from_under() {
 	mkdir $I/a
 	(

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Who is not traced, and where: notrace_pid and tracing_cpumask.
+# The tasks that are not traced, and the CPUs that are: notrace_pid and tracing_cpumask.
 . /tests/lib/ktap.sh
 
 only_texts

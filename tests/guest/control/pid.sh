@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# The pid list: who is traced, how it is edited, and that tracefs understands the same.
+# The pid list: which tasks are traced, how it is edited, and that tracefs understands the same.
 . /tests/lib/ktap.sh
 
 reload
@@ -15,7 +15,7 @@ pids_of() {
 	events "$1" | sed -E 's/^.{16}-([0-9]+) .*/\1/' | sort -n | uniq | tr '\n' ' ' | sed 's/ $//'
 }
 
-# all_traced IDS...: these are, whoever else is.
+# all_traced IDS...: these are, whatever others are.
 all_traced() {
 	local pid
 	echo >$R/trace

@@ -10,7 +10,7 @@ all_functions() {
 	background churn 1
 	echo function >$R/current_tracer
 	start=$(now)
-	# A shell works, and somebody looks on.
+	# A shell works, and a reader looks on.
 	while [ $(($(now) - start)) -lt 1000 ]; do
 		ls -lR /proc/self /sys/kernel/debug/rftrace >/dev/null 2>&1
 		tail -n 1 $R/trace >/dev/null

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# The main job: name a function, see who calls it.
+# The main job: name a function, see its callers.
 . /tests/lib/ktap.sh
 
 mount_and_umount() {
@@ -8,7 +8,7 @@ mount_and_umount() {
 	umount /mnt
 }
 
-# Who calls path_mount depends on what the compiler inlined: the kernel's tracer says it.
+# The caller of path_mount depends on what the compiler inlined: the kernel's tracer says it.
 stock_line() {
 	echo path_mount >$T/set_ftrace_filter
 	echo function >$T/current_tracer

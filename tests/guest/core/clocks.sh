@@ -189,7 +189,7 @@ wrapped() {
 	[ "$(stat_of 0 overrun)" -gt 0 ] && [ "$(stat_of 1 overrun)" -gt 0 ]
 }
 
-# Somebody sets the time back by an hour: CLOCK_TAI goes with it.
+# The time is set back by an hour: CLOCK_TAI goes with it.
 set_back() {
 	local now
 	now=$(date +%s)
@@ -289,8 +289,8 @@ pairs() {
 	paste /tmp/stock.stamps /tmp/our.stamps | awk '{ print $1 - $2 }' | sort -n
 }
 
-# Who hooks later is called first. So their stamp is later than ours in one order, by what lies between
-# the hooks, and earlier in the other: our error is not beyond the least of either.
+# The tracer that hooks later is called first. So the kernel's stamp is later than ours in one order, by
+# what lies between the hooks, and earlier in the other: our error is not beyond the least of either.
 same_calls() {
 	local f
 	both local

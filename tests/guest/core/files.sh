@@ -243,7 +243,7 @@ status_holds_nobody_up() {
 	is skipped "$(sed -n 's/^skipped matches: //p' /tmp/status)" "$(status 'skipped matches')"
 	rmdir $R/instances/one
 }
-# Who watches has all symbols read once.
+# A reader that watches status has all symbols read once.
 # How often the kernel's list of symbols was read, as the kernel's tracer sees it.
 lists_read() {
 	grep -c 'kallsyms_open <-' $T/trace || :

@@ -106,8 +106,8 @@ unloaded_without_it() {
 	load
 }
 
-# The last function that a CPU calls, or nearly so, with nobody to serve its interrupts any more; and one that it calls
-# before anybody does when it comes.
+# The last function that a CPU calls, or nearly so, when its interrupts are not served any more; and one that it
+# calls before they are when it comes.
 DYING=$(pick cpuhp_report_idle_dead)
 STARTING=$(pick notify_cpu_starting)
 
@@ -176,7 +176,7 @@ readers_of_the_dying() {
 	load
 }
 
-# A CPU that is on its way while buffers are first made gets one, from whoever of the two.
+# A CPU that is on its way while buffers are first made gets one, from whichever of the two.
 buffers_while_it_comes() {
 	local left
 	left=$(some 20)

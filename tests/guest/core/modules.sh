@@ -83,7 +83,7 @@ removed_while_traced() {
 	cat $R/trace >/tmp/module.trace
 	is events "$(events /tmp/module.trace | wc -l)" "$(status 'events present')"
 	gets 'write EINVAL' $R/filter "$F\n"
-	# It comes again, and is nobody's: it is not armed by itself, but can be.
+	# It comes again, and is in no list: it is not armed by itself, but can be.
 	there
 	says $R/filter "$PARENT"
 	echo "$F" >>$R/filter

@@ -10,7 +10,8 @@ debug | kcsan) : "${cycles:=0}" "${cycles_all:=0}" ;;
 esac
 FEW=100
 
-# What tasks sleep in for the whole time, what timers call, and what everybody calls: so many that there are $FEW.
+# Functions that tasks sleep in for the whole time, that timers call, and that all tasks call: so many that there are
+# $FEW.
 functions() {
 	{
 		grep -xE 'do_nanosleep|hrtimer_nanosleep|common_nsleep|(anon_)?pipe_read|vfs_read|ksys_read|do_wait|kernel_wait4' \
@@ -29,7 +30,7 @@ kernel_kb() {
 		END { print "all:" sum }' /proc/meminfo
 }
 
-# Tasks that sleep in a call for as long as it takes, for short, and in reading what nobody writes.
+# Tasks that sleep in a call for as long as it takes, for short, and in reading what is never written.
 sleepers() {
 	background sleep 100000
 	[ -p /tmp/silent ] || mkfifo /tmp/silent

@@ -5,7 +5,7 @@
 needs_module
 insmod "$MOD"
 
-# break_site: whoever hooks $F ends ftrace.
+# break_site: a hook on $F ends ftrace.
 break_site() {
 	local site
 	site=$(sed -n "s/ $F \\[.*//p" $T/available_filter_functions_addrs)
@@ -14,7 +14,7 @@ break_site() {
 	insmod /lib/modules/break_site.ko site=0x"$site"
 }
 
-# is_dead: ftrace is, and nobody else has complained.
+# is_dead: ftrace is, and nothing else has complained.
 is_dead() {
 	local line
 	dmesg >/tmp/dying

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# rftrace exec: programs that know tracefs find ours, and nobody else does.
+# rftrace exec: programs that know tracefs find ours, and no other program does.
 . /tests/lib/ktap.sh
 
 reload

@@ -73,7 +73,7 @@ armed() {
 	sed -n 's/^armed functions: //p' "$1/status"
 }
 
-# Whoever records may be killed.
+# The program that records may be killed.
 killed() {
 	rftrace record -o $F -a -l 'vfs_*' 2>/tmp/said &
 	recorder=$!
@@ -183,7 +183,7 @@ controlled() {
 	is 'mounts' "$(rftrace replay $F | grep -c path_mount)" 1
 }
 
-# Children of the command are traced, and nobody else.
+# Children of the command are traced, and no other task.
 children() {
 	rftrace record -o $F -p function -l 'vfs_*' sh -c 'sh -c "cat /proc/uptime; true"; true' 2>/tmp/said
 	rftrace replay $F >/tmp/out

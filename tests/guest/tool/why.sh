@@ -165,7 +165,7 @@ lists() {
 	cmp /tmp/ours /tmp/tracefs
 	is 'end' "$(rftrace list 'no_such_*' 2>/tmp/why; echo $?)" 1
 	grep -q 'no function matches no_such_\*' /tmp/why
-	# Who reads only a part is not told that the rest was lost.
+	# A reader of only a part is not told that the rest was lost.
 	rftrace list 2>/tmp/why | head -n 1
 	is 'said' "$(cat /tmp/why)" ''
 }

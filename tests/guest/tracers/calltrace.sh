@@ -193,7 +193,7 @@ as_function_graph() {
 }
 as_function_graph_tries() { tries 4 as_function_graph; }
 
-# The oldest events are gone: what follows is right all the same, and it is said who has lost the begin.
+# The oldest events are gone: what follows is right all the same, and it is said which task has lost the begin.
 overwritten() {
 	ROOTS=$OPEN
 	both 512 only calls files 100 1

@@ -7,7 +7,7 @@ only_texts
 
 reload
 
-# Nobody but "calls files" makes pipes while both are on: these are called below one root.
+# Only "calls files" makes pipes while both are on: these are called below one root.
 PIPES='*pipe*'
 ROOT=$(pick do_pipe2 __do_sys_pipe2 __x64_sys_pipe2)
 OPENAT=$(pick do_sys_openat2 do_sys_open)
@@ -255,7 +255,7 @@ values() {
 	echo 0 >$R/tracing_on
 	cat $R/trace >/tmp/trace
 	echo 0 >$R/options/funcgraph-retaddr
-	# (who calls system calls)
+	# (the callers of system calls)
 	grep -E "  $PARENT\(\); /\* <-(x64_sys_call|do_syscall_64|__x64_sys_getppid)\+0x[0-9a-f]+/0x[0-9a-f]+ \*/\$" /tmp/trace
 	fails grep -e '<-' $R/trace
 }
@@ -412,7 +412,7 @@ typed_packet() {
 	fails grep -qx $MOUNT set_ftrace_filter
 	echo $DROP > set_graph_function
 	echo function_graph > current_tracer
-	# (a packet to a port that nobody listens at)
+	# (a packet to a port that no program listens at)
 	timeout 5 nslookup x 127.0.0.1 >/dev/null 2>&1 || :
 	echo 0 > tracing_on
 	cat trace >/tmp/trace

@@ -14,7 +14,7 @@ normalise() {
 }
 
 # The lines of each CPU, task, and kind of interrupt together, in order. An interrupt can come between the two tracers'
-# looks at one call: it is before the call in one trace and behind it in the other. Who is interrupted cannot be. (the
+# looks at one call: it is before the call in one trace and behind it in the other. What is interrupted cannot be. (the
 # end of an interrupt counts as the task's, but with interrupts off)
 by_stack() {
 	awk -F '|' '{

@@ -71,7 +71,7 @@ in_interrupts() {
 	grep 'asm_sysvec_apic_timer_interrupt .*do_syscall_64' /tmp/our.calls | head -n 3
 }
 
-# As people type it: first who calls, then by which way.
+# As people type it: first the callers, then by which way.
 typed() {
 	mkdir -p /tmp/m
 	echo path_mount >$R/set_ftrace_filter
