@@ -68,10 +68,12 @@ c(); // (behind code)
 EOF
 expect 'words' rs '1: name the thing instead
 2: name the thing instead
-3: name the thing instead' <<'EOF'
+3: name the thing instead
+4: name the thing instead' <<'EOF'
 // Somebody waits.
 /// Returns who waits.
 a(); // for whom
+// Before anybody's.
 EOF
 expect 'a comment at the end of a file' rs '1: in parentheses of its own' <<'EOF'
 // (like this)
@@ -105,6 +107,57 @@ int a; /* (behind code) */
  */
 int b; /* nobody */
 EOF
+
+# (with another letter in place of theirs: they are no comments of this file)
+expect 'nothing wrong in shell' sh '' < <(tr % '#' <<'EOF'
+%!/bin/sh
+% Reads a file, whose name is $1 (see `who`).
+% (like this)
+echo "% nobody" '% "nobody"' \% nobody "\\\" % nobody" a%nobody $% nobody ${who%nobody}
+EOF
+)
+expect 'shell' sh '2: name the thing instead
+4: name the thing instead
+5: name the thing instead
+6: name the thing instead
+7: name the thing instead
+8: name the thing instead
+10: name the thing instead' < <(tr % '#' <<'EOF'
+%!/bin/sh
+% Who reads waits.
+f() {
+	% (nobody's)
+	a % for whom
+	b "% it's" % whoever
+	c 'a "' % isn't for somebody, isn't it
+	d "\"" ${%e} $% %anybody
+	awk '
+		% Everybody.
+		{ print }'
+}
+EOF
+)
+
+# Without a name, programs are known by their first lines.
+mkdir -p "$dir"/tree/{rust_ftrace,tests,tools,scripts/internal,qemu}
+cp "$check" "$dir/tree/scripts/internal/"
+for file in rust_ftrace.rs tests/lib.sh qemu/judge qemu/init scripts/reader scripts/list; do
+	first=
+	case $file in
+	*/judge) first='#!/bin/bash' ;;
+	*/init) first='#!/bin/busybox sh' ;;
+	*/reader) first='#!/usr/bin/python3' ;;
+	esac
+	printf '%s\n%s nobody\n' "$first" '#' >"$dir/tree/$file"
+	[[ -z $first ]] || chmod +x "$dir/tree/$file"
+done
+got=$("$dir/tree/scripts/internal/check-comments" | cut -d: -f1 | tr '\n' ' ') || true
+if [[ $got == 'qemu/init qemu/judge tests/lib.sh ' ]]; then
+	passed=$((passed + 1))
+else
+	failed=$((failed + 1))
+	echo "FAIL: files in shell: got $got"
+fi
 
 # All of the tree is looked at if no file is named, and is clean.
 if "$check" >"$dir/out"; then
