@@ -1,5 +1,5 @@
-# Leaves out what a kernel says when it has killed tests/stress's eater of memory, which asks for it. Anybody else that is
-# killed is told of.
+# Leaves out what a kernel says when it has killed tests/stress's eater of memory, which asks for it. Any other task
+# that is killed is told of.
 / invoked oom-killer: / { for (i = 0; i < held; i++) print line[i]; held = 0; in_report = 1 }
 in_report { line[held++] = $0 }
 !in_report { print }

@@ -7,7 +7,7 @@
 reload
 YIELD=$(sys sched_yield)
 
-# Events of trace FILE, as "function <-parent" and by which task: what two traces of the same have in common.
+# lines_of FILE: the number of events in a trace.
 lines_of() {
 	events "$1" | wc -l
 }
