@@ -98,6 +98,7 @@ const fn extended(value: u64) -> u64 {
 
 impl SlotWords {
     /// Returns the slots with the arguments of the call that follows.
+    #[inline(always)]
     pub const fn args_slots(args: &[u64; ARGS]) -> ArgsSlots {
         let [a, b, c, d, e, f] = *args;
         // Half of the range of values that fit makes these the numbers below 2^59.
@@ -114,7 +115,11 @@ impl SlotWords {
                 pair(SlotKind::Args01, a, b),
                 pair(SlotKind::Args23, c, d),
                 pair(SlotKind::Args45, e, f),
-                if fits { Self::PAD } else { Self::high_slot(args) },
+                if fits {
+                    Self::PAD
+                } else {
+                    Self::high_slot(args)
+                },
             ],
             length: if fits { ARGS_SLOTS - 1 } else { ARGS_SLOTS },
         }
@@ -122,6 +127,7 @@ impl SlotWords {
 
     /// Returns the slot with the bits of arguments that the others have no room for.
     #[cold]
+    #[inline(never)]
     const fn high_slot(args: &[u64; ARGS]) -> Self {
         let mut high = 0;
         let mut index = 0;

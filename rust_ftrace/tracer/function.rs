@@ -2,7 +2,7 @@
 
 //! The `function` tracer's hook: writes a function's entry into this CPU's ring, without a call.
 
-use crate::engine::extras::ArgsSlots;
+use crate::engine::extras::{ArgsSlots, StackSlots};
 use crate::engine::ring::Call;
 use crate::engine::slot::SlotWords;
 use crate::sys::context::{cycles, PreemptGuard, PreemptOff};
@@ -55,26 +55,57 @@ impl Recorder {
         if self.entry_extras().is_busy(token) {
             return;
         }
-        let FunctionEntry {
-            mut call,
-            registers,
-        } = site;
-        let Some(wanted) = self.entry_extras().wanted(token, call.ip) else {
+        let Some(wanted) = self.entry_extras().wanted(token, site.call.ip) else {
             return;
         };
         // With function_graph, stacks of some functions come between calls.
         self.complete_entry(token);
-        let args = wanted
-            .args
-            .then(|| SlotWords::args_slots(&registers.args()));
-        let unwinding = wanted
-            .stack
-            .then(|| self.entry_extras().begin(token))
-            .flatten();
+        match wanted.stack {
+            true => self.record_with_stack(token, site, wanted.args),
+            false => self.record_with_args(token, site, wanted.args),
+        }
+    }
+
+    /// Records a call with its arguments, if they are wanted.
+    #[inline(never)]
+    fn record_with_args(&self, token: PreemptOff<'_>, site: FunctionEntry<'_>, args: bool) {
+        let FunctionEntry { call, registers } = site;
+        match args {
+            true => {
+                let args = SlotWords::args_slots(&registers.args());
+                self.record_group(token, call, registers, args.slots(), None);
+            }
+            false => self.record_group(token, call, registers, &[], None),
+        }
+    }
+
+    /// Records a call with its stack, if there is room to unwind it, and with its arguments, if
+    /// they are wanted.
+    #[inline(never)]
+    fn record_with_stack(&self, token: PreemptOff<'_>, site: FunctionEntry<'_>, args: bool) {
+        let FunctionEntry {
+            mut call,
+            registers,
+        } = site;
+        let args = args.then(|| SlotWords::args_slots(&registers.args()));
+        let unwinding = self.entry_extras().begin(token);
         let stack = unwinding
             .as_ref()
             .and_then(|unwinding| unwinding.stack(&mut call, registers));
         let args = args.as_ref().map_or(&[][..], ArgsSlots::slots);
+        self.record_group(token, call, registers, args, stack);
+    }
+
+    /// Records a call with arguments and a stack beside it.
+    #[inline(always)]
+    fn record_group(
+        &self,
+        token: PreemptOff<'_>,
+        call: Call,
+        registers: Registers<'_>,
+        args: &[SlotWords],
+        stack: Option<StackSlots<'_>>,
+    ) {
         let ring = self.this_ring(token);
         if self.flags() & HookFlag::Clock as u64 == 0 {
             let ctx = CpuContext {

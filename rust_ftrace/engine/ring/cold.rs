@@ -46,6 +46,7 @@ impl<S: Storage> Ring<S> {
     /// # Safety
     ///
     /// As for [`Ring::write`].
+    #[inline(always)]
     pub unsafe fn write_with_extras<C: EventContext>(
         &self,
         call: Call,
@@ -59,6 +60,26 @@ impl<S: Storage> Ring<S> {
         if unsafe { self.write_beside_hot(call, &ctx, args, stack) } {
             return WriteOutcome::Written;
         }
+        // SAFETY: By caller precondition:
+        // - The thread runs on the ring's CPU, with preemption off, until this has returned.
+        // - Other writers of the ring only interrupt this one, and end before it goes on.
+        unsafe { self.write_beside_cold(call, ctx, args, stack) }
+    }
+
+    /// Writes as [`Ring::write_with_extras`] does, with all that is to be announced.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Ring::write`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn write_beside_cold<C: EventContext>(
+        &self,
+        call: Call,
+        ctx: C,
+        args: &[SlotWords],
+        stack: Option<StackSlots<'_>>,
+    ) -> WriteOutcome {
         let mut extras = [SlotWords::wide_slot(call.parent_ip); 1 + ARGS_SLOTS];
         let wide = usize::from(!is_text_address(call.parent_ip));
         let mut length = wide;
@@ -121,6 +142,7 @@ impl<S: Storage> Ring<S> {
     /// # Safety
     ///
     /// As for [`Ring::write`].
+    #[inline(always)]
     unsafe fn write_beside_hot<C: EventContext>(
         &self,
         call: Call,
@@ -172,6 +194,7 @@ impl<S: Storage> Ring<S> {
     }
 
     /// The place of an equal stack in the sub-buffer that `head` is in.
+    #[inline]
     pub(super) fn find_stack(&self, head: Head, stack: StackSlots<'_>) -> Option<usize> {
         let first = head.slot().wrapping_sub(self.place(head));
         let before = self.slots().get(first..head.slot())?;
