@@ -48,10 +48,10 @@ pub fn no_kprobes(_: &World) -> Option<String> {
     no_file("kprobe_events")
 }
 
-/// Probes by fprobe, which shares what function_graph takes.
+/// Probes by fprobe, which shares what function_graph takes. All have a return: those without one
+/// may be called for the return of others (docs/upstream/fprobe-return-null.md).
 pub fn fprobes(hand: &mut Hand) -> io::Result<()> {
-    let end = ["", "%return"][hand.random.usize(0..2)];
-    probe(hand, "dynamic_events", "stress_f", ["f", end])
+    probe(hand, "dynamic_events", "stress_f", ["f", "%return"])
 }
 
 /// Returns a reason why there are none.
