@@ -86,6 +86,9 @@ pub fn modules(hand: &mut Hand) -> io::Result<()> {
     }
 }
 
+/// Times that loading our module is tried again.
+const RETRIES: usize = 5;
+
 /// Unloads our module, and loads it, with parameters or without; mostly while no task has a file of
 /// it open.
 pub fn reload(hand: &mut Hand) -> io::Result<()> {
@@ -103,6 +106,11 @@ pub fn reload(hand: &mut Hand) -> io::Result<()> {
         _ => &[],
     };
     let start = run(&[&["insmod", MODULE], parameters].concat());
+    if end.is_ok() && start.is_err() {
+        // A parameter was refused, or there was no memory. Others have nothing to do until it is
+        // there again.
+        let _is_back = (0..RETRIES).any(|_| run(&["insmod", MODULE]).is_ok());
+    }
     // Mostly the module is in use, and stays loaded.
     match (end, start) {
         (Ok(()), start) => start,
