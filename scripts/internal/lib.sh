@@ -62,6 +62,18 @@ take_lock() {
 	fi
 }
 
+# own_crates_anew TARGET: before cargo builds into a folder that checkouts share. It knows our crates by their paths
+# within the checkout, and takes those of another one for fresh if they are newer: so what was built of these goes.
+own_crates_anew() {
+	local target=$1 name
+	[[ $(cat "$target/checkout" 2>/dev/null || true) != "$top" ]] || return 0
+	mkdir -p "$target"
+	while read -r name; do
+		rm -rf "$target"/{,*/}{release,debug}/.fingerprint/"$name"-*
+	done < <(sed -n '/^\[package\]/,/^$/s/^name = "\(.*\)"$/\1/p' "$top"/tools/*/Cargo.toml "$top"/tests/*/Cargo.toml)
+	printf '%s\n' "$top" >"$target/checkout"
+}
+
 # need_root "what for": before the first as_root of something that takes long, for a word.
 need_root() {
 	((EUID != 0)) || return 0
