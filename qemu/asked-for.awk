@@ -3,7 +3,8 @@
 # - it cannot go to sleep, as some tasks are busy for longer than the 20 s that it waits for them, as hooking all
 #   functions is on a busy host. Whether such tasks ever end, the stress sees at its end.
 / Freezing user space processes failed after / { is_awake = 1 }
-/ Restarting tasks/ { is_awake = 0 }
+# (the end of a stack may be lost)
+/ Restarting tasks/ { is_awake = in_stack = 0 }
 is_awake && /\] task:.* state:/ { in_stack = 1 }
 in_stack && !/BUG: |WARNING: |Oops|INFO: |panic/ {
 	if (/ <\/TASK>/) in_stack = 0

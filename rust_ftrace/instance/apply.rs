@@ -270,10 +270,10 @@ impl Instance {
         }
         self.profiling.extend(&self.machine, &counted.functions)?;
         let mut numbers = self.machine.hooks_calls();
+        let profiler = &self.profiling.profiler;
         // SAFETY: The profiler stays valid until all is unhooked: it lives as long as the
         // instance, whose `control`, with all that is hooked for it, goes before it.
-        let change =
-            unsafe { (control.profile).prepare(&mut numbers, &self.profiling.profiler, counted)? };
+        let change = unsafe { (control.profile).prepare(&mut numbers, profiler, counted)? };
         prepared.profile = Some(change);
         Ok(())
     }

@@ -89,13 +89,14 @@ out_of_memory fail "and before" sh stress-eater
 clean_console | sed '$i [    2.5] ls invoked oom-killer: order=0\n[    2.6] Call Trace:' >"$dir/console"
 expect fail "nobody is said to be killed" 'Call Trace'
 
-# asleep WANT NAME LINE: the kernel could not go to sleep, and LINE comes in between, or behind it
+# asleep WANT NAME LINE [LATER [END]]: the kernel could not go to sleep; LINE comes in between, LATER behind it, END is
+# the last line of the stack
 asleep() {
 	clean_result >"$dir/result"
 	{
 		printf '[    2.3] %s\n' 'Freezing user space processes failed after 20.012 seconds (1 tasks refusing to freeze):' \
 			'task:exe             state:D stack:0     pid:141' 'Call Trace:' ' <TASK>' ' schedule+0x28/0xa0' \
-			"$3" ' </TASK>' 'OOM killer enabled.' 'Restarting tasks: Starting' "${4:-PM: suspend exit}"
+			"$3" "${5- </TASK>}" 'OOM killer enabled.' 'Restarting tasks: Starting' "${4:-PM: suspend exit}"
 		clean_console
 	} >"$dir/console"
 	expect "$1" "$2" ''
@@ -103,6 +104,7 @@ asleep() {
 asleep pass "tasks are too busy for the machine to sleep" ' io_schedule+0x1/0x2'
 asleep fail "the kernel complains meanwhile" 'WARNING: possible circular locking dependency detected'
 asleep fail "and later" ' io_schedule+0x1/0x2' 'Call Trace:'
+asleep fail "and behind a stack whose end was lost" ' io_schedule+0x1/0x2' 'Call Trace:' ''
 
 clean_console | sed '$i [    2.5] WARNING: stack going in the wrong direction? at return_to_handler+0x46/0x50' >"$dir/console"
 expect pass "an interrupt in return_to_handler()"

@@ -9,10 +9,14 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 # (with what scripts/tool has built of others)
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target/tool}
 triple=x86_64-unknown-linux-gnu
-take_lock tool
-own_crates_anew "$CARGO_TARGET_DIR"
-(cd "$top/tools" && RUSTFLAGS="${RUSTFLAGS:-} -Ctarget-feature=+crt-static" "$top/scripts/toolchain" cargo build --locked \
-	--release --quiet --target $triple --package rftrace-cli --features samples --example make_recording)
+# (the lock is held no longer than this takes)
+(
+	take_lock tool
+	own_crates_anew "$CARGO_TARGET_DIR"
+	cd "$top/tools"
+	RUSTFLAGS="${RUSTFLAGS:-} -Ctarget-feature=+crt-static" "$top/scripts/toolchain" cargo build --locked \
+		--release --quiet --target $triple --package rftrace-cli --features samples --example make_recording
+)
 make=$CARGO_TARGET_DIR/$triple/release/examples/make_recording
 
 # (on a disk: where it is in memory, a limit says little)
