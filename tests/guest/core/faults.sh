@@ -4,8 +4,8 @@
 # still deviates is listed in faults.expected.
 . /tests/lib/ktap.sh
 
-# (CMDLINE="faults=all" leaves nothing out, and takes an hour; faults_only=PART and faults_scenes=NAME,... look at some.
-# Without that one operation in so many is done, always the same.)
+# (CMDLINE="faults=all" leaves nothing out, and takes hours; faults_by=own|task|any looks at one kind of fault alone,
+# faults_only=PART and faults_scenes=NAME,... at some. Without that one operation in so many is done, always the same.)
 some=--some
 share=4
 [ "$SLOWER" -eq 1 ] || share=48
@@ -43,6 +43,15 @@ after_all() {
 	accounts_agree
 	unload
 }
+# faults_are BY NAME FUNCTION: the test of one kind, which faults_by= may leave out.
+faults_are() {
+	if [ "${faults_by:-$1}" = "$1" ]; then
+		t "$2" "$3"
+		figures
+	else
+		skip "$2" "faults_by=$faults_by"
+	fi
+}
 figures() {
 	grep -E '^# ([a-z]+: .* faults, |[0-9]+ operations)' /tmp/figures || :
 	rm -f /tmp/figures
@@ -54,17 +63,14 @@ if ! [ -x /usr/bin/stress ] || ! [ -e /rust_ftrace_faults.ko ]; then
 fi
 unload
 if [ "$SLOWER" -eq 1 ] || [ -z "$some" ]; then
-	t 'per-CPU memory, buffers and registrations fail, while the module is loaded and in each call' own
-	figures
+	faults_are own 'per-CPU memory, buffers and registrations fail, while the module is loaded and in each call' own
 else
 	skip 'per-CPU memory, buffers and registrations fail' 'takes minutes on a debug kernel (faults=all)'
 fi
 if [ -e /proc/self/fail-nth ] && [ -e /sys/kernel/debug/failslab ]; then
-	t 'memory fails, while the module is loaded and in each call' in_calls
-	figures
+	faults_are task 'memory fails, while the module is loaded and in each call' in_calls
 	if [ -z "$some" ]; then
-		t 'memory fails in whoever works for a call' in_work
-		figures
+		faults_are any 'memory fails in whoever works for a call' in_work
 	else
 		skip 'memory fails in whoever works for a call' 'takes minutes (faults=all)'
 	fi
