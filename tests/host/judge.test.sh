@@ -303,6 +303,28 @@ died "$int3" '0f 1f 44'
 stale 'no place is marked' ''
 died 'Oops: general protection fault: 0000 [#1] SMP' '0f <1f> 44'
 stale 'another oops' ''
+# full OUTER INNER: died of a full stack, with two breakpoints in the trace.
+full() {
+	died 'BUG: TASK stack guard page was hit at ffffc9000031ffe8 (stack is ffffc90000320000..ffffc90000328000)' 'cc <1f> 44'
+	sed -i '$d' "$dir/console"
+	for code in "$1" "$2"; do
+		cat >>"$dir/console" <<-EOF
+			[    2.500003]  exc_int3+0x158/0x260
+			[    2.500004]  asm_exc_int3+0x39/0x40
+			[    2.500005] RIP: 0010:preempt_count_add+0x5/0x150
+			[    2.500006] Code: 90 90 $code 00 00
+			[    2.500007]  die+0x1f/0xc0
+		EOF
+	done
+	echo '[    2.500008] ---[ end trace 0000000000000000 ]---' >>"$dir/console"
+	echo '[    2.500009] Code: 90 cc <00> 00' >>"$dir/console"
+}
+full 'e8 <a7> d5' 'e8 <a7> d5'
+stale 'a stack full of a breakpoint that is not there' '02-trace.sh 5'
+full 'e8 <a7> d5' 'cc <a7> d5'
+stale 'a stack with a breakpoint that is there' ''
+died 'BUG: TASK stack guard page was hit at ffffc9000031ffe8 (stack is ffffc90000320000..ffffc90000328000)' '0f <1f> 44'
+stale 'a stack that is full of something else' ''
 died "$int3" '0f <1f> 44'
 echo '# end: 02-trace.sh exit=0 splats=0 seconds=7' >>"$dir/result"
 stale 'between two files' ''
