@@ -8,6 +8,12 @@ if [ ! -x /selftests/ftracetest ]; then
 fi
 reload
 
+# They look for a task with `grep $PID`, which finds a short number in times and addresses, too: task IDs have seven
+# digits, which no second and no microsecond has.
+pid_max=$(cat /proc/sys/kernel/pid_max)
+echo 4194304 >/proc/sys/kernel/pid_max
+echo 1000000 >/proc/sys/kernel/ns_last_pid
+
 # run_case CASE: "VERDICT CASE[ instance]" of each of its runs in /tmp/verdicts; the log is kept if it is no PASS.
 run_case() {
 	local code=0
@@ -39,4 +45,5 @@ for folder in $CASES; do
 		t "$case" ends_as_expected
 	done
 done
+echo "$pid_max" >/proc/sys/kernel/pid_max
 finish
