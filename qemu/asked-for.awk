@@ -1,7 +1,13 @@
 # Leaves out what a kernel says when it does what tests/stress asks for:
 # - it has killed the stress's eater of memory (any other task that is killed is told of);
 # - it cannot go to sleep, as some tasks are busy for longer than the 20 s that it waits for them, as hooking all
-#   functions is on a busy host. Whether such tasks ever end, the stress sees at its end.
+#   functions is on a busy host. Whether such tasks ever end, the stress sees at its end;
+# - an allocation fails that is to fail, and this is who asked for it.
+/ FAULT_INJECTION: forcing a failure/ { in_fault = 1 }
+in_fault && !/BUG: |WARNING: |Oops|INFO: |panic/ {
+	if (/ <\/TASK>/) in_fault = 0
+	next
+}
 / Freezing user space processes failed after / { is_awake = 1 }
 # (the end of a stack may be lost)
 / Restarting tasks/ { is_awake = in_stack = 0 }

@@ -2,9 +2,22 @@
 # - of the unwinder, for an interrupt in the middle of return_to_handler() (orc-return-to-handler.md);
 # - of RCU, for fprobe on a CPU that goes or comes (fprobe-offline-cpu.md). Printing such a report gives others in the midst of it, and
 #   each has a stack: they are left out if each is of an offline CPU and in fprobe, and nothing of ours or of others in between.
+# - of fprobe, that it could not be registered for want of memory (fprobe-dead-without-memory.md).
 function told(is_left_out,   i) {
 	if (!is_left_out) for (i = 0; i < held; i++) print line[i]
 	held = depth = 0
+}
+/ WARNING: kernel\/trace\/fprobe\.c:[0-9]+ at register_fprobe_ips\+/ && !depth { told(0); in_memory = 1; has_none = 0 }
+in_memory {
+	line[held++] = $0
+	# (-ENOMEM, which register_ftrace_graph() has returned)
+	if (/ RAX: 00000000fffffff4 /) has_none = 1
+	if (held > 1 && /BUG: |Oops|panic|INFO: |KASAN|WARNING: /) has_none = -1
+	if (/\]  <\/TASK>$/ || / ---\[ end trace / || held > 1000) {
+		in_memory = 0
+		told(has_none == 1)
+	}
+	next
 }
 / WARNING: stack going in the wrong direction\? at return_to_handler\+0x[0-9a-f]+\/0x[0-9a-f]+$/ { next }
 / WARNING: suspicious RCU usage$/ {

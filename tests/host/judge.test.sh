@@ -111,6 +111,37 @@ expect pass "an interrupt in return_to_handler()"
 clean_console | sed '$i [    2.5] WARNING: stack going in the wrong direction? at vfs_read+0x46/0x50' >"$dir/console"
 expect fail "a stack that goes the wrong way" 'WARNING: stack going'
 
+# unregistered RAX [LINE]: fprobe cannot be registered, says the kernel, and LINE in the midst of it.
+unregistered() {
+	clean_result >"$dir/result"
+	{
+		printf '[    2.5] %s\n' 'WARNING: kernel/trace/fprobe.c:296 at register_fprobe_ips+0x1/0x2, CPU#1: stress/77' \
+			"RAX: $1 RBX: ffff8880001bf028 RCX: ffffffff84fc3601" 'Call Trace:' "${2:- <TASK>}" \
+			' do_syscall_64+0x1/0x2' ' </TASK>'
+		clean_console
+	} >"$dir/console"
+}
+unregistered 00000000fffffff4
+expect pass "fprobe is not registered for want of memory"
+unregistered 00000000fffffff0
+expect fail "fprobe is not registered for another reason" 'WARNING: kernel/trace/fprobe.c'
+unregistered 00000000fffffff4 'BUG: KASAN: slab-use-after-free in x'
+expect fail "fprobe is not registered, and more" 'KASAN'
+
+# asked_fault LINE: an allocation fails that is to fail, and the kernel says who asked, and LINE.
+asked_fault() {
+	clean_result >"$dir/result"
+	{
+		printf '[    2.5] %s\n' 'FAULT_INJECTION: forcing a failure.' 'name failslab, interval 1, probability 0, space 0' \
+			'Call Trace:' ' <TASK>' "$1" ' </TASK>'
+		clean_console
+	} >"$dir/console"
+}
+asked_fault ' should_fail_ex+0x1/0x2'
+expect pass "a fault that was asked for"
+asked_fault 'WARNING: mm/slub.c:1 at x'
+expect fail "a complaint in such a report" 'WARNING: mm/slub.c'
+
 # rcu_report SAYS FRAME [INSERT]: a report of lockdep about RCU, with another one in its midst
 rcu_report() {
 	local head="[    2.5] =====

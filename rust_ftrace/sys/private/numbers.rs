@@ -13,6 +13,10 @@
 //! one. So before that we put the numbers that will not do at the end of fgraph's list of those
 //! that are free, under the lock that guards it.
 //!
+//! If fgraph cannot register fprobe, for want of memory, it keeps the flag that says that it has: from
+//! then on it refuses fprobe for ever. So we take that flag away, under the same lock. See
+//! docs/upstream/fprobe-dead-without-memory.md.
+//!
 //! (To answer for fgraph while fprobe has a bad number, by a kprobe at `fgraph_retrieve_data()`,
 //! kills the kernel: where all functions are traced, the kprobe is hit in the kprobe's own work,
 //! and that is forgiven only once.)
@@ -32,6 +36,9 @@ use crate::sys::faults;
 
 pub(in crate::rust_ftrace::sys) use crate::engine::fgraph::NUMBERS;
 
+/// The flag of a user of fgraph that is registered.
+const REGISTERED: c_ulong = bindings::FTRACE_OPS_FL_GRAPH as c_ulong;
+
 /// Knowledge of fprobe's number. A task that registers fprobes has it exclusively.
 pub(crate) struct FprobeNumber {
     /// `None` if the kernel does not list symbols of data.
@@ -45,13 +52,15 @@ pub(crate) struct FprobeNumber {
 /// The pointers lead to the kernel's variables that are said below, which stay.
 pub(crate) struct FprobeVariables {
     /// The `fgraph_ops` that fgraph knows fprobe by.
-    fprobe: *const bindings::fgraph_ops,
+    fprobe: *mut bindings::fgraph_ops,
     lock: *mut bindings::mutex,
     /// The list of free numbers, and at which place of it the next one is; under `lock`.
     table: *mut [c_int; NUMBERS as usize],
     next: *const c_int,
     /// A bit for each number that is in use; under `lock`.
     used: *const c_ulong,
+    /// The users of fgraph by number; under `lock`.
+    users: *const [*mut bindings::fgraph_ops; NUMBERS as usize],
 }
 
 // SAFETY: What it points to is the kernel's and stays, and is used under its lock.
@@ -61,29 +70,56 @@ unsafe impl Sync for FprobeVariables {}
 
 impl FprobeVariables {
     /// Things at the addresses of `fprobe_graph_ops`, `ftrace_lock`, `fgraph_lru_table`,
-    /// `fgraph_lru_next` and `fgraph_array_bitmask`.
+    /// `fgraph_lru_next`, `fgraph_array_bitmask` and `fgraph_array`.
     ///
     /// # Safety
     ///
     /// These are their addresses.
-    pub(super) unsafe fn at([fprobe, lock, table, next, used]: [u64; 5]) -> Self {
+    pub(super) unsafe fn at([fprobe, lock, table, next, used, users]: [u64; 6]) -> Self {
         // INVARIANT: They do, by caller precondition, and variables of the kernel's own stay.
         Self {
-            fprobe: fprobe as *const _,
+            fprobe: fprobe as *mut _,
             lock: lock as *mut _,
             table: table as *mut _,
             next: next as *const _,
             used: used as *const _,
+            users: users as *const _,
         }
+    }
+
+    /// The flags that fprobe has as a user of ftrace.
+    fn flags(&self) -> *mut c_ulong {
+        // SAFETY: By the type's invariants it is an `fgraph_ops`, which stays.
+        unsafe { &raw mut (*self.fprobe).ops.flags }
     }
 
     /// Returns whether fprobe has a number.
     fn is_registered(&self) -> bool {
-        // SAFETY: By the type's invariants it is an `fgraph_ops`, which stays.
-        let flags: *const c_ulong = unsafe { &raw const (*self.fprobe).ops.flags };
-        // SAFETY: `flags` points to a live, aligned word, which others may write meanwhile: a
-        // volatile load does not tear.
-        (unsafe { flags.read_volatile() }) & bindings::FTRACE_OPS_FL_GRAPH as c_ulong != 0
+        // SAFETY: It points to a live, aligned word, which others may write meanwhile: a volatile
+        // load does not tear.
+        (unsafe { self.flags().read_volatile() }) & REGISTERED != 0
+    }
+
+    /// Takes away the flag that fprobe is registered, if it is not.
+    ///
+    /// # Safety
+    ///
+    /// `lock` is held.
+    unsafe fn forget_failure(&self) {
+        let number = self
+            .number()
+            .and_then(|number| usize::try_from(number).ok());
+        // SAFETY: By the type's invariants it is the kernel's table, which does not change while
+        // the lock is held, as it is by caller precondition.
+        let users = unsafe { &*self.users };
+        let user = number.and_then(|number| users.get(number));
+        // (before the first registration there is no user at all)
+        if user.is_none_or(|user| *user == self.fprobe) || !self.is_registered() {
+            return;
+        }
+        // SAFETY: The word is valid and aligned. fgraph changes it under the lock, which is held by
+        // caller precondition, and ftrace only while fprobe is registered, which it is not.
+        unsafe { *self.flags() &= !REGISTERED };
     }
 
     /// The number that fprobe has, while a probe is registered.
@@ -99,6 +135,8 @@ impl FprobeVariables {
         // SAFETY: By the type's invariants it is the kernel's mutex, which stays; it is not held
         // here.
         unsafe { bindings::mutex_lock(self.lock) };
+        // SAFETY: `lock` was taken above, and is let go of below.
+        unsafe { self.forget_failure() };
         // SAFETY: `lock` was taken above, and is let go of below.
         let result = unsafe { self.choose() };
         // If fprobe has a number it needs none, unless the probe that holds it is unregistered.
