@@ -5,7 +5,8 @@
 . /tests/lib/ktap.sh
 
 # (CMDLINE="faults=all" leaves nothing out, and takes hours; faults_by=own|task|any looks at one kind of fault alone,
-# faults_only=PART and faults_scenes=NAME,... at some. Without that one operation in so many is done, always the same.)
+# faults_only=PART,... (+ for a blank) and faults_scenes=NAME,... at some; faults_verbose=1 tells of each fault. Without
+# that one operation in so many is done, always the same.)
 some=--some
 share=4
 [ "$SLOWER" -eq 1 ] || share=48
@@ -20,7 +21,8 @@ fail() {
 	unload
 	# (what a grace period takes is not what is looked at)
 	echo 1 >/sys/kernel/rcu_expedited
-	stress faults --by "$by" ${scenes:+--scenes "$scenes"} ${faults_only:+--only "$faults_only"} $some \
+	stress faults --by "$by" ${scenes:+--scenes "$scenes"} ${faults_only:+--only "$(echo "$faults_only" | tr + " ")"} $some \
+		${faults_verbose:+--verbose} \
 		--one-in $share --expected /tests/core/faults.expected >/tmp/faults 2>&1 || code=$?
 	echo 0 >/sys/kernel/rcu_expedited
 	grep '^#' /tmp/faults >/tmp/figures || :
@@ -53,7 +55,11 @@ faults_are() {
 	fi
 }
 figures() {
-	grep -E '^# ([a-z]+: .* faults, |[0-9]+ operations)' /tmp/figures || :
+	if [ "${faults_verbose:-}" ]; then
+		sed 's/^/# /' /tmp/faults
+	else
+		grep -E '^# ([a-z]+: .* faults, |[0-9]+ operations)' /tmp/figures || :
+	fi
 	rm -f /tmp/figures
 }
 

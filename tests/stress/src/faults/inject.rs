@@ -2,17 +2,19 @@
 
 //! Faults, the injectors: the kernel's, or the module when it is built for it.
 
+use std::cell::Cell;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{bail, Context, Result};
 use clap::ValueEnum;
 use rustix::fs::OFlags;
 
 use super::text_of;
-use crate::world::MODULE;
+use crate::world::{DIRECTORY, MODULE};
 
 /// The source of faults.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -49,6 +51,13 @@ pub trait Injector {
         Vec::new()
     }
 
+    /// Runs `body`, and returns what the kernel logs of the fault in it, its stack; `None` if it
+    /// does not.
+    fn stack(&self, body: &mut dyn FnMut() -> Result<()>) -> Result<Option<String>> {
+        let _ = body;
+        Ok(None)
+    }
+
     /// Lets all requests succeed again. Returns the place of the one that failed, if one did; empty
     /// if that is not known.
     fn disarm(&self, has_failed: bool) -> Result<Option<String>>;
@@ -64,17 +73,15 @@ impl By {
             }
             Self::Any => {
                 aim()?;
-                Box::new(Any)
+                Box::new(Any::default())
             }
-            Self::Own => Box::new(Own(OpenOptions::new()
-                .read(true)
-                .custom_flags(OFlags::NONBLOCK.bits() as i32)
-                .open("/dev/kmsg")?)),
+            Self::Own => Box::new(Own(Log::open()?)),
         })
     }
 }
 
 const DEBUGFS: &str = "/sys/kernel/debug";
+const PRINTK: &str = "/proc/sys/kernel/printk";
 const FAIL_NTH: &str = "/proc/thread-self/fail-nth";
 /// The kinds of the kernel's faults.
 const KINDS: [&str; 3] = ["failslab", "fail_page_alloc", "fail_usercopy"];
@@ -127,6 +134,30 @@ impl Injector for Task {
         Ok(fs::write(FAIL_NTH, number.to_string())?)
     }
 
+    fn stack(&self, body: &mut dyn FnMut() -> Result<()>) -> Result<Option<String>> {
+        let say = |level: &str| -> Result<()> {
+            for kind in KINDS {
+                fs::write(format!("{DEBUGFS}/{kind}/verbose"), level)?;
+            }
+            Ok(())
+        };
+        // It is for the log only.
+        let printk = text_of(PRINTK).context("no printk")?;
+        fs::write(PRINTK, "1")?;
+        let log = Log::open()?;
+        log.lines(|_| ());
+        say("2")?;
+        let result = body();
+        say("0")?;
+        fs::write(PRINTK, printk)?;
+        let mut stack = String::new();
+        log.lines(|line| {
+            stack.push_str(line);
+            stack.push('\n');
+        });
+        result.map(|()| Some(stack))
+    }
+
     fn disarm(&self, _has_failed: bool) -> Result<Option<String>> {
         let left = text_of(FAIL_NTH).context("no fail-nth")?;
         fs::write(FAIL_NTH, "0")?;
@@ -134,30 +165,83 @@ impl Injector for Task {
     }
 }
 
-struct Any;
+/// The kernel counts requests as long as one is to fail, and goes on from earlier ones. It fails the
+/// first whose number is a multiple of an interval: the interval is the number itself.
+#[derive(Default)]
+struct Any {
+    counted: Cell<u64>,
+    /// The number of the request that is to fail.
+    armed: Cell<u64>,
+}
+
+impl Any {
+    fn set(name: &str, value: impl fmt::Display) -> Result<()> {
+        let path = format!("{DEBUGFS}/failslab/{name}");
+        fs::write(&path, value.to_string()).with_context(|| path)
+    }
+
+    fn has_failed() -> Result<bool> {
+        let left = text_of(&format!("{DEBUGFS}/failslab/times")).context("no failslab")?;
+        Ok(left.trim() == "0")
+    }
+}
 
 impl Injector for Any {
     fn module(&self) -> &'static str {
         MODULE
     }
 
-    // The kernel goes on counting from earlier requests, so which one it is cannot be told; but it
-    // is not the same each time.
     fn arm(&self, number: u32) -> Result<()> {
-        fs::write(format!("{DEBUGFS}/failslab/interval"), number.to_string())?;
-        fs::write(format!("{DEBUGFS}/failslab/times"), "1")?;
-        Ok(fs::write(format!("{DEBUGFS}/failslab/probability"), "100")?)
+        self.armed.set(self.counted.get() + u64::from(number));
+        Self::set("interval", self.armed.get())?;
+        Self::set("times", 1)?;
+        Self::set("probability", 100)
     }
 
     fn disarm(&self, _has_failed: bool) -> Result<Option<String>> {
-        fs::write(format!("{DEBUGFS}/failslab/probability"), "0")?;
-        let left = text_of(&format!("{DEBUGFS}/failslab/times")).context("no failslab")?;
-        Ok((left.trim() == "0").then(String::new))
+        let has_failed = Self::has_failed()?;
+        // The numbers are not known any more unless it comes to the one that is to fail.
+        let status = format!("{DIRECTORY}/status");
+        while !Self::has_failed()? {
+            let _ = fs::read(&status);
+            if !Path::new(&status).exists() {
+                bail!("no request of the module to count");
+            }
+        }
+        Self::set("probability", 0)?;
+        self.counted.set(self.armed.get());
+        Ok(has_failed.then(String::new))
     }
 }
 
 /// The kernel's log, from the end of the last read.
-struct Own(File);
+struct Log(File);
+
+impl Log {
+    fn open() -> Result<Self> {
+        let mut options = OpenOptions::new();
+        options
+            .read(true)
+            .custom_flags(OFlags::NONBLOCK.bits() as i32);
+        Ok(Self(options.open("/dev/kmsg")?))
+    }
+
+    /// Calls `each` with each line that was not read yet.
+    fn lines(&self, mut each: impl FnMut(&str)) {
+        let mut record = vec![0; 8192];
+        // Each read is a line; lines that were overwritten meanwhile give one read an error.
+        loop {
+            match (&self.0).read(&mut record) {
+                Ok(0) => break,
+                Ok(length) => each(&String::from_utf8_lossy(&record[..length])),
+                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+                Err(_) => break,
+            }
+        }
+    }
+}
+
+struct Own(Log);
 
 const NTH: &str = "/sys/module/rust_ftrace/parameters/fail_nth";
 
@@ -165,21 +249,11 @@ impl Own {
     /// Returns the last place that the module reported, of those that were not read yet.
     fn place(&self) -> Option<String> {
         let mut place = None;
-        let mut record = vec![0; 8192];
-        // Each read is a line; lines that were overwritten meanwhile give one read an error.
-        loop {
-            match (&self.0).read(&mut record) {
-                Ok(0) => break,
-                Ok(length) => {
-                    let line = String::from_utf8_lossy(&record[..length]).into_owned();
-                    if let Some((_, rest)) = line.split_once("rust_ftrace: fault at ") {
-                        place = rest.lines().next().map(str::to_owned);
-                    }
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
-                Err(_) => break,
+        self.0.lines(|line| {
+            if let Some((_, rest)) = line.split_once("rust_ftrace: fault at ") {
+                place = rest.lines().next().map(str::to_owned);
             }
-        }
+        });
         place
     }
 }

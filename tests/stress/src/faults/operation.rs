@@ -244,13 +244,37 @@ impl Operation {
         }
     }
 
-    /// Does the first step, if that is to empty a file, and no other; returns false if it is not.
-    pub fn empty(&self) -> io::Result<bool> {
-        let Step::Write(path, _, true) = &self.step else {
-            return Ok(false);
-        };
-        open(path, OpenOptions::new().write(true).truncate(true))?;
+    /// Opens and closes the file, if that changes something by itself; returns false if it does not.
+    pub fn open_only(&self) -> io::Result<bool> {
+        match &self.step {
+            Step::Write(path, _, true) => {
+                open(path, OpenOptions::new().write(true).truncate(true))?;
+            }
+            Step::Write(path, _, false) if path.ends_with("free_buffer") => {
+                open(path, OpenOptions::new().append(true))?;
+            }
+            _ => return Ok(false),
+        }
         Ok(true)
+    }
+
+    /// Returns whether an output is right, where `right` is that without a fault. A poll that has no
+    /// memory says that there is something to read: the reader will be told.
+    pub fn says(&self, right: &[u8], text: &[u8]) -> bool {
+        let is_poll = matches!(self.step, Step::Poll(_));
+        text == right || is_poll && text == format!("{:?}", PollFlags::IN).as_bytes()
+    }
+
+    /// Returns whether an error names the fault: there is no memory, or a copy from or to user space
+    /// failed.
+    pub fn is_clean(&self, error: &io::Error) -> bool {
+        use rustix::io::Errno;
+        let number = error.raw_os_error();
+        let is = |errno: Errno| number == Some(errno.raw_os_error());
+        // (cpuid_init() has an error of its own if its device cannot be made)
+        is(Errno::NOMEM)
+            || is(Errno::FAULT)
+            || matches!(self.step, Step::LoadOther) && is(Errno::BUSY)
     }
 
     /// Runs the operation, and returns its output. `parameters` are added to the module's.

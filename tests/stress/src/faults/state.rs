@@ -21,6 +21,9 @@ pub struct State {
     restless: Vec<String>,
 }
 
+/// The kernel's list of functions that are hooked.
+const HOOKS: &str = "the kernel's hooks";
+
 /// Directories whose files have the same content as others.
 const TOLD_ELSEWHERE: [&str; 2] = ["options/", "per_cpu/"];
 
@@ -79,7 +82,7 @@ impl State {
         let hooks = text_of(&format!("{TRACEFS}/enabled_functions")).unwrap_or_default();
         let mut hooks: Vec<_> = hooks.lines().map(hooked).collect();
         hooks.sort();
-        said.insert("the kernel's hooks".into(), hooks.join("\n"));
+        said.insert(HOOKS.into(), hooks.join("\n"));
         said.insert("instances".into(), names(&format!("{DIRECTORY}/instances")));
         let modules = text_of("/proc/modules").unwrap_or_default();
         let modules = modules.lines().filter_map(|line| line.split(' ').next());
@@ -115,6 +118,36 @@ impl State {
             more.filter(|name| !self.said.contains_key(*name) && !self.restless.contains(name));
         let names = names.chain(more.map(String::as_str));
         names.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns whether `other` differs by functions that are hooked there and not here, and by
+    /// nothing else.
+    pub fn has_more_hooks(&self, other: &Self) -> bool {
+        let lines = |state: &Self| -> Vec<String> {
+            let hooks = state.said.get(HOOKS).map_or("", String::as_str);
+            hooks.lines().map(str::to_owned).collect()
+        };
+        let (few, more) = (lines(self), lines(other));
+        self.differs(other) == HOOKS && few.iter().all(|line| more.contains(line))
+    }
+
+    /// Returns the lines that only one of both has, with `-` before those of this one, and `+` before
+    /// others.
+    pub fn lines_that_differ(&self, other: &Self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let differ = self.said.iter();
+        for (name, text) in differ.filter(|(name, text)| other.said.get(*name) != Some(*text)) {
+            let now = other.said.get(name).map_or("", String::as_str);
+            let gone = text
+                .lines()
+                .filter(|line| !now.lines().any(|new| new == *line));
+            lines.extend(gone.map(|line| format!("{name}: -{line}")));
+            let new = now
+                .lines()
+                .filter(|line| !text.lines().any(|old| old == *line));
+            lines.extend(new.map(|line| format!("{name}: +{line}")));
+        }
+        lines
     }
 
     /// Returns files that have another text in `other`, and the text that they have here.
