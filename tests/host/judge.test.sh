@@ -128,7 +128,7 @@ expect fail "fprobe is not registered for another reason" 'WARNING: kernel/trace
 unregistered 00000000fffffff4 'BUG: KASAN: slab-use-after-free in x'
 expect fail "fprobe is not registered, and more" 'KASAN'
 
-# asked_fault LINE: an allocation fails that is to fail, and the kernel says who asked, and LINE.
+# asked_fault LINE: an allocation fails that is to fail, with its stack, and LINE.
 asked_fault() {
 	clean_result >"$dir/result"
 	{

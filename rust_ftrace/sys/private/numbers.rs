@@ -13,8 +13,8 @@
 //! one. So before that we put the numbers that will not do at the end of fgraph's list of those
 //! that are free, under the lock that guards it.
 //!
-//! If fgraph cannot register fprobe, for want of memory, it keeps the flag that says that it has: from
-//! then on it refuses fprobe for ever. So we take that flag away, under the same lock. See
+//! If fgraph cannot register fprobe, for want of memory, it keeps the flag that says that it has:
+//! from then on it refuses fprobe for ever. So we take that flag away, under the same lock. See
 //! docs/upstream/fprobe-dead-without-memory.md.
 //!
 //! (To answer for fgraph while fprobe has a bad number, by a kprobe at `fgraph_retrieve_data()`,
@@ -113,7 +113,7 @@ impl FprobeVariables {
         // the lock is held, as it is by caller precondition.
         let users = unsafe { &*self.users };
         let user = number.and_then(|number| users.get(number));
-        // (before the first registration there is no user at all)
+        // Before the first registration there is no user at all.
         if user.is_none_or(|user| *user == self.fprobe) || !self.is_registered() {
             return;
         }

@@ -51,13 +51,14 @@ ours_off() {
 }
 tracer=function
 
-# seen NAME: the number of calls of the program that it has seen since the last time
+# seen NAME: the number of calls of the program that it has seen since the last time. A task that moves
+# to another CPU within a call has its return there, with the name again behind the brace.
 seen() {
 	local trace=$T/instances/$1/trace
 	[ "$1" != ours ] || trace=$R/trace
 	cat "$trace" >/tmp/seen
 	echo >"$trace"
-	grep -v '^#' /tmp/seen | grep -E "calls-[0-9]+ " | grep -cE "$PARENT|their_" || :
+	grep -v '^#' /tmp/seen | grep -E "calls-[0-9]+ " | grep -v '} /\*' | grep -cE "$PARENT|their_" || :
 }
 
 # each_sees NAME...: these see all calls, and the others none

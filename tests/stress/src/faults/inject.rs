@@ -165,8 +165,8 @@ impl Injector for Task {
     }
 }
 
-/// The kernel counts requests as long as one is to fail, and goes on from earlier ones. It fails the
-/// first whose number is a multiple of an interval: the interval is the number itself.
+/// The kernel counts requests as long as one is to fail, and goes on from earlier ones. It fails
+/// the first whose number is a multiple of an interval: the interval is the number itself.
 #[derive(Default)]
 struct Any {
     counted: Cell<u64>,

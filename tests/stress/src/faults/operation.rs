@@ -244,7 +244,8 @@ impl Operation {
         }
     }
 
-    /// Opens and closes the file, if that changes something by itself; returns false if it does not.
+    /// Opens and closes the file, if that changes something by itself; returns false if it does
+    /// not.
     pub fn open_only(&self) -> io::Result<bool> {
         match &self.step {
             Step::Write(path, _, true) => {
@@ -258,20 +259,20 @@ impl Operation {
         Ok(true)
     }
 
-    /// Returns whether an output is right, where `right` is that without a fault. A poll that has no
-    /// memory says that there is something to read: the reader will be told.
+    /// Returns whether an output is right, where `right` is that without a fault. A poll that has
+    /// no memory says that there is something to read: the reader will be told.
     pub fn says(&self, right: &[u8], text: &[u8]) -> bool {
         let is_poll = matches!(self.step, Step::Poll(_));
         text == right || is_poll && text == format!("{:?}", PollFlags::IN).as_bytes()
     }
 
-    /// Returns whether an error names the fault: there is no memory, or a copy from or to user space
-    /// failed.
+    /// Returns whether an error names the fault: there is no memory, or a copy from or to user
+    /// space failed.
     pub fn is_clean(&self, error: &io::Error) -> bool {
         use rustix::io::Errno;
         let number = error.raw_os_error();
         let is = |errno: Errno| number == Some(errno.raw_os_error());
-        // (cpuid_init() has an error of its own if its device cannot be made)
+        // cpuid_init() has an error of its own if its device cannot be made.
         is(Errno::NOMEM)
             || is(Errno::FAULT)
             || matches!(self.step, Step::LoadOther) && is(Errno::BUSY)

@@ -131,8 +131,8 @@ impl State {
         self.differs(other) == HOOKS && few.iter().all(|line| more.contains(line))
     }
 
-    /// Returns the lines that only one of both has, with `-` before those of this one, and `+` before
-    /// others.
+    /// Returns the lines that only one of both has, with `-` before those of this one, and `+`
+    /// before others.
     pub fn lines_that_differ(&self, other: &Self) -> Vec<String> {
         let mut lines = Vec::new();
         let differ = self.said.iter();
