@@ -5,14 +5,15 @@
 . /tests/lib/ktap.sh
 
 # (CMDLINE="faults=all" leaves nothing out, and takes hours; faults_by=own|task|any looks at one kind of fault alone,
-# faults_only=PART,... (+ for a blank) and faults_scenes=NAME,... at some; faults_verbose=1 tells of each fault. Without
-# that one operation in so many is done, always the same.)
+# faults_only=PART,... (+ for a blank) and faults_scenes=NAME,... at some; faults_parts=N faults_part=K does the K-th of
+# so many parts, from 0; faults_verbose=1 tells of each fault. Without that one operation in so many is done, always the
+# same.)
 some=--some
 share=4
 [ "$SLOWER" -eq 1 ] || share=48
 if [ "${faults:-some}" = all ]; then
 	some=''
-	share=1
+	share=${faults_parts:-1}
 fi
 
 # fail BY [SCENES]: faults of that kind.
@@ -23,7 +24,7 @@ fail() {
 	echo 1 >/sys/kernel/rcu_expedited
 	stress faults --by "$by" ${scenes:+--scenes "$scenes"} ${faults_only:+--only "$(echo "$faults_only" | tr + " ")"} $some \
 		${faults_verbose:+--verbose} \
-		--one-in $share --expected /tests/core/faults.expected >/tmp/faults 2>&1 || code=$?
+		--one-in $share --part ${faults_part:-0} --expected /tests/core/faults.expected >/tmp/faults 2>&1 || code=$?
 	echo 0 >/sys/kernel/rcu_expedited
 	grep '^#' /tmp/faults >/tmp/figures || :
 	# (what deviates comes last)

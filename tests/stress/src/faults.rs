@@ -54,6 +54,9 @@ pub struct Faults {
     /// Fraction of operations that are done: one in so many, always the same.
     #[arg(long, default_value_t = 1)]
     one_in: u32,
+    /// Number of the part that is done, of so many: from 0.
+    #[arg(long, default_value_t = 0)]
+    part: u32,
     /// A file of deviations that are expected.
     #[arg(long)]
     expected: Option<PathBuf>,
@@ -77,6 +80,9 @@ impl Faults {
     /// Runs the operations, and reports what was not as it should be.
     pub fn run(&self) -> Result<()> {
         let start = Instant::now();
+        if self.part >= self.one_in.max(1) {
+            bail!("there is no part {} of {}", self.part, self.one_in);
+        }
         let mut expected = Expected::read(self.expected.as_deref())?;
         let injector = self.by.make()?;
         let (mut operations, mut faults, mut refused, mut kept) = (0, 0, 0, 0);
@@ -106,7 +112,7 @@ impl Faults {
                     continue;
                 }
                 // Loading the module is another operation each time.
-                if scene.is_loaded && number_of(&name) % self.one_in.max(1) != 0 {
+                if scene.is_loaded && number_of(&name) % self.one_in.max(1) != self.part {
                     continue;
                 }
                 let begin = Instant::now();
