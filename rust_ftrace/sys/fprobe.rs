@@ -121,7 +121,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         for _ in 0..numbers::NUMBERS {
             numbers.make_ready()?;
             // SAFETY: It is silent for as long as it is there, so the handler is never used.
-            unsafe { holder.probe_mut().register(handler)? };
+            let result = unsafe { holder.probe_mut().register(handler) };
+            result.inspect_err(|_| numbers.forget_failure())?;
             let number = numbers.number();
             if number == before || number.is_none_or(|number| numbers.will_do(number)) {
                 return Ok(holder);
@@ -252,7 +253,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
                     unsafe { place.probe_mut().register(handler) }
                 });
                 let _ = change.new.push(place, GFP_KERNEL);
-                result?;
+                result.inspect_err(|_| numbers.forget_failure())?;
             }
         }
         self.idle.reserve(self.live.len(), GFP_KERNEL)?;

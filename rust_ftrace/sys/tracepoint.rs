@@ -138,6 +138,33 @@ impl Registration {
     }
 }
 
+/// Has the tracepoint of that name not call `probe` with `data`, whether it does or not.
+///
+/// # Safety
+///
+/// `probe` is a function that takes `data` and what this tracepoint gives, and may be called so at
+/// any time.
+pub(super) unsafe fn leave_out(name: &'static CStr, probe: *mut c_void, data: *mut c_void) {
+    let Some(tracepoint) = find(name) else {
+        return;
+    };
+    let tracepoint = tracepoint.as_ptr();
+    let priority = bindings::TRACEPOINT_DEFAULT_PRIO as c_int;
+    // To end what is not registered would make the kernel warn. To register what is needs no
+    // memory: so if there is none, it is not.
+    //
+    // SAFETY:
+    // - It is a tracepoint of the kernel, which stays.
+    // - `probe` may be called with `data`, and what this tracepoint gives, by caller precondition.
+    let result = to_result(unsafe {
+        bindings::tracepoint_probe_register_prio_may_exist(tracepoint, probe, data, priority)
+    });
+    if result.is_ok() || result == Err(EEXIST) {
+        // SAFETY: It is registered with the tracepoint for `data`.
+        unsafe { bindings::tracepoint_probe_unregister(tracepoint, probe, data) };
+    }
+}
+
 /// Waits until no function is running any more that was called by a tracepoint before its
 /// registration ended, as `tracepoint_synchronize_unregister()` does for tracepoints that cannot
 /// fault.

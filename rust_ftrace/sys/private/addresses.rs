@@ -31,7 +31,7 @@ pub(crate) struct Addresses {
 impl Addresses {
     /// Looks them up, and notes which of the parts are not there.
     pub(crate) fn look_up() -> Self {
-        let [text, text_end, irq_text, irq_text_end, marker, called_by_fprobe, idle_threads, fprobe, lock, table, next, used, users] =
+        let [text, text_end, irq_text, irq_text_end, marker, called_by_fprobe, idle_threads, fprobe, lock, table, next, used, users, switched] =
             addresses_of([
                 b"_stext".as_slice(),
                 b"_etext",
@@ -46,11 +46,12 @@ impl Addresses {
                 b"fgraph_lru_next",
                 b"fgraph_array_bitmask",
                 b"fgraph_array",
+                b"ftrace_graph_probe_sched_switch",
             ]);
         let idle_threads = PrivatePart::IdleTasks.at(idle_threads);
         // SAFETY: It is the address of the kernel's `idle_threads`, or none.
         unsafe { tasks::set_idle_threads(idle_threads) };
-        let numbers = || Some([fprobe?, lock?, table?, next?, used?, users?]);
+        let numbers = || Some([fprobe?, lock?, table?, next?, used?, users?, switched?]);
         let numbers = numbers();
         let has_numbers = PrivatePart::Numbers
             .at(numbers.map(|[first, ..]| first))

@@ -13,8 +13,9 @@
 //! one. So before that we put the numbers that will not do at the end of fgraph's list of those
 //! that are free, under the lock that guards it.
 //!
-//! If fgraph cannot register fprobe, for want of memory, it keeps the flag that says that it has:
-//! from then on it refuses fprobe for ever. So we take that flag away, under the same lock. See
+//! If fgraph cannot register fprobe, for want of memory, it keeps the flag that says that it has,
+//! and the function that it has called at switches of tasks: from then on it refuses fprobe, and
+//! any first user, for ever. So we take both away, under the same lock. See
 //! docs/upstream/fprobe-dead-without-memory.md.
 //!
 //! (To answer for fgraph while fprobe has a bad number, by a kprobe at `fgraph_retrieve_data()`,
@@ -22,7 +23,8 @@
 //! and that is forgiven only once.)
 //!
 //! Lock order: `ftrace_lock` is the kernel's and inside all of ours, as registering a hook takes
-//! it. Nothing that waits is called under it here.
+//! it. Under it a tracepoint is changed, as fgraph does, which takes the tracepoints' lock and waits
+//! for RCU and CPUs.
 //!
 //! C header: [`include/linux/ftrace.h`](srctree/include/linux/ftrace.h)
 
@@ -32,7 +34,7 @@ use kernel::prelude::*;
 use super::part::PrivatePart;
 use super::shadow_stacks;
 use crate::engine::fgraph;
-use crate::sys::faults;
+use crate::sys::{faults, lockdep, tracepoint};
 
 pub(in crate::rust_ftrace::sys) use crate::engine::fgraph::NUMBERS;
 
@@ -61,6 +63,8 @@ pub(crate) struct FprobeVariables {
     used: *const c_ulong,
     /// The users of fgraph by number; under `lock`.
     users: *const [*mut bindings::fgraph_ops; NUMBERS as usize],
+    /// The function that `sched_switch` calls while there is a user; changed under `lock`.
+    switched: *mut c_void,
 }
 
 // SAFETY: What it points to is the kernel's and stays, and is used under its lock.
@@ -70,12 +74,13 @@ unsafe impl Sync for FprobeVariables {}
 
 impl FprobeVariables {
     /// Things at the addresses of `fprobe_graph_ops`, `ftrace_lock`, `fgraph_lru_table`,
-    /// `fgraph_lru_next`, `fgraph_array_bitmask` and `fgraph_array`.
+    /// `fgraph_lru_next`, `fgraph_array_bitmask`, `fgraph_array` and
+    /// `ftrace_graph_probe_sched_switch`.
     ///
     /// # Safety
     ///
     /// These are their addresses.
-    pub(super) unsafe fn at([fprobe, lock, table, next, used, users]: [u64; 6]) -> Self {
+    pub(super) unsafe fn at([fprobe, lock, table, next, used, users, switched]: [u64; 7]) -> Self {
         // INVARIANT: They do, by caller precondition, and variables of the kernel's own stay.
         Self {
             fprobe: fprobe as *mut _,
@@ -84,6 +89,7 @@ impl FprobeVariables {
             next: next as *const _,
             used: used as *const _,
             users: users as *const _,
+            switched: switched as *mut _,
         }
     }
 
@@ -100,12 +106,13 @@ impl FprobeVariables {
         (unsafe { self.flags().read_volatile() }) & REGISTERED != 0
     }
 
-    /// Takes away the flag that fprobe is registered, if it is not.
+    /// Takes away the flag that fprobe is registered, if it is not, and what fgraph has called at
+    /// switches of tasks, if it has no user.
     ///
     /// # Safety
     ///
     /// `lock` is held.
-    unsafe fn forget_failure(&self) {
+    unsafe fn forget(&self) {
         let number = self
             .number()
             .and_then(|number| usize::try_from(number).ok());
@@ -120,6 +127,26 @@ impl FprobeVariables {
         // SAFETY: The word is valid and aligned. fgraph changes it under the lock, which is held by
         // caller precondition, and ftrace only while fprobe is registered, which it is not.
         unsafe { *self.flags() &= !REGISTERED };
+        // SAFETY: By the type's invariants it is the kernel's variable, which does not change while
+        // the lock is held, as it is by caller precondition.
+        if unsafe { *self.used } != 0 {
+            return;
+        }
+        // SAFETY: It is the function that fgraph itself has this tracepoint call with no data, and
+        // it is the kernel's own: it may be called at any time.
+        unsafe { tracepoint::leave_out(c"sched_switch", self.switched, core::ptr::null_mut()) };
+    }
+
+    /// See [`FprobeNumber::forget_failure`].
+    fn forget_failure(&self) {
+        lockdep::waits();
+        // SAFETY: By the type's invariants it is the kernel's mutex, which stays; it is not held
+        // here.
+        unsafe { bindings::mutex_lock(self.lock) };
+        // SAFETY: `lock` was taken above, and is let go of below.
+        unsafe { self.forget() };
+        // SAFETY: This task has locked it above, and not let go of it yet.
+        unsafe { bindings::mutex_unlock(self.lock) };
     }
 
     /// The number that fprobe has, while a probe is registered.
@@ -132,11 +159,10 @@ impl FprobeVariables {
 
     /// See [`FprobeNumber::make_ready`].
     fn make_ready(&self) -> Result {
+        self.forget_failure();
         // SAFETY: By the type's invariants it is the kernel's mutex, which stays; it is not held
         // here.
         unsafe { bindings::mutex_lock(self.lock) };
-        // SAFETY: `lock` was taken above, and is let go of below.
-        unsafe { self.forget_failure() };
         // SAFETY: `lock` was taken above, and is let go of below.
         let result = unsafe { self.choose() };
         // If fprobe has a number it needs none, unless the probe that holds it is unregistered.
@@ -196,6 +222,14 @@ impl FprobeNumber {
     pub(in crate::rust_ftrace::sys) fn make_ready(&self) -> Result {
         faults::here("fgraph's numbers")?;
         self.known().map_or(Ok(()), FprobeVariables::make_ready)
+    }
+
+    /// Has fgraph forget that it could not register fprobe, if it could not: it would refuse it
+    /// ever after, and other users too.
+    pub(in crate::rust_ftrace::sys) fn forget_failure(&self) {
+        if let Some(known) = self.known() {
+            known.forget_failure();
+        }
     }
 
     /// The number that fprobe has, while a probe is registered; `None` if that cannot be said.
