@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use rustix::thread;
 
 use super::operation::{is_loaded, load, unload, Operation, OTHER};
 use super::state::State;
@@ -182,14 +183,20 @@ impl Stage {
             .with_context(|| format!("{data} > {name}"))
     }
 
-    /// Records events, always the same number.
+    /// Records events, always the same number, on a CPU that is always the same: an operation may
+    /// be on the events of one.
     fn record(&self) -> Result<()> {
         let trace = Path::new(DIRECTORY).join(RECORDED);
         if trace.exists() {
+            let all = thread::sched_getaffinity(None)?;
+            let mut first = thread::CpuSet::new();
+            first.set(0);
+            thread::sched_setaffinity(None, &first)?;
             put(&trace, "", true)?;
             for _ in 0..CALLS {
                 let _ = rustix::process::getppid();
             }
+            thread::sched_setaffinity(None, &all)?;
         }
         Ok(())
     }
