@@ -5,6 +5,9 @@
  *
  *	deep		makes known_deep() call itself until it is 150 deep
  *	flat		calls known_flat() 150 times
+ *	spin		calls known_spin(150), with interrupts off: 300 instructions in a loop
+ *	around		calls known_around(150), with interrupts off: 300 instructions in a loop,
+ *			known_spin(150), and another 300
  *	pairs		calls known_outer() 150 times, which calls known_inner()
  *	deep_irq	does the same as deep, in an interrupt of each other CPU
  *	contexts	calls, on each CPU, known_in_task(), known_in_softirq() (a timer) and
@@ -97,6 +100,51 @@ static int pairs_set(void *data, u64 count)
 		return -EINVAL;
 	while (count--)
 		known_outer(0);
+	return 0;
+}
+
+/* Takes two instructions a round. */
+static __always_inline void spin(u64 rounds)
+{
+	asm volatile("1: dec %0\n\tjnz 1b" : "+r"(rounds) : : "cc");
+}
+
+KNOWN void known_spin(u64 rounds)
+{
+	spin(rounds);
+}
+
+KNOWN void known_around(u64 rounds)
+{
+	spin(rounds);
+	known_spin(rounds);
+	spin(rounds);
+}
+
+/* Some milliseconds on a machine of our days. */
+#define MOST_ROUNDS 10000000
+
+static int spin_set(void *data, u64 rounds)
+{
+	unsigned long flags;
+
+	if (rounds < 1 || rounds > MOST_ROUNDS)
+		return -EINVAL;
+	local_irq_save(flags);
+	known_spin(rounds);
+	local_irq_restore(flags);
+	return 0;
+}
+
+static int around_set(void *data, u64 rounds)
+{
+	unsigned long flags;
+
+	if (rounds < 1 || rounds > MOST_ROUNDS)
+		return -EINVAL;
+	local_irq_save(flags);
+	known_around(rounds);
+	local_irq_restore(flags);
 	return 0;
 }
 
@@ -223,6 +271,8 @@ DEFINE_DEBUGFS_ATTRIBUTE(deep, NULL, deep_set, "%llu\n");
 DEFINE_DEBUGFS_ATTRIBUTE(deep_irq, NULL, deep_irq_set, "%llu\n");
 DEFINE_DEBUGFS_ATTRIBUTE(flat, NULL, flat_set, "%llu\n");
 DEFINE_DEBUGFS_ATTRIBUTE(pairs, NULL, pairs_set, "%llu\n");
+DEFINE_DEBUGFS_ATTRIBUTE(spin_file, NULL, spin_set, "%llu\n");
+DEFINE_DEBUGFS_ATTRIBUTE(around, NULL, around_set, "%llu\n");
 
 static int __init known_calls_init(void)
 {
@@ -233,6 +283,8 @@ static int __init known_calls_init(void)
 	debugfs_create_file("contexts", 0200, dir, NULL, &contexts);
 	debugfs_create_file("nmis", 0600, dir, NULL, &nmis_file);
 	debugfs_create_file("pairs", 0200, dir, NULL, &pairs);
+	debugfs_create_file("spin", 0200, dir, NULL, &spin_file);
+	debugfs_create_file("around", 0200, dir, NULL, &around);
 	return 0;
 }
 
