@@ -13,7 +13,7 @@ use kernel::str::CString;
 use super::numbers::FprobeVariables;
 use super::part::PrivatePart;
 use super::tasks;
-use crate::sys::{ffi, lockdep};
+use crate::sys::{code, ffi, lockdep};
 
 /// Addresses of things in the kernel. Ranges are empty and addresses 0 where it does not say.
 pub(crate) struct Addresses {
@@ -51,6 +51,7 @@ impl Addresses {
         let idle_threads = PrivatePart::IdleTasks.at(idle_threads);
         // SAFETY: It is the address of the kernel's `idle_threads`, or none.
         unsafe { tasks::set_idle_threads(idle_threads) };
+        let switched = switched.map(entry_of);
         let numbers = || Some([fprobe?, lock?, table?, next?, used?, users?, switched?]);
         let numbers = numbers();
         let has_numbers = PrivatePart::Numbers
@@ -72,6 +73,19 @@ impl Addresses {
     /// Takes where fgraph's numbers are.
     pub(crate) fn take_numbers(&mut self) -> Option<FprobeVariables> {
         self.numbers.take()
+    }
+}
+
+/// The address of a function by that which a kprobe has for it: an `endbr64` at its begin is left
+/// out there.
+fn entry_of(address: u64) -> u64 {
+    /// `endbr64`.
+    const ENDBR: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+    let before = address.wrapping_sub(ENDBR.len() as u64);
+    let mut bytes = [0; ENDBR.len()];
+    match code::read(before, &mut bytes) && bytes == ENDBR {
+        true => before,
+        false => address,
     }
 }
 

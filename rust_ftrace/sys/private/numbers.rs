@@ -23,7 +23,7 @@
 //! and that is forgiven only once.)
 //!
 //! Lock order: `ftrace_lock` is the kernel's and inside all of ours, as registering a hook takes
-//! it. Under it a tracepoint is changed, as fgraph does, which takes the tracepoints' lock and waits
+//! it. Under it a tracepoint is changed, as fgraph does; that takes the tracepoints' lock and waits
 //! for RCU and CPUs.
 //!
 //! C header: [`include/linux/ftrace.h`](srctree/include/linux/ftrace.h)
