@@ -51,8 +51,7 @@ impl Addresses {
         let idle_threads = PrivatePart::IdleTasks.at(idle_threads);
         // SAFETY: It is the address of the kernel's `idle_threads`, or none.
         unsafe { tasks::set_idle_threads(idle_threads) };
-        let switched = switched.map(entry_of);
-        let numbers = || Some([fprobe?, lock?, table?, next?, used?, users?, switched?]);
+        let numbers = || Some([fprobe?, lock?, table?, next?, used?, users?]);
         let numbers = numbers();
         let has_numbers = PrivatePart::Numbers
             .at(numbers.map(|[first, ..]| first))
@@ -65,7 +64,7 @@ impl Addresses {
             called_by_fprobe: called_by_fprobe.unwrap_or(0),
             numbers: numbers.map(|addresses| {
                 // SAFETY: They are what the kernel has by these names.
-                unsafe { FprobeVariables::at(addresses) }
+                unsafe { FprobeVariables::at(addresses, switched.map_or(0, entry_of)) }
             }),
         }
     }

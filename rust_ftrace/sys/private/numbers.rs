@@ -63,7 +63,8 @@ pub(crate) struct FprobeVariables {
     used: *const c_ulong,
     /// The users of fgraph by number; under `lock`.
     users: *const [*mut bindings::fgraph_ops; NUMBERS as usize],
-    /// The function that `sched_switch` calls while there is a user; changed under `lock`.
+    /// The function that `sched_switch` calls while there is a user, which is registered and
+    /// unregistered under `lock`; null if it is not known.
     switched: *mut c_void,
 }
 
@@ -74,13 +75,16 @@ unsafe impl Sync for FprobeVariables {}
 
 impl FprobeVariables {
     /// Things at the addresses of `fprobe_graph_ops`, `ftrace_lock`, `fgraph_lru_table`,
-    /// `fgraph_lru_next`, `fgraph_array_bitmask`, `fgraph_array` and
-    /// `ftrace_graph_probe_sched_switch`.
+    /// `fgraph_lru_next`, `fgraph_array_bitmask` and `fgraph_array`; and the function at
+    /// `switched`, `ftrace_graph_probe_sched_switch()`, or 0 if that is not known.
     ///
     /// # Safety
     ///
     /// These are their addresses.
-    pub(super) unsafe fn at([fprobe, lock, table, next, used, users, switched]: [u64; 7]) -> Self {
+    pub(super) unsafe fn at(
+        [fprobe, lock, table, next, used, users]: [u64; 6],
+        switched: u64,
+    ) -> Self {
         // INVARIANT: They do, by caller precondition, and variables of the kernel's own stay.
         Self {
             fprobe: fprobe as *mut _,
@@ -129,7 +133,7 @@ impl FprobeVariables {
         unsafe { *self.flags() &= !REGISTERED };
         // SAFETY: By the type's invariants it is the kernel's variable, which does not change while
         // the lock is held, as it is by caller precondition.
-        if unsafe { *self.used } != 0 {
+        if unsafe { *self.used } != 0 || self.switched.is_null() {
             return;
         }
         // SAFETY: It is the function that fgraph itself has this tracepoint call with no data, and

@@ -124,28 +124,26 @@ KNOWN void known_around(u64 rounds)
 /* Some milliseconds on a machine of our days. */
 #define MOST_ROUNDS 10000000
 
-static int spin_set(void *data, u64 rounds)
+static int with_irqs_off(void (*call)(u64 rounds), u64 rounds)
 {
 	unsigned long flags;
 
 	if (rounds < 1 || rounds > MOST_ROUNDS)
 		return -EINVAL;
 	local_irq_save(flags);
-	known_spin(rounds);
+	call(rounds);
 	local_irq_restore(flags);
 	return 0;
 }
 
+static int spin_set(void *data, u64 rounds)
+{
+	return with_irqs_off(known_spin, rounds);
+}
+
 static int around_set(void *data, u64 rounds)
 {
-	unsigned long flags;
-
-	if (rounds < 1 || rounds > MOST_ROUNDS)
-		return -EINVAL;
-	local_irq_save(flags);
-	known_around(rounds);
-	local_irq_restore(flags);
-	return 0;
+	return with_irqs_off(known_around, rounds);
 }
 
 KNOWN void known_in_task(void)
