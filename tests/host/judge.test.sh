@@ -352,6 +352,8 @@ full() {
 }
 full 'e8 <a7> d5' 'e8 <a7> d5'
 stale 'a stack full of a breakpoint that is not there' '02-trace.sh 5'
+long >>"$dir/console"
+stale 'the same, and much behind its end' '02-trace.sh 5'
 full 'e8 <a7> d5' 'cc <a7> d5'
 stale 'a stack with a breakpoint that is there' ''
 died 'BUG: TASK stack guard page was hit at ffffc9000031ffe8 (stack is ffffc90000320000..ffffc90000328000)' '0f <1f> 44'
