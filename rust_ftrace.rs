@@ -61,7 +61,7 @@ impl kernel::InPlaceModule for RustFtrace {
         pin_init::pin_init_scope(|| {
             load::check_kernel()?;
             sys::lockdep::init();
-            let machine = Arc::pin_init(Machine::new(), GFP_KERNEL)?;
+            let machine = Arc::pin_init(Machine::new(load::profile_limits()), GFP_KERNEL)?;
             load::look_at_kernel(&machine);
             let instances = Arc::pin_init(Instances::new(machine)?, GFP_KERNEL)?;
             let made = Arc::pin_init(UserInstances::new(instances.clone()), GFP_KERNEL)?;
@@ -70,7 +70,7 @@ impl kernel::InPlaceModule for RustFtrace {
                 _modules <- Notifier::new(instances.clone()),
                 // Nothing is armed before it is known what comes and goes.
                 _: {
-                    let result = load::apply_parameters(instances.top());
+                    let result = load::apply_parameters(instances.top(), files::dump_dying);
                     // A module that is loaded stays then, so there is no use in saying that it is
                     // not.
                     if !sys::dead_ftrace::is_known() {
@@ -95,6 +95,14 @@ module! {
         buffer_size_kb: u64 {
             default: 0,
             description: "Size of each CPU's buffer in KiB",
+        },
+        profile_histograms: u64 {
+            default: 4096,
+            description: "Most functions with a histogram in a profile, on each CPU",
+        },
+        profile_contexts: u64 {
+            default: 49152,
+            description: "Most contexts of a profile",
         },
     },
 }

@@ -4,7 +4,7 @@
 #   functions is on a busy host. Whether such tasks ever end, the stress sees at its end;
 # - an allocation fails that is to fail, and this is who asked for it.
 / FAULT_INJECTION: forcing a failure/ { in_fault = 1 }
-in_fault && !/BUG: |WARNING: |Oops|INFO: |panic/ {
+in_fault && !/BUG: |WARNING: |Oops:|INFO: |panic/ {
 	if (/ <\/TASK>/) in_fault = 0
 	next
 }
@@ -12,7 +12,7 @@ in_fault && !/BUG: |WARNING: |Oops|INFO: |panic/ {
 # (the end of a stack may be lost)
 / Restarting tasks/ { is_awake = in_stack = 0 }
 is_awake && /\] task:.* state:/ { in_stack = 1 }
-in_stack && !/BUG: |WARNING: |Oops|INFO: |panic/ {
+in_stack && !/BUG: |WARNING: |Oops:|INFO: |panic/ {
 	if (/ <\/TASK>/) in_stack = 0
 	next
 }

@@ -12,7 +12,7 @@ in_memory {
 	line[held++] = $0
 	# (-ENOMEM, which register_ftrace_graph() has returned)
 	if (/ RAX: 00000000fffffff4 /) has_none = 1
-	if (held > 1 && /BUG: |Oops|panic|INFO: |KASAN|WARNING: /) has_none = -1
+	if (held > 1 && /BUG: |Oops:|panic|INFO: |KASAN|WARNING: /) has_none = -1
 	if (/\]  <\/TASK>$/ || / ---\[ end trace / || held > 1000) {
 		in_memory = 0
 		told(has_none == 1)
@@ -31,7 +31,7 @@ in_memory {
 /\]  fprobe_(fgraph_entry|ftrace_entry|return)\+0x/ { in_fprobe[depth] = 1 }
 /\]  [^? ]+ \[rust_ftrace\]/ { is_other = 1 }
 # (of another CPU)
-/BUG: |Oops|panic|INFO: |KASAN|WARNING: / && !/ WARNING: suspicious RCU usage$/ { is_other = 1 }
+/BUG: |Oops:|panic|INFO: |KASAN|WARNING: / && !/ WARNING: suspicious RCU usage$/ { is_other = 1 }
 /\]  <\/TASK>$/ {
 	if (!is_offline[depth] || !in_fprobe[depth]) is_other = 1
 	if (!--depth) told(!is_other)

@@ -5,14 +5,18 @@
 mod attribute;
 mod budget;
 mod call_sites;
+mod cgroups;
 mod context;
 mod control;
 mod cpumask;
 mod directory;
 mod drain;
 mod dump;
+mod dump_on_oops;
+mod dying;
 mod event_pids;
 mod events;
+mod folded;
 mod free_buffer;
 mod graph;
 mod lines;
@@ -36,3 +40,4 @@ mod trace_pipe_raw;
 mod word_file;
 
 pub(crate) use self::directory::InstanceDirectory;
+pub(crate) use self::dying::dump as dump_dying;

@@ -6,17 +6,20 @@ mod apply;
 mod budget;
 pub(crate) mod buffer;
 pub(crate) mod buffers;
+mod cgroups;
 mod clock;
 mod commands;
 pub(crate) mod comms;
 pub(crate) mod counted_buffer;
 mod cpus_and_modules;
+mod dying;
 pub(crate) mod enabled_functions;
 mod error_log;
 pub(crate) mod free_buffer;
 mod functions;
 mod graph;
 mod marker;
+mod named_cgroups;
 mod pids;
 pub(crate) mod profile;
 mod profiling;
@@ -33,11 +36,13 @@ mod wakers;
 
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
+use kernel::str::CString;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_mutex, Arc, Mutex};
 
 use self::buffers::{subbuf_kb, Buffers, OldBuffers};
 use self::error_log::ErrorLog;
+use self::named_cgroups::NamedCgroups;
 use self::profile::Profiling;
 use self::recording::Recording;
 pub(crate) use self::registry::Instances;
@@ -45,17 +50,22 @@ use self::reserve::Reserve;
 use self::skipped_matches::SkippedMatches;
 use self::too_deep::TooDeep;
 use self::users::Users;
-use crate::engine::clock::ClockKind;
+use crate::engine::clock::{ClockKind, Conversion};
+use crate::engine::dump_on_oops::DumpMode;
 use crate::engine::options::{Options, TraceOption};
 use crate::engine::plan::HookPlan;
 use crate::engine::settings::{Settings, Tracer};
-use crate::machine::Machine;
+use crate::machine::{HookMember, Machine};
+use crate::platform::set_aside::SetAside;
+use crate::platform::Word;
+use crate::sys::cgroup::Members;
+use crate::sys::context::PreemptOff;
+use crate::sys::dying::DeathNotice;
 use crate::sys::forks::Forks;
 use crate::sys::ftrace::Registration;
 use crate::tracer::commands::CommandHandler;
-use crate::tracer::graph_hooks::GraphHooks;
+use crate::tracer::last_words::StopsAtDeath;
 use crate::tracer::probes::SharedCount;
-use crate::tracer::profile_hooks::ProfileHooks;
 use crate::tracer::recorder::Recorder;
 
 /// The settings, with counts that hooks share.
@@ -63,18 +73,18 @@ type OwnSettings = Settings<SharedCount>;
 
 /// The settings that files change, and the hooks that follow them.
 pub(crate) struct Control {
-    settings: OwnSettings,
+    settings: KBox<OwnSettings>,
     /// The plan that is carried out, which is that of the settings, unless `is_behind` is set.
-    plan: HookPlan,
+    plan: KBox<HookPlan>,
     /// Functions of a module that came when there was no memory are not hooked.
     is_behind: bool,
-    /// The hooks of `function_graph`.
-    graph: GraphHooks,
     /// The handler of forks and exits, which lists of tasks follow.
     forks: Forks<Recorder>,
-    /// The hooks of the profile.
-    profile: ProfileHooks,
-    /// The number of calls that these had missed when counting began.
+    /// The handler of tasks that come into cgroups and go.
+    members: Members<Recorder>,
+    /// The cgroups whose tasks are traced.
+    cgroups: NamedCgroups,
+    /// The number of calls that the hooks of the profile had missed when counting began.
     missed_before: u64,
     /// The number of functions that match patterns in the filter but cannot be traced, once it was
     /// asked for.
@@ -87,22 +97,32 @@ pub(crate) struct Control {
 
 /// An instance of the tracer.
 ///
-/// Locks are taken in the order `control`, the CPUs' ([`cpu::ReadLock`]), `buffers`, a buffer's
-/// consumer, `wakers`; `profile` after `control`, the machine's, and the CPUs'; that of [`TooDeep`]
-/// after `control`, and never with others, as it waits for CPUs; those of `elsewhere` and `errors`
-/// last. CPU hotplug takes `buffers`, `profile` and `wakers`, so that nothing that waits for CPUs,
-/// RCU or user memory is called with one of these held: lockdep is told so
-/// ([`lockdep::never_waits_with`]).
+/// Locks are taken in the order `control`, that of the hooks of calls ([`Machine::hooks`]) or
+/// `dying`, the CPUs' ([`cpu::ReadLock`]), `buffers`, a buffer's consumer, `wakers`; `profile`
+/// after `control`, the machine's, and the CPUs'; that of [`TooDeep`] after `control`, and never
+/// with others, as it waits for CPUs; those of `elsewhere` and `errors` last. CPU hotplug takes
+/// `buffers`, `profile` and `wakers`, so that nothing that waits for CPUs, RCU or user memory is
+/// called with one of these held: lockdep is told so ([`lockdep::never_waits_with`]).
 #[pin_data]
 pub(crate) struct Instance {
+    /// The notice of the machine's death. It goes first: what it leads to looks at all else.
+    #[pin]
+    dying: Mutex<Option<Pin<KBox<DeathNotice<Dying>>>>>,
+    /// The name of its directory; empty for the top one.
+    name: CString,
     machine: Arc<Machine>,
     #[pin]
     control: Mutex<Control>,
     #[pin]
     errors: ErrorLog,
-    // Field order is teardown order: commands, which change what the recorder does, go before it.
+    // Field order is teardown order: what calls the recorder and the profiler goes before them, and
+    // commands, which change what the recorder does.
+    hooks: HookMember,
     #[pin]
     commands: Registration<CommandHandler<InstanceActions>>,
+    /// Likewise.
+    #[pin]
+    last_words: Registration<StopsAtDeath>,
     recording: Arc<Recording>,
     #[pin]
     profiling: Profiling,
@@ -110,6 +130,8 @@ pub(crate) struct Instance {
     too_deep: TooDeep,
     /// The bits of [`Options`], written with `control` held.
     options: Atomic<u64>,
+    /// The number of the tracer, likewise.
+    shown_tracer: Atomic<u32>,
     users: Users,
 }
 
@@ -122,37 +144,77 @@ pub(crate) struct InstanceActions {
     dump: Dump,
 }
 
+/// A function that shows the trace on the console. It must not lock, wait, nor allocate.
+pub(crate) type DyingDump = fn(&DyingTrace<'_>);
+
+/// The trace of an instance, as it can be read when the machine dies.
+pub(crate) struct DyingTrace<'a> {
+    instance: &'a Instance,
+    token: PreemptOff<'a>,
+    cpu: Option<CpuId>,
+    conversion: Option<(Conversion, u64)>,
+    shown: &'a Word,
+}
+
+/// The means to show the trace of an instance when the machine dies.
+///
+/// # Invariants
+///
+/// `instance` is the one that has this in its first field.
+struct Dying {
+    instance: *const Instance,
+    mode: DumpMode,
+    dump: DyingDump,
+    memory: SetAside,
+    conversion: Option<(Conversion, u64)>,
+    /// A sum of all that was shown last; 0 if nothing was.
+    shown: Word,
+}
+
 impl Instance {
     /// Creates an instance that traces nothing.
     ///
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    pub(crate) fn new(machine: Arc<Machine>) -> Result<impl PinInit<Self, Error>> {
+    pub(crate) fn new(machine: Arc<Machine>, name: CString) -> Result<impl PinInit<Self, Error>> {
         let recording = Recording::new(&machine)?;
-        let graph = machine.reuse_graph_hooks();
+        let hooks = HookMember::new(machine.clone())?;
+        // SAFETY: The recorder is in `recording`, which stays where it is, and goes after `hooks`,
+        // with which all is unhooked for the profiler.
+        let profiling = unsafe { Profiling::new(&machine, recording.hook.handler())? };
         Ok(try_pin_init!(Self {
+            dying <- new_mutex!(None),
+            name,
             commands <- Registration::new(CommandHandler::new()?),
+            last_words <- Registration::new(StopsAtDeath::new()),
             recording,
-            profiling <- Profiling::new(&machine)?,
+            profiling <- profiling,
             too_deep <- TooDeep::new(),
             machine,
             control <- new_mutex!(Control {
-                settings: Settings::new(),
-                plan: HookPlan::none(),
+                settings: KBox::new(Settings::new(), GFP_KERNEL)?,
+                plan: KBox::new(HookPlan::none(), GFP_KERNEL)?,
                 is_behind: false,
-                graph,
                 forks: Forks::new(),
-                profile: ProfileHooks::new(),
+                members: Members::new(),
+                cgroups: NamedCgroups::new(),
                 missed_before: 0,
                 skipped: None,
                 holders: 0,
                 reserve: None,
             }),
             errors <- ErrorLog::new(),
+            hooks,
             options: Atomic::new(Options::new().0),
+            shown_tracer: Atomic::new(Tracer::Nop as u32),
             users: Users::new(),
         }? Error))
+    }
+
+    /// Returns the name of its directory; empty for the top one.
+    pub(crate) fn name(&self) -> &CStr {
+        &self.name
     }
 
     /// Returns the recording of the instance.
@@ -204,11 +266,10 @@ impl Instance {
         if let Err(error) = self.disarm(&mut control) {
             pr_warn!("an instance that is removed still traces: {error:?}\n");
         }
-        if self.recording.clock() != ClockKind::Local {
-            // The instance that has these hooks next begins with no open calls.
-            control.graph.forget();
-        }
-        self.machine.keep_graph_hooks(control.graph.take());
+        let is_other_clock = self.recording.clock() != ClockKind::Local;
+        // The instance that has these hooks next begins with no open calls, if they are of another
+        // clock.
+        self.hooks.leave(is_other_clock);
     }
 
     /// Returns the users of the instance.
@@ -306,6 +367,7 @@ impl Instance {
     /// Those of [`Buffers::set_subbuf_kb`].
     pub(crate) fn set_subbuf_kb(&self, size_kb: usize) -> Result {
         let mut control = self.control.lock();
+        let dump = self.prepare_dump_of(subbuf_kb(size_kb)?)?;
         let reserve = match control.holders {
             0 => None,
             _ => Some(
@@ -318,6 +380,9 @@ impl Instance {
         self.exchange(&mut control, |buffers, recorder| {
             buffers.set_subbuf_kb(size_kb, recorder)
         })?;
+        if let Some(dump) = dump {
+            self.commit_dump(dump);
+        }
         if reserve.is_some() {
             control.reserve = reserve;
         }

@@ -6,11 +6,12 @@ use core::borrow::Borrow;
 
 use kernel::prelude::*;
 
+use crate::engine::dump_on_oops::DumpMode;
 use crate::engine::filter::words;
 use crate::engine::lists;
 use crate::engine::settings::Tracer;
-use crate::instance::Instance;
-use crate::machine::Machine;
+use crate::instance::{DyingDump, Instance};
+use crate::machine::{Machine, ProfileLimits};
 use crate::sys::lockdown::{self, LockdownReason};
 use crate::sys::param::{string_param, StringParam};
 use crate::sys::private::{self, KernelFile};
@@ -26,6 +27,11 @@ string_param!(
     "Functions not to trace, with commas or spaces between them"
 );
 string_param!(TRACER, "tracer", "Tracer to start with");
+string_param!(
+    DUMP_ON_OOPS,
+    "dump_on_oops",
+    "1: the trace goes to the console when the machine dies; 2: that of the CPU which it dies on"
+);
 
 /// Checks that the kernel lets the module work, and says why if not.
 ///
@@ -76,12 +82,28 @@ pub(crate) fn explain(error: &Error) {
     }
 }
 
+/// Returns the bounds of what a profile keeps.
+pub(crate) fn profile_limits() -> ProfileLimits {
+    // As for the size of buffers.
+    #[allow(noop_method_call)]
+    let histograms: u64 = *crate::module_parameters::profile_histograms
+        .value()
+        .borrow();
+    // As above.
+    #[allow(noop_method_call)]
+    let contexts: u64 = *crate::module_parameters::profile_contexts.value().borrow();
+    ProfileLimits {
+        histograms: usize::try_from(histograms).unwrap_or(usize::MAX),
+        contexts: usize::try_from(contexts).unwrap_or(usize::MAX),
+    }
+}
+
 /// Does what the module's parameters say.
 ///
 /// # Errors
 ///
 /// Those of the files of the same names; the log says for which.
-pub(crate) fn apply_parameters(instance: &Instance) -> Result {
+pub(crate) fn apply_parameters(instance: &Instance, dump: DyingDump) -> Result {
     // This is a reference before Linux 7.3, which `borrow` leaves alone, and a copy since.
     #[allow(noop_method_call)]
     let size_kb: u64 = *crate::module_parameters::buffer_size_kb.value().borrow();
@@ -92,6 +114,15 @@ pub(crate) fn apply_parameters(instance: &Instance) -> Result {
         result.inspect_err(|error| {
             pr_err!("parameter buffer_size_kb={size_kb} is refused: {error:?}\n");
         })?;
+    }
+    if let Some(value) = DUMP_ON_OOPS.get() {
+        let result = DumpMode::parse(value.to_bytes())
+            .map_err(|_| EINVAL)
+            .and_then(|mode| instance.prepare_dump(mode, dump));
+        let prepared = result.inspect_err(|error| {
+            pr_err!("parameter dump_on_oops is refused: {error:?}\n");
+        })?;
+        instance.commit_dump(prepared);
     }
     apply_list(instance, lists::FunctionList::Notrace, &NOTRACE)?;
     apply_list(instance, lists::FunctionList::Filter, &FILTER)?;

@@ -3,30 +3,72 @@
 //! The state of the machine, which all instances share.
 
 mod btf;
+pub(crate) mod call_hooks;
 mod catalog;
 mod clock;
 mod going;
-mod retired_hooks;
+mod types_cache;
 mod writing_cost;
 
-use core::ops::{DerefMut, Range};
+use core::ops::Range;
 
 use kernel::prelude::*;
-use kernel::sync::{new_mutex, Arc, Mutex};
+use kernel::sync::{new_mutex, Arc, Mutex, MutexGuard};
 
-pub(crate) use self::btf::KernelBtf;
 use self::btf::Types;
+pub(crate) use self::btf::{KernelBtf, TypesSize};
+use self::call_hooks::CallHooks;
 use self::catalog::CatalogCache;
 use self::clock::Clocks;
 use self::going::GoingModules;
-use self::retired_hooks::RetiredHooks;
+pub(crate) use self::types_cache::TypesCache;
 use self::writing_cost::WritingCost;
 use crate::engine::catalog::{Catalog, MAX_LOCATION_OFFSET};
-use crate::engine::clock::ClockKind;
+use crate::engine::clock::{ClockKind, Conversion};
 use crate::engine::timeline::Timeline;
 use crate::sys::private::{Addresses, FprobeNumber};
-use crate::tracer::graph_hooks::GraphHooks;
-use crate::tracer::own_call;
+
+/// The lock of the hooks of calls, which is held.
+pub(crate) type HooksGuard<'a> = MutexGuard<'a, CallHooks>;
+
+/// The membership of an instance among those that have calls hooked. As this goes, all that is
+/// hooked for it is unhooked.
+pub(crate) struct HookMember {
+    machine: Arc<Machine>,
+    id: u64,
+}
+
+impl HookMember {
+    /// Adds an instance.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn new(machine: Arc<Machine>) -> Result<Self> {
+        let id = machine.hooks.lock().join()?;
+        Ok(Self { machine, id })
+    }
+
+    /// Returns its number.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Ends the membership; with `forgets`, the returns of calls that are open are ignored.
+    pub(crate) fn leave(&self, forgets: bool) {
+        let mut hooks = self.machine.hooks.lock();
+        if forgets {
+            hooks.forget_calls(self.id);
+        }
+        hooks.leave(self.id);
+    }
+}
+
+impl Drop for HookMember {
+    fn drop(&mut self) {
+        self.leave(false);
+    }
+}
 
 /// The state that all instances share.
 ///
@@ -42,17 +84,25 @@ pub(crate) struct Machine {
     addresses: Addresses,
     writing_cost: WritingCost,
     #[pin]
-    retired_hooks: RetiredHooks,
-    #[pin]
-    numbers: Mutex<FprobeNumber>,
+    hooks: Mutex<CallHooks>,
     #[pin]
     types: Types,
+    profile_limits: ProfileLimits,
+}
+
+/// The bounds of what a profile keeps.
+#[derive(Clone, Copy)]
+pub(crate) struct ProfileLimits {
+    /// The number of functions that may have a histogram, on each CPU.
+    pub(crate) histograms: usize,
+    /// The number of contexts that there may be.
+    pub(crate) contexts: usize,
 }
 
 impl Machine {
     /// Creates the state: looks at the clocks and at where things are in the kernel, and does
-    /// nothing else yet.
-    pub(crate) fn new() -> impl PinInit<Self, Error> {
+    /// nothing else yet. Profiles are to have `profile_limits`.
+    pub(crate) fn new(profile_limits: ProfileLimits) -> impl PinInit<Self, Error> {
         let mut addresses = Addresses::look_up();
         let numbers = FprobeNumber::new(addresses.take_numbers());
         try_pin_init!(Self {
@@ -61,9 +111,9 @@ impl Machine {
             clocks <- Clocks::new(),
             addresses,
             writing_cost: WritingCost::new(),
-            retired_hooks <- RetiredHooks::new(),
-            numbers <- new_mutex!(numbers),
+            hooks <- new_mutex!(CallHooks::new(numbers)?),
             types <- Types::new(),
+            profile_limits,
         }? Error)
     }
 
@@ -76,6 +126,22 @@ impl Machine {
     /// kernel's clock was adjusted or has slept.
     pub(crate) fn timeline(&self, kind: ClockKind) -> Timeline {
         self.clocks.timeline(kind)
+    }
+
+    /// Returns the conversion of cycles into times of the `local` clock, and its greatest error in
+    /// ns, if there is one.
+    pub(crate) fn conversion(&self) -> Option<(Conversion, u64)> {
+        self.clocks.conversion()
+    }
+
+    /// Does as [`Machine::timeline`] without a lock, if `known` is what
+    /// [`Machine::conversion`] said earlier.
+    pub(crate) fn timeline_by_known(
+        &self,
+        kind: ClockKind,
+        known: Option<(Conversion, u64)>,
+    ) -> Timeline {
+        self.clocks.timeline_by_known(kind, known)
     }
 
     /// Returns the ticks of a clock that last `ns`; 1 for a clock that does not count time.
@@ -99,20 +165,38 @@ impl Machine {
         self.addresses.marker_ip
     }
 
-    /// Returns the types of the kernel; `None` if the kernel does not say, or there is no memory.
-    pub(crate) fn btf(&self) -> Option<Arc<KernelBtf>> {
+    /// Returns the types of the kernel; `None` if the kernel does not say.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn btf(&self) -> Result<Option<Arc<KernelBtf>>> {
         self.types.get()
     }
 
-    /// Returns the bytes of memory that the types take.
-    pub(crate) fn btf_bytes(&self) -> usize {
-        self.types.bytes()
+    /// Returns the types of `module`, which go on from the kernel's; `None` if it has none.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn module_btf(&self, module: &[u8]) -> Result<Option<Arc<KernelBtf>>> {
+        self.types.of_module(module)
+    }
+
+    /// Returns the memory that the types take.
+    pub(crate) fn types_size(&self) -> TypesSize {
+        self.types.size()
     }
 
     /// Returns where the kernel's own text lies, without that of modules; empty if that is not
     /// known.
     pub(crate) fn core_text(&self) -> Range<u64> {
         self.addresses.core_text.clone()
+    }
+
+    /// Returns the bounds of what a profile keeps.
+    pub(crate) fn profile_limits(&self) -> ProfileLimits {
+        self.profile_limits
     }
 
     /// Calls `user` with the list of functions.
@@ -125,14 +209,36 @@ impl Machine {
         self.functions.with_catalog(&self.going, user)
     }
 
-    /// Returns the addresses of a function whose calls must not be hooked by fprobe: called while
-    /// fprobe moves its table, it would look into that table, and never find an end. See
-    /// docs/upstream/fprobe-table-endless.md.
-    pub(crate) fn never_called(&self) -> Range<usize> {
-        match self.addresses.called_by_fprobe as usize {
+    /// Returns the addresses of functions whose calls must not be hooked by fprobe. Called while
+    /// fprobe moves its table, the one would look into that table, and never find an end; from the
+    /// other lockdep hears a false alarm. See docs/upstream/fprobe-table-endless.md and
+    /// fprobe-return-to-user.md.
+    pub(crate) fn never_called(&self) -> [Range<usize>; 2] {
+        let addresses = &self.addresses;
+        [addresses.called_by_fprobe, addresses.returns_to_user].map(|address| match address {
             0 => 0..0,
-            address => address..address.saturating_add(MAX_LOCATION_OFFSET + 1),
-        }
+            address => {
+                let address = address as usize;
+                address..address.saturating_add(MAX_LOCATION_OFFSET + 1)
+            }
+        })
+    }
+
+    /// Returns the addresses of the functions by which the machine begins to die, as far as they
+    /// are known.
+    pub(crate) fn deaths(&self) -> impl Iterator<Item = usize> {
+        let known = self
+            .addresses
+            .deaths
+            .into_iter()
+            .filter(|address| *address != 0);
+        known.map(|address| address as usize)
+    }
+
+    /// Has the hooks of calls forget the functions at addresses `text`, which go.
+    pub(crate) fn hooks_forget(&self, text: &[Range<usize>]) {
+        let mut hooks = self.hooks.lock();
+        text.iter().for_each(|range| hooks.forget(range));
     }
 
     /// Forgets the list of functions, as a module came or went.
@@ -147,14 +253,18 @@ impl Machine {
     }
 
     /// Notes that the functions at addresses `text` are no longer to be traced, as their module
-    /// goes.
-    pub(crate) fn module_leaves(&self, text: &[Range<usize>]) {
+    /// `name` goes.
+    pub(crate) fn module_leaves(&self, name: &[u8], text: &[Range<usize>]) {
         self.going.leaves(text);
         self.forget_catalog();
+        self.types.forget(name);
+        self.hooks_forget(text);
     }
 
-    /// Notes that a module is being loaded at addresses `text`, before any of its functions runs.
-    pub(crate) fn module_loads(&self, text: &[Range<usize>]) {
+    /// Notes that module `name` is being loaded at addresses `text`, before any of its functions
+    /// runs. Its types can be read.
+    pub(crate) fn module_loads(&self, name: &[u8], text: &[Range<usize>]) {
+        self.types.forget(name);
         self.going.loads(text);
     }
 
@@ -178,29 +288,18 @@ impl Machine {
         self.writing_cost.ps()
     }
 
-    /// Returns hooks of calls: those of an instance that was removed, or new ones.
-    pub(crate) fn reuse_graph_hooks(&self) -> GraphHooks {
-        self.retired_hooks.take()
-    }
-
-    /// Keeps hooks of calls for another instance.
-    pub(crate) fn keep_graph_hooks(&self, hooks: GraphHooks) {
-        self.retired_hooks.keep(hooks);
-    }
-
     /// Looks whether the kernel keeps open calls in the form known here, if that was not done yet.
     ///
     /// # Errors
     ///
-    /// Those of [`own_call::look`].
+    /// Those of [`own_call::look`](crate::tracer::own_call::look).
     pub(crate) fn look_at_shadow_stacks(&self) -> Result {
-        own_call::look(&mut self.numbers.lock())
+        self.hooks.lock().look_at_shadow_stacks()
     }
 
-    /// Takes the lock that is held while calls are hooked, after an instance's `control`: for
-    /// [`Fprobes::prepare`](crate::sys::fprobe::Fprobes::prepare).
-    pub(crate) fn hooks_calls(&self) -> impl DerefMut<Target = FprobeNumber> + '_ {
-        self.numbers.lock()
+    /// Takes the lock of the hooks of calls, after an instance's `control`.
+    pub(crate) fn hooks(&self) -> HooksGuard<'_> {
+        self.hooks.lock()
     }
 
     /// Returns the bytes of memory that the list of functions takes now.

@@ -2,12 +2,14 @@
 
 //! Safe wrappers over what the `kernel` crate lacks, one thing a file.
 
+pub(crate) mod cgroup;
 pub(crate) mod clock;
 pub(crate) mod code;
 pub(crate) mod context;
 pub(crate) mod cpu;
 pub(crate) mod dead_ftrace;
 pub(crate) mod debugfs;
+pub(crate) mod dying;
 mod faults;
 mod ffi;
 pub(crate) mod forks;

@@ -3,17 +3,22 @@
 //! The tracers: what is hooked, and what is recorded.
 
 pub(crate) mod budget;
+pub(crate) mod cgroups;
+mod cgroups_pointer;
 pub(crate) mod clock;
 pub(crate) mod commands;
 pub(crate) mod cost;
 mod cpu_context;
 pub(crate) mod entry_extras;
+mod errno;
 pub(crate) mod flags;
 pub(crate) mod function;
 pub(crate) mod graph;
+mod graph_frames;
 pub(crate) mod graph_hooks;
 pub(crate) mod graph_settings;
 pub(crate) mod hook_flags;
+pub(crate) mod last_words;
 pub(crate) mod marker;
 pub(crate) mod outsiders;
 pub(crate) mod own_call;
@@ -24,4 +29,6 @@ pub(crate) mod profile_hooks;
 pub(crate) mod recorder;
 mod recursion;
 pub(crate) mod ring_memory;
+mod seat;
+pub(crate) mod shared;
 pub(crate) mod waker;

@@ -69,7 +69,10 @@ unsafe impl Subdirectories for UserInstances {
         }
         named.reserve(1, GFP_KERNEL)?;
         let name = CString::try_from(name)?;
-        let instance = Arc::pin_init(Instance::new(self.all.machine().clone())?, GFP_KERNEL)?;
+        let instance = Arc::pin_init(
+            Instance::new(self.all.machine().clone(), CString::try_from(&*name)?)?,
+            GFP_KERNEL,
+        )?;
         instance.inherit(self.all.top().options())?;
         let number = self.all.tell(&instance)?;
         let directory = InstanceDirectory::inside(parent, &name, &instance).inspect_err(|_| {

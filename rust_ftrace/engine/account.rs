@@ -150,6 +150,14 @@ pub struct Growth {
 }
 
 impl Growth {
+    /// Creates the state in which the total was never of interest.
+    pub const fn new() -> Self {
+        Self {
+            earlier: 0,
+            base: None,
+        }
+    }
+
     /// Returns whether the total is of interest.
     pub fn is_on(&self) -> bool {
         self.base.is_some()

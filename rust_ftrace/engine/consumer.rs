@@ -323,7 +323,12 @@ impl<B: AsRef<[SlotWords]> + AsMut<[SlotWords]>> Consumer<B> {
         let (length, events, whole) = self.find_chunk(ring, most)?;
         // A position is large, so it is changed in place.
         let place = &mut self.window.place;
-        let (first_event, decoder) = (place.event, place.decoder);
+        let first_event = place.event;
+        let decoder = match place.decoded {
+            // The first slots of a sub-buffer say it.
+            0 => Decoder::default(),
+            _ => place.decoder,
+        };
         let slots = place.decoded..place.decoded.saturating_add(length);
         let slots = if whole {
             place.decoded = slots.end;

@@ -4,7 +4,7 @@
 
 use super::context::ContextWord;
 use super::extras::ARGS;
-use super::slot::{SlotKind, SlotWords, Task, TIME_BITS};
+use super::slot::{Container, SlotKind, SlotWords, Task, TIME_BITS};
 
 /// An event as readers see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub struct Event {
     pub context: ContextWord,
     /// The task that called the function.
     pub task: Task,
+    /// The task's container, if it was recorded.
+    pub container: Option<Container>,
     /// Events of this CPU right before it that were overwritten before this reader came to them.
     pub lost: u64,
     /// The kind of the event.
@@ -64,10 +66,15 @@ impl Event {
 pub struct Extras {
     /// The return value of the call.
     pub retval: Option<u64>,
-    /// The time at which the call began, if that was before the event's own time.
+    /// The time at which the call began, or at which it ended if the event is its return, if that
+    /// was before the event's own time.
     pub since: Option<u64>,
+    /// The time at which a whole call ended, if that was before its return was recorded.
+    pub ended: Option<u64>,
     /// Calls of the task so far that were too deep to be traced.
     pub overrun: Option<u32>,
+    /// Calls within the call are too deep to be traced.
+    pub too_deep: bool,
     /// The arguments of the call.
     pub args: Option<[u64; ARGS]>,
     /// The stack's place in the sub-buffer; see [`Cursor::stack`].
@@ -83,6 +90,8 @@ pub struct Decoder {
     pub epoch: u32,
     /// The task that runs.
     pub task: Task,
+    /// Its container, if it was recorded.
+    pub container: Option<Container>,
 }
 
 /// The content of a group's slots that belongs to the event at their end.
@@ -122,6 +131,7 @@ impl DecodedGroup {
         self.any |= end.any;
         self.said = true;
         self.extras.retval = end.extras.retval;
+        self.extras.ended = end.extras.since;
         self.extras.overrun = end.extras.overrun;
     }
 }
@@ -141,6 +151,7 @@ impl Decoder {
             time: (u64::from(self.epoch) << TIME_BITS) | u64::from(words.high0()),
             ip: words.ip(),
             task: self.task,
+            container: self.container,
             what,
             ..Event::default()
         };
@@ -205,6 +216,7 @@ impl Decoder {
             parent_ip: group.wide.unwrap_or(parent_ip),
             context: ContextWord(context),
             task: self.task,
+            container: self.container,
             lost: 0,
             what,
             depth: match what {
@@ -223,13 +235,18 @@ impl Decoder {
         group.said = true;
         match kind {
             Some(SlotKind::Time) => self.epoch = words.high1(),
-            Some(SlotKind::Task) => words.first_half(&mut self.task),
+            Some(SlotKind::Task) => {
+                words.first_half(&mut self.task);
+                self.container = None;
+            }
+            Some(SlotKind::Container) => self.container = Some(words.container()),
             Some(SlotKind::TaskName) => words.second_half(&mut self.task),
             Some(SlotKind::Long) => group.long = words.high1(),
             Some(SlotKind::Wide) => group.wide = Some(words.wide()),
             Some(SlotKind::Retval) => extras.retval = Some(words.wide()),
             Some(SlotKind::Since) => extras.since = Some(words.wide()),
             Some(SlotKind::Overrun) => extras.overrun = Some(words.high1()),
+            Some(SlotKind::TooDeep) => extras.too_deep = true,
             Some(SlotKind::Args01 | SlotKind::Args23 | SlotKind::Args45 | SlotKind::ArgsHigh) => {
                 words.read_args(extras.args.get_or_insert_default());
             }

@@ -87,6 +87,47 @@ pub fn pop_frame(words: &mut &[Word], frame_words: usize) -> Result<Option<OpenF
     Ok(Some(frame))
 }
 
+/// The most words of a shadow stack that calls can take: SHADOW_STACK_MAX_OFFSET.
+const MAX_WORDS: usize = 512 - (FRAME_WORDS + 1 + NUMBERS as usize);
+/// The words of a `struct ftrace_ret_stack`.
+const FRAME_WORDS: usize = 3;
+
+/// Returns whether no call has room on the shadow stack within the one of which a user keeps
+/// `length` words from the one at `index` on, if of that one as many are kept.
+#[inline(always)]
+pub const fn is_deepest(index: usize, length: usize) -> bool {
+    // Behind the words are one that names their user, the other call's frame, one that names those
+    // that want its return, a header, and its words with a last one, which must be below the most.
+    let words = 2usize.wrapping_mul(length).wrapping_add(FRAME_WORDS + 4);
+    index.wrapping_add(words) >= MAX_WORDS
+}
+
+/// Returns the function and the return address of the call among whose words is the one at `index`;
+/// `None` if the stack does not tell.
+pub fn call_at(mut words: &[Word], frame_words: usize, index: usize) -> Option<(u64, u64)> {
+    let all = words;
+    while words.len() > index {
+        pop_frame(&mut words, frame_words).ok()??;
+    }
+    let word = |index: usize| all.get(index).map(Word::load_relaxed);
+    let first = words.len();
+    Some((word(first.wrapping_add(1))?, word(first)?))
+}
+
+/// Has the call whose words begin with a header of the probe at `from`, if `word` is one, belong to
+/// the probe at `to`; both keep `length` words of a call. Returns whether it was one.
+///
+/// The task may use its stack meanwhile: nothing but such a header is ever changed.
+pub fn adopt(word: &Word, from: u64, to: u64, length: usize) -> bool {
+    let old = header(from, length);
+    word.load_relaxed() == old && word.exchange(old, header(to, length))
+}
+
+/// The header of a probe's words.
+const fn header(probe: u64, length: usize) -> u64 {
+    probe & ADDRESS_MASK | (length as u64).wrapping_shl(60)
+}
+
 /// Returns a bit for each user that is to be told of the return of a call of which it keeps no
 /// data: fprobe warns of that.
 ///
@@ -230,8 +271,7 @@ pub fn compare(
             .is_some_and(|end| end < words.len()),
     )?;
     if call.returns {
-        let header = call.probe & ADDRESS_MASK | (length as u64).wrapping_shl(60);
-        as_said(word(place.wrapping_sub(1)) == Some(header))?;
+        as_said(word(place.wrapping_sub(1)) == Some(header(call.probe, length)))?;
         as_said(frame.wanted & frame.kept != 0)?;
     } else {
         as_said(frame.wanted == 0 && frame.kept != 0)?;

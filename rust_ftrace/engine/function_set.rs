@@ -35,6 +35,19 @@ impl FunctionSet {
         Ok(set)
     }
 
+    /// Adds an address that comes after all others; another one is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub fn append(&mut self, ip: usize) -> Result<(), AllocError> {
+        // INVARIANT: Only an address that is larger than the last one is taken.
+        match self.ips.last().is_none_or(|&last| last < ip) {
+            true => self.ips.push(ip),
+            false => Ok(()),
+        }
+    }
+
     /// Returns the addresses, in ascending order.
     pub fn as_slice(&self) -> &[usize] {
         &self.ips

@@ -12,7 +12,7 @@ use super::line::{all, append, write_long, Line, LineOutput};
 use super::marker::write_marker;
 use super::options::{Options, TraceOption};
 use super::render::{state, SymbolNames};
-use super::slot::Task;
+use super::slot::{Container, Task};
 use crate::platform::Vec;
 
 /// Number of depths of which open calls are known: FTRACE_RETFUNC_DEPTH of include/linux/ftrace.h.
@@ -346,18 +346,20 @@ impl GraphLines {
             append!(out, line, BLANKS.get(..indent).unwrap_or_default());
         }
         let is_return = event.what == EventKind::Return;
-        let retval = match event.what {
-            EventKind::Call | EventKind::Return if self.has(TraceOption::GraphRetval) => {
-                shown.extras.retval
-            }
-            _ => None,
+        // The result of a call that was recorded late is the reason why it was.
+        let with_retval = match event.what {
+            EventKind::Call => self.has(TraceOption::GraphRetval) || shown.extras.ended.is_some(),
+            EventKind::Return => self.has(TraceOption::GraphRetval) || shown.extras.since.is_some(),
+            _ => false,
         };
+        let retval = shown.extras.retval.filter(|_| with_retval);
         let has_place = !is_return && event.parent_ip != 0 && self.has(TraceOption::GraphRetaddr);
-        let mut in_comment = retval.is_some() || has_place;
+        let is_deepest = !is_return && shown.extras.too_deep;
+        let mut in_comment = retval.is_some() || has_place || is_deepest;
         if is_return {
             line.push(b'}');
             let names = TraceOption::GraphTail;
-            in_comment = !matches || self.has(names) || self.has(TraceOption::GraphRetval);
+            in_comment = !matches || self.has(names) || with_retval;
             if in_comment {
                 line.put(u64::from_le_bytes(*b" /*     "), 4);
                 append!(out, line, symbols.name(event.ip));
@@ -389,6 +391,9 @@ impl GraphLines {
             }
             self.put_retval(&mut line, value);
         }
+        if is_deepest {
+            append!(out, line, b" [too deep]");
+        }
         if in_comment {
             line.put(u64::from_le_bytes(*b" */     "), 3);
         }
@@ -398,7 +403,7 @@ impl GraphLines {
         Ok(())
     }
 
-    /// Writes the columns before the duration, at most 56 bytes, as `print_graph_prologue()` does
+    /// Writes the columns before the duration, at most 88 bytes, as `print_graph_prologue()` does
     /// without its first part.
     #[inline(always)]
     fn put_prologue(&self, line: &mut Line<'_>, shown: &CallLine<'_>) {
@@ -417,6 +422,9 @@ impl GraphLines {
         if self.has(TraceOption::GraphProc) {
             put_task(line, &shown.event.task);
             line.put(u64::from_le_bytes(*b" |      "), 3);
+        }
+        if self.has(TraceOption::RecordCgroup) {
+            put_container(line, shown.event.container);
         }
         if self.has(TraceOption::LatencyFormat) {
             let [a, b, c, d, e] = state(shown.event.context);
@@ -528,6 +536,26 @@ static BLANKS: [u8; 0xff * INDENT] = [b' '; 0xff * INDENT];
 /// Returns the number of digits of a number.
 fn digits(number: u32) -> usize {
     number.checked_ilog10().unwrap_or(0) as usize + 1
+}
+
+/// Writes a task's container. It takes at most 32 bytes.
+#[cold]
+fn put_container(line: &mut Line<'_>, container: Option<Container>) {
+    let pid_end = match container {
+        None => {
+            line.blanks(7);
+            line.put(u64::from_le_bytes(*b"-:-     "), 3);
+            1
+        }
+        Some(container) => {
+            line.number(container.cgroup, 8, b' ');
+            line.push(b':');
+            line.number(container.pid().into(), 1, b' ');
+            digits(container.pid())
+        }
+    };
+    line.blanks(7usize.saturating_sub(pid_end));
+    line.put(u64::from_le_bytes(*b" |      "), 3);
 }
 
 /// Writes the task's name, cut, and its pid, in the middle of the column, as `print_graph_proc()`

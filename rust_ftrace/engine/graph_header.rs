@@ -28,6 +28,7 @@ pub fn write_header(
             (TraceOption::GraphAbstime, 16),
             (TraceOption::GraphCpu, 4),
             (TraceOption::GraphProc, 17),
+            (TraceOption::RecordCgroup, 19),
         ];
         let shown = size.iter().filter(|(option, _)| options.has(*option));
         let size = shown.fold(0, |sum, (_, size)| sum + size);
@@ -52,6 +53,11 @@ pub fn write_header(
             TraceOption::GraphProc,
             "  TASK/PID       ",
             "   |    |        ",
+        ),
+        (
+            TraceOption::RecordCgroup,
+            "  CGROUP:PID       ",
+            "       | |         ",
         ),
         (TraceOption::LatencyFormat, "||||   ", "||||   "),
         (

@@ -64,6 +64,10 @@ pub fn write_header(
         totals.present, totals.written, totals.cpus
     )?;
     let with_tgid = options.has(TraceOption::RecordTgid);
+    let (cgroup, cgroup_bar) = match options.has(TraceOption::RecordCgroup) {
+        true => ("   CGROUP:PID    ", "        | |      "),
+        false => ("", ""),
+    };
     if !options.has(TraceOption::IrqInfo) {
         let (tgid, bar) = match with_tgid {
             true => ("   TGID   ", "     |    "),
@@ -71,11 +75,11 @@ pub fn write_header(
         };
         writeln!(
             out,
-            "#           TASK-PID    {tgid} CPU#     TIMESTAMP  {function}"
+            "#           TASK-PID    {tgid}{cgroup} CPU#     TIMESTAMP  {function}"
         )?;
         return writeln!(
             out,
-            "#              | |      {bar}   |         |       {rule}"
+            "#              | |      {bar}{cgroup_bar}   |         |       {rule}"
         );
     }
     let (space, tgid, bar) = match with_tgid {
@@ -90,15 +94,20 @@ pub fn write_header(
         "||| / _-=> migrate-disable",
         "|||| /     delay",
     ] {
-        writeln!(out, "#                            {space}{line}")?;
+        let width = cgroup.len();
+        writeln!(
+            out,
+            "#                            {space}{:width$}{line}",
+            ""
+        )?;
     }
     writeln!(
         out,
-        "#           TASK-PID  {tgid} CPU#  |||||  TIMESTAMP  {function}"
+        "#           TASK-PID  {tgid}{cgroup} CPU#  |||||  TIMESTAMP  {function}"
     )?;
     writeln!(
         out,
-        "#              | |    {bar}   |   |||||     |       {rule}"
+        "#              | |    {bar}{cgroup_bar}   |   |||||     |       {rule}"
     )
 }
 

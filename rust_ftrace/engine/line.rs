@@ -7,7 +7,7 @@ use core::fmt::{Error, Result, Write};
 use super::clock::TimeUnit;
 use super::slot::Task;
 
-/// Room for a line: the columns before the function take 100 bytes at most, and names have the
+/// Room for a line: the columns before the function take 120 bytes at most, and names have the
 /// rest.
 pub const ROOM: usize = 256;
 

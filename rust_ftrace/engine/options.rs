@@ -3,8 +3,8 @@
 //! The options of `options/` and `trace_options`: their names and values.
 //!
 //! Names and values at the start are tracefs's (kernel/trace/trace.h, trace_functions_graph.c), but
-//! for `func-depth`, which it does not have. Some options change nothing: their subject does not
-//! exist here, or is always so.
+//! for `record-cgroup` and `func-depth`, which it does not have. Some options change nothing: their
+//! subject does not exist here, or is always so.
 
 macro_rules! options {
     ($($(#[$doc:meta])* $option:ident = $name:literal $default:ident,)*) => {
@@ -59,6 +59,8 @@ options! {
     RecordCmd = "record-cmd" on,
     /// Lines have the thread group.
     RecordTgid = "record-tgid" off,
+    /// Tasks are recorded with their containers, and lines have these.
+    RecordCgroup = "record-cgroup" off,
     /// Lines have the state of interrupts and preemption.
     IrqInfo = "irq-info" on,
     /// Writes to `trace_marker` are recorded.
@@ -105,10 +107,20 @@ options! {
     GraphRetaddr = "funcgraph-retaddr" off,
     /// `function_graph` records the arguments of calls.
     GraphArgs = "funcgraph-args" off,
+    /// With `tracing_errno`, `function_graph` shows errors that callers have handled, too.
+    GraphHandled = "funcgraph-handled" off,
     /// Durations include the time for which the task did not run.
     SleepTime = "sleep-time" on,
     /// The profile's times of functions include those of what they called.
     GraphTime = "graph-time" on,
+    /// The profile counts calls by what they were called from.
+    ProfileContexts = "profile-contexts" off,
+    /// These are told apart by the task's name.
+    ProfileTasks = "profile-tasks" off,
+    /// Lines of `function_folded` have all of the time, also that of calls within.
+    FoldedTotal = "folded-total" off,
+    /// Lines of `function_folded` have the number of calls.
+    FoldedCalls = "folded-calls" off,
 }
 
 /// The set of options that are on.
@@ -165,11 +177,16 @@ impl TraceOption {
         Self::FunctionTrace,
     ];
 
-    /// Returns whether hooks depend on the option.
+    /// Returns whether hooks depend on the option, or callbacks of the kernel.
     pub const fn is_planned(self) -> bool {
         matches!(
             self,
-            Self::FuncStackTrace | Self::FunctionFork | Self::SleepTime | Self::GraphTime
+            Self::FuncStackTrace
+                | Self::FunctionFork
+                | Self::RecordCgroup
+                | Self::SleepTime
+                | Self::GraphTime
+                | Self::ProfileContexts
         )
     }
 

@@ -15,7 +15,7 @@
 
 use super::filter::words;
 use super::parse::{parse_any_base, ParseError};
-use crate::platform::{AllocError, LazyWords, Table, Word, LAZY_WORDS};
+use crate::platform::{fence_full, AllocError, LazyWords, Table, Word, LAZY_WORDS};
 
 /// IDs are below this (PID_MAX_LIMIT of a 64-bit kernel). The idle tasks have 0.
 pub const PID_LIMIT: u32 = 4 << 20;
@@ -140,6 +140,88 @@ impl PidSet {
         Ok(())
     }
 
+    /// Makes memory for the IDs that are in `other`.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory; what was made stays.
+    pub fn make_room_for(&self, other: &Self) -> Result<(), AllocError> {
+        for (first, word) in other.words() {
+            if word.load_relaxed() != 0 {
+                self.chunk(first).get_or_make()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes memory for `pid`, which is below [`PID_LIMIT`].
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub fn make_room(&self, pid: u32) -> Result<(), AllocError> {
+        self.chunk(pid).get_or_make().map(|_| ())
+    }
+
+    /// Makes memory for `pid` as [`PidSet::make_room`] does, but does not sleep.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory at once.
+    pub fn make_room_now(&self, pid: u32) -> Result<(), AllocError> {
+        self.chunk(pid).get_or_make_now().map(|_| ())
+    }
+
+    /// Returns whether there is memory for `pid`, which is below [`PID_LIMIT`].
+    pub fn has_room(&self, pid: u32) -> bool {
+        self.chunk(pid).get().is_some()
+    }
+
+    /// Has `pid`, which is below [`PID_LIMIT`], in the set while `is_in` says so of it: whatever
+    /// others do at the same time, once all have returned the set is as it said last. Returns what
+    /// it said. Makes no memory.
+    ///
+    /// What `is_in` looks at is to be changed before this is called.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if `pid` is to be in, and there is no [room](PidSet::make_room) for it.
+    pub fn follow(&self, pid: u32, is_in: impl Fn() -> bool) -> Result<bool, AllocError> {
+        loop {
+            let wanted = is_in();
+            if self.contains(pid) != wanted {
+                if !self.has_room(pid) {
+                    return Err(AllocError);
+                }
+                self.put(pid, wanted)?;
+            }
+            // Of two that follow at the same time, the one that writes last looks again after the
+            // other has written.
+            fence_full();
+            if is_in() == wanted && self.contains(pid) == wanted {
+                return Ok(wanted);
+            }
+        }
+    }
+
+    /// Takes all IDs out.
+    pub fn clear(&self) {
+        for (_, word) in self.words() {
+            word.clear_bits(u64::MAX);
+        }
+    }
+
+    /// Calls `user` with each ID, in order.
+    pub fn for_each(&self, mut user: impl FnMut(u32)) {
+        for (first, word) in self.words() {
+            let mut bits = word.load_relaxed();
+            while bits != 0 {
+                user(first.wrapping_add(bits.trailing_zeros()));
+                bits &= bits.wrapping_sub(1);
+            }
+        }
+    }
+
     /// Puts `child` in if `parent` is. Does not sleep. Both are below [`PID_LIMIT`].
     ///
     /// # Errors
@@ -236,11 +318,7 @@ impl PidSet {
     ///
     /// [`AllocError`] if there is no memory; nothing is changed then.
     pub fn assign(&self, new: &Self) -> Result<(), AllocError> {
-        for (first, word) in new.words() {
-            if word.load_relaxed() != 0 {
-                self.chunk(first).get_or_make()?;
-            }
-        }
+        self.make_room_for(new)?;
         for (first, word) in self.words() {
             word.set_bits(new.bits(first));
         }
@@ -258,11 +336,7 @@ impl PidSet {
     ///
     /// [`AllocError`] if there is no memory; nothing is changed then.
     pub fn change(&self, base: &Self, new: &Self) -> Result<(), AllocError> {
-        for (first, word) in new.words() {
-            if word.load_relaxed() != 0 {
-                self.chunk(first).get_or_make()?;
-            }
-        }
+        self.make_room_for(new)?;
         for (first, word) in self.words() {
             word.set_bits(new.bits(first) & !base.bits(first));
         }

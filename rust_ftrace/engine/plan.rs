@@ -9,6 +9,7 @@
 use core::ops::Range;
 
 use super::catalog::Catalog;
+use super::errno::ResultKind;
 use super::filter::Selector;
 use super::function_set::FunctionSet;
 use super::lists::{FunctionList, FunctionLists};
@@ -69,6 +70,8 @@ pub enum FrameKind {
     /// As `Tagged`, and the data for an entry that is recorded later, and the time for which the
     /// task did not run.
     Long,
+    /// As `Long`, and the last call within the call.
+    Errno,
 }
 
 /// Calls that are hooked.
@@ -99,7 +102,7 @@ impl Calls {
                 Some(unwanted) => wanted.difference(unwanted)?,
                 None => wanted.duplicate()?,
             };
-            roots.remove_range(&surroundings.never_called);
+            surroundings.leave_out(&mut roots);
             plain = plain.difference(&roots)?;
         }
         let mut skip = FunctionSet::new();
@@ -112,6 +115,7 @@ impl Calls {
         let takes_sleep = !settings.options.has(TraceOption::SleepTime);
         let is_marked = lists.has(FunctionList::GraphFunction) || !skip.is_empty();
         let frames = match settings.thresh != 0 || takes_sleep {
+            _ if !settings.errnos.is_empty() => FrameKind::Errno,
             true => FrameKind::Long,
             false if is_marked => FrameKind::Tagged,
             false => FrameKind::Plain,
@@ -137,10 +141,66 @@ impl Calls {
         self.frames == other.frames && self.takes_sleep == other.takes_sleep && sets.all(|is| is)
     }
 
-    fn forget(&mut self, range: &Range<usize>) {
+    /// Makes a copy.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub fn duplicate(&self) -> Result<Self, AllocError> {
+        Ok(Self {
+            plain: self.plain.duplicate()?,
+            roots: self.roots.duplicate()?,
+            skip: self.skip.duplicate()?,
+            ..*self
+        })
+    }
+
+    /// Removes the functions at addresses `range`, which needs no memory.
+    pub fn forget(&mut self, range: &Range<usize>) {
         self.plain.remove_range(range);
         self.roots.remove_range(range);
         self.skip.remove_range(range);
+    }
+}
+
+/// The functions of [`Calls`] by the ways in which their results can be errors.
+pub struct CallsByResult {
+    /// Those of [`Calls::plain`], by [`ResultKind`].
+    pub plain: [FunctionSet; ResultKind::ALL.len()],
+    /// Those of [`Calls::roots`].
+    pub roots: [FunctionSet; ResultKind::ALL.len()],
+}
+
+impl CallsByResult {
+    /// Divides `calls` by what `kind_of` says of each function.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub fn of(
+        calls: &Calls,
+        mut kind_of: impl FnMut(usize) -> ResultKind,
+    ) -> Result<Self, AllocError> {
+        let mut divide = |set: &FunctionSet| {
+            let mut sets = [const { FunctionSet::new() }; ResultKind::ALL.len()];
+            for ip in set.as_slice() {
+                if let Some(set) = sets.get_mut(kind_of(*ip) as usize) {
+                    set.append(*ip)?;
+                }
+            }
+            Ok(sets)
+        };
+        Ok(Self {
+            plain: divide(&calls.plain)?,
+            roots: divide(&calls.roots)?,
+        })
+    }
+
+    /// Forgets the functions at addresses `range`. Needs no memory.
+    pub fn forget(&mut self, range: &Range<usize>) {
+        for set in self.plain.iter_mut().chain(&mut self.roots) {
+            set.remove_range(range);
+        }
     }
 }
 
@@ -152,12 +212,27 @@ pub struct ProfiledCalls {
     pub without_calls: bool,
     /// The time for which the task did not run does not count.
     pub without_sleep: bool,
+    /// The calls are counted by their contexts, too.
+    pub contexts: bool,
 }
 
 impl ProfiledCalls {
+    /// Makes a copy.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub fn duplicate(&self) -> Result<Self, AllocError> {
+        Ok(Self {
+            functions: self.functions.duplicate()?,
+            ..*self
+        })
+    }
+
     /// Returns whether both hook the same functions in the same way.
     pub fn is(&self, other: &Self) -> bool {
         (self.without_calls, self.without_sleep) == (other.without_calls, other.without_sleep)
+            && self.contexts == other.contexts
             && self.functions.as_slice() == other.functions.as_slice()
     }
 }
@@ -171,6 +246,8 @@ pub struct NeededMemory {
     pub snapshots: bool,
     /// Room for the stacks that are unwound.
     pub stacks: bool,
+    /// Room for calls that have returned errors.
+    pub links: bool,
 }
 
 /// The plan: all functions to hook, and the memory that they need.
@@ -194,8 +271,8 @@ pub struct Surroundings<'a> {
     /// The functions that can be traced; `None` if [`Settings::need_catalog`] says that they are
     /// not needed.
     pub catalog: Option<&'a Catalog>,
-    /// Addresses of a function whose calls must not be hooked.
-    pub never_called: Range<usize>,
+    /// Addresses of functions whose calls must not be hooked.
+    pub never_called: [Range<usize>; 2],
     /// Patterns of the functions that unwinding a stack calls.
     pub unwinder: &'a [&'a [u8]],
 }
@@ -214,8 +291,15 @@ impl Surroundings<'_> {
             Some(wanted) => wanted,
             None => self.all()?,
         };
-        wanted.remove_range(&self.never_called);
+        self.leave_out(&mut wanted);
         Ok(wanted)
+    }
+
+    /// Leaves out of `calls` what must not be hooked.
+    fn leave_out(&self, calls: &mut FunctionSet) {
+        for range in &self.never_called {
+            calls.remove_range(range);
+        }
     }
 
     /// Returns `entries` without the functions of the unwinder.
@@ -266,6 +350,7 @@ impl HookPlan {
                 buffers: false,
                 snapshots: false,
                 stacks: false,
+                links: false,
             },
         }
     }
@@ -307,9 +392,11 @@ impl HookPlan {
                 functions: surroundings.callable(lists)?,
                 without_calls: !settings.options.has(TraceOption::GraphTime),
                 without_sleep: !settings.options.has(TraceOption::SleepTime),
+                contexts: settings.options.has(TraceOption::ProfileContexts),
             }),
             false => None,
         };
+        let is_errno = (calls.as_ref()).is_some_and(|calls| calls.frames == FrameKind::Errno);
         let snapshots = settings.commands.has_snapshot();
         let stacks = !with_stacks.is_empty();
         Ok(Self {
@@ -322,6 +409,7 @@ impl HookPlan {
                 buffers: settings.tracer != Tracer::Nop || stacks || snapshots,
                 snapshots,
                 stacks: stacks || unwinds_all,
+                links: is_errno,
             },
         })
     }

@@ -25,9 +25,12 @@
 //! | 76-79 | tgid                                                                       |
 //! | 80-95 | comm, filled up with zeroes                                                |
 //!
+//! If the container of the task at the first slot is known, the first slot is one that says it.
+//!
 //! All numbers are little-endian.
 
 use super::consumer::TakenSlots;
+use super::slot::{SlotWords, SLOT_BYTES};
 
 /// The bytes that a header begins with: `RFTR`.
 pub const MAGIC: [u8; 4] = *b"RFTR";
@@ -35,6 +38,8 @@ pub const MAGIC: [u8; 4] = *b"RFTR";
 pub const VERSION: u16 = 3;
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 96;
+/// Most bytes that come before the slots that were taken.
+pub const BEGIN_BYTES: usize = HEADER_BYTES + SLOT_BYTES;
 
 /// Flag: converted times are in ns.
 pub const FLAG_NS: u32 = 1 << 0;
@@ -55,13 +60,16 @@ pub struct TimeFormat {
     pub offset: u64,
 }
 
-/// Fills the header of the record of `chunk`, taken from `cpu`.
-pub fn fill_header(
-    bytes: &mut [u8; HEADER_BYTES],
+/// Makes what comes before the slots of `chunk` in its record: the header, and the container of the
+/// task at the first slot, if it is known. The chunk was taken from `cpu`.
+pub fn begin_record<'a>(
+    bytes: &'a mut [u8; BEGIN_BYTES],
     chunk: &TakenSlots,
     cpu: u32,
     time: &TimeFormat,
-) {
+) -> &'a [u8] {
+    let container = chunk.decoder.container.map(SlotWords::container_slot);
+    let slots = chunk.slots.len().saturating_add(container.iter().len());
     let task = &chunk.decoder.task;
     let flags = if time.is_ns { FLAG_NS } else { 0 };
     let mut header = HeaderWriter { bytes, length: 0 };
@@ -69,7 +77,7 @@ pub fn fill_header(
     header.put(VERSION.to_le_bytes());
     header.put((HEADER_BYTES as u16).to_le_bytes());
     header.put(cpu.to_le_bytes());
-    header.put((chunk.slots.len() as u32).to_le_bytes());
+    header.put((slots as u32).to_le_bytes());
     header.put(chunk.seq.to_le_bytes());
     header.put(chunk.first_event.to_le_bytes());
     header.put(chunk.lost.to_le_bytes());
@@ -83,11 +91,17 @@ pub fn fill_header(
     header.put(task.ids.to_le_bytes());
     header.put(task.comm[0].to_le_bytes());
     header.put(task.comm[1].to_le_bytes());
+    if let Some(SlotWords(first, second)) = container {
+        header.put(first.to_le_bytes());
+        header.put(second.to_le_bytes());
+    }
+    let length = header.length;
+    bytes.get(..length).unwrap_or_default()
 }
 
 /// A buffer that is filled from its start.
 struct HeaderWriter<'a> {
-    bytes: &'a mut [u8; HEADER_BYTES],
+    bytes: &'a mut [u8; BEGIN_BYTES],
     length: usize,
 }
 

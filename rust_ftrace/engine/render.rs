@@ -303,7 +303,7 @@ pub fn write_stack<O: LineOutput>(
 }
 
 /// The options that change the look of lines.
-const STYLES: [TraceOption; 8] = [
+const STYLES: [TraceOption; 9] = [
     TraceOption::PrintParent,
     TraceOption::SymOffset,
     TraceOption::SymAddr,
@@ -311,6 +311,7 @@ const STYLES: [TraceOption; 8] = [
     TraceOption::ContextInfo,
     TraceOption::LatencyFormat,
     TraceOption::RecordTgid,
+    TraceOption::RecordCgroup,
     TraceOption::IrqInfo,
 ];
 
@@ -399,6 +400,12 @@ impl Style {
             match event.task.tgid() {
                 0 => out.write_str("(-------) ")?,
                 tgid => write!(out, "({tgid:7}) ")?,
+            }
+        }
+        if self.has(TraceOption::RecordCgroup) {
+            match event.container {
+                None => out.write_str("       -:-       ")?,
+                Some(container) => write!(out, "{:8}:{:<7} ", container.cgroup, container.pid())?,
             }
         }
         write!(out, "[{cpu:03}] ")?;

@@ -56,10 +56,11 @@
 
 mod call;
 mod cold;
+mod container;
 mod group;
 mod kept;
 
-use super::slot::{is_text_address, SlotWords, Task, PARITY, SLOT_BYTES, TIME_BITS};
+use super::slot::{is_text_address, Container, SlotWords, Task, PARITY, SLOT_BYTES, TIME_BITS};
 use crate::platform::Word;
 
 #[allow(unused_imports)] // The host names it in tests only.
@@ -129,6 +130,9 @@ pub trait EventContext: Copy {
 
     /// The task that runs.
     fn task(&self) -> Task;
+
+    /// The container that the task is in, now.
+    fn container(&self) -> Container;
 
     /// Returns whether the task that runs is that of `word(0)`, `word(1)` and `word(2)`: ids and
     /// comm of a [`Task`].
@@ -244,6 +248,8 @@ struct ReaderSide {
     released: Word,
     /// A reader waits for this sub-buffer to be opened.
     awaited: Word,
+    /// Says that containers are announced, and counts changes of these; see [`container`].
+    containers: Word,
 }
 
 /// Most slots of a ring: the head counts bytes in 32 bits.
@@ -268,7 +274,8 @@ pub struct Ring<S: Storage> {
     head: Word,
     /// Epoch of the last [`SlotKind::Time`](super::slot::SlotKind::Time) slot.
     epoch: Word,
-    /// The task of the last [`SlotKind::Task`](super::slot::SlotKind::Task) slots.
+    /// The task of the last [`SlotKind::Task`](super::slot::SlotKind::Task) slots, unless it is to
+    /// be announced again.
     task: [Word; 3],
     /// The mask for the `ip` of entries in this lap; see [`ip_mask`].
     ip_mask: Word,
@@ -367,6 +374,7 @@ impl<S: Storage> Ring<S> {
                 discard: Word::new(0),
                 released: Word::new(0),
                 awaited: Word::new(u64::MAX),
+                containers: Word::new(0),
             },
             storage,
         }

@@ -5,6 +5,7 @@
 use core::ops::Range;
 
 use super::command_list::CommandList;
+use super::errno::ErrnoSet;
 use super::lists::{FunctionList, FunctionLists, KnownFunctions, ListError};
 use super::options::{Options, TraceOption};
 use crate::platform::AllocError;
@@ -70,6 +71,8 @@ pub struct Settings<C> {
     pub max_depth: Option<u32>,
     /// The least time, in ns, of calls that are recorded: `tracing_thresh`.
     pub thresh: u64,
+    /// The errors whose calls are recorded: `tracing_errno`.
+    pub errnos: ErrnoSet,
 }
 
 impl<C: Clone> Settings<C> {
@@ -84,6 +87,7 @@ impl<C: Clone> Settings<C> {
             profile: false,
             max_depth: None,
             thresh: 0,
+            errnos: ErrnoSet::NONE,
         }
     }
 
@@ -107,6 +111,7 @@ impl<C: Clone> Settings<C> {
     /// # Errors
     ///
     /// Those of the edit; the settings may be half edited then, which is why a copy is edited.
+    #[inline(never)]
     pub fn edit_list(
         &mut self,
         list: FunctionList,

@@ -15,9 +15,16 @@
 //! | 2    | its token, or depth (bits 0-7) and context (8-23), if it is not announced yet |
 //! | 3    | low half: `ip`; high half: `parent_ip`                                        |
 //! | 4    | bits 0-62: how long the task did not run; 63: it does not run now             |
+//! | 5    | the profiler's: the call's [`CallContext`]                                    |
 //!
-//! Words 3 and 4 exist only if they are needed. The profiler has other data in words 1 to 3.
+//! Words from 3 on exist only if they are needed. The profiler has other data in words 1 to 3, and
+//! with `tracing_errno` there are others from 5 on ([`errno_chain`](super::errno_chain)).
+//!
+//! The words of a call that several users share have one tag for all of them, and are others: see
+//! [`shared_frame`].
 
+use super::profile::contexts::CallContext;
+use super::shared_frame::{self, Seat, MARKS};
 use crate::platform::Word;
 
 /// Flag: nothing is recorded of this call and those below it.
@@ -28,9 +35,19 @@ pub const IN_IRQ: u64 = 2;
 pub const SHOWN: u64 = 4;
 const FLAGS: u64 = 7;
 
-/// Index of the word with the time for which the task did not run.
+/// The index of the word with the time of the entry.
+const START: usize = 1;
+/// The index of the word with the token, or what a late entry needs.
+const INFO: usize = 2;
+/// The index of the word with the function and where it was called from.
+const CALL: usize = 3;
+/// The index of the word in which the profiler has the time of calls within a call.
+const WITHIN: usize = 3;
+/// The index of the word with the time for which the task did not run.
 const SLEEP: usize = 4;
 const SLEEPS: u64 = 1 << 63;
+/// The index of the word in which the profiler has the context.
+const CONTEXT: usize = 5;
 
 /// A task's shadow stack, as far as it is used.
 #[derive(Clone, Copy)]
@@ -39,6 +56,8 @@ pub struct Shadow<'a> {
     /// The address of the first word.
     base: u64,
     secret: u64,
+    /// The user's seat in calls that are shared, and the secret of their tags.
+    shared: Option<(Seat, u64)>,
 }
 
 /// The secret for words of `length` that are written in `session`, a random number.
@@ -47,17 +66,27 @@ pub const fn secret(session: u64, length: usize) -> u64 {
 }
 
 /// The tag of a call whose words lie at `address`.
+#[inline(always)]
 pub const fn tag(address: u64, secret: u64, flags: u64) -> u64 {
     (address ^ secret) & !FLAGS | flags & FLAGS
 }
 
 /// The flags of the tag at `address`; `None` if the word is not a tag.
+#[inline(always)]
 pub const fn flags_of(tag: u64, address: u64, secret: u64) -> Option<u64> {
     if (tag ^ address ^ secret) & !FLAGS == 0 {
         Some(tag & FLAGS)
     } else {
         None
     }
+}
+
+/// Returns the marks of the shared call whose words begin `words`, at `address`; `None` if they are
+/// not those of one.
+#[inline(always)]
+pub fn shared_marks(words: &[Word], address: u64, secret: u64) -> Option<u64> {
+    flags_of(words.first()?.load_relaxed(), address, secret)?;
+    Some(words.get(MARKS)?.load_relaxed())
 }
 
 impl<'a> Shadow<'a> {
@@ -68,20 +97,52 @@ impl<'a> Shadow<'a> {
             words,
             base,
             secret,
+            shared: None,
         }
+    }
+
+    /// Knows calls that are shared, too, in which the user has `seat`, and whose tags are made with
+    /// `secret`.
+    pub const fn seated(self, seat: Seat, secret: u64) -> Self {
+        let shared = Some((seat, secret));
+        Self { shared, ..self }
     }
 
     fn frame(&self, index: usize) -> Option<ShadowFrame<'a>> {
         let words = self.words.get(index..)?;
         let address = self.base.wrapping_add((index as u64).wrapping_mul(8));
-        flags_of(words.first()?.load_relaxed(), address, self.secret)?;
-        Some(ShadowFrame { words })
+        let tag = words.first()?.load_relaxed();
+        let seat = match flags_of(tag, address, self.secret) {
+            Some(_) => None,
+            None => {
+                let (seat, secret) = self.shared?;
+                let marks = shared_marks(words, address, secret)?;
+                Some(seat).filter(|seat| seat.knows(marks))?;
+                Some(seat)
+            }
+        };
+        Some(ShadowFrame { words, index, seat })
+    }
+
+    /// The call whose tag is so many words below the end.
+    #[inline(always)]
+    pub fn at_distance(&self, distance: usize) -> Option<ShadowFrame<'a>> {
+        self.frame(self.words.len().checked_sub(distance)?)
     }
 
     /// The innermost call.
     pub fn innermost(&self) -> Option<ShadowFrame<'a>> {
         let indices = 0..self.words.len();
         indices.rev().find_map(|index| self.frame(index))
+    }
+
+    /// The innermost call, which mostly is so many words below the end, and never nearer.
+    #[inline(always)]
+    pub fn innermost_from(&self, distance: usize) -> Option<ShadowFrame<'a>> {
+        match self.at_distance(distance) {
+            None => self.innermost(),
+            call => call,
+        }
     }
 
     /// Iterates over all calls, the outermost first.
@@ -112,55 +173,125 @@ pub fn switched(prev: Shadow<'_>, next: Shadow<'_>, now: impl FnOnce() -> Option
 #[derive(Clone, Copy)]
 pub struct ShadowFrame<'a> {
     words: &'a [Word],
+    /// The index of the first of them on the stack.
+    index: usize,
+    /// The user's seat, if the call is shared.
+    seat: Option<Seat>,
 }
 
-impl ShadowFrame<'_> {
+impl<'a> ShadowFrame<'a> {
+    /// The first words.
+    #[inline(always)]
+    pub fn words<const N: usize>(&self) -> Option<&'a [Word; N]> {
+        self.words.first_chunk()
+    }
+
     /// One of the words.
     pub fn word(&self, index: usize) -> u64 {
         self.words.get(index).map_or(0, Word::load_relaxed)
     }
 
-    fn store(&self, index: usize, value: u64) {
+    /// The words from the call's tag to the end of those that were looked at.
+    pub const fn distance(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Sets one of the words.
+    pub fn store(&self, index: usize, value: u64) {
         if let Some(word) = self.words.get(index) {
             word.store_relaxed(value);
         }
     }
 
+    /// The index of the first word on the stack.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
     /// The tag's flags.
     pub fn flags(&self) -> u64 {
-        self.word(0) & FLAGS
+        match self.seat {
+            Some(seat) => shared_frame::flags(self.word(MARKS), seat.number),
+            None => self.word(0) & FLAGS,
+        }
     }
 
     /// Sets flags of the tag.
     pub fn set(&self, flags: u64) {
-        self.store(0, self.word(0) | flags & FLAGS);
+        let (index, bits) = match self.seat {
+            Some(seat) => (MARKS, shared_frame::flag_bits(seat.number, flags)),
+            None => (0, flags & FLAGS),
+        };
+        // An interrupt may set flags of other seats meanwhile.
+        if let Some(word) = self.words.get(index) {
+            word.local_or(bits);
+        }
+    }
+
+    /// The time of the entry.
+    pub fn start(&self) -> u64 {
+        let index = self.seat.map_or(START, |seat| seat.start(self.word(MARKS)));
+        self.word(index)
+    }
+
+    /// The index of the first word that is the user's own.
+    fn first(&self, alone: usize) -> usize {
+        let marks = self.word(MARKS);
+        self.seat
+            .map_or(alone, |seat| shared_frame::first_word(marks, seat.number))
+    }
+
+    /// The token, or what a late entry needs.
+    pub fn info(&self) -> u64 {
+        self.word(self.first(INFO))
+    }
+
+    /// The word with the function and where it was called from; `None` if the call is shared: see
+    /// [`call_at`](super::fgraph::call_at).
+    pub fn call(&self) -> Option<u64> {
+        match self.seat {
+            Some(_) => None,
+            None => Some(self.word(CALL)),
+        }
+    }
+
+    /// The context of a call for which the profiler has one.
+    pub fn context(&self) -> CallContext {
+        let seat = self.seat;
+        let index = seat.map_or(CONTEXT, |seat| seat.context(self.word(MARKS)));
+        CallContext(self.word(index))
+    }
+
+    fn sleep(&self) -> usize {
+        self.seat.map_or(SLEEP, |seat| seat.slept(self.word(MARKS)))
     }
 
     /// Notes that the task stops running at `now`.
     pub fn sleeps(&self, now: u64) {
-        let slept = self.word(SLEEP);
+        let slept = self.word(self.sleep());
         if slept & SLEEPS == 0 {
-            self.store(SLEEP, slept.wrapping_sub(now) | SLEEPS);
+            self.store(self.sleep(), slept.wrapping_sub(now) | SLEEPS);
         }
     }
 
     /// Notes that the task goes on at `now`, if it was noted that it stopped.
     pub fn wakes(&self, now: u64) {
-        let slept = self.word(SLEEP);
+        let slept = self.word(self.sleep());
         if slept & SLEEPS != 0 {
-            self.store(SLEEP, slept.wrapping_add(now) & !SLEEPS);
+            self.store(self.sleep(), slept.wrapping_add(now) & !SLEEPS);
         }
     }
 
-    /// Adds to one of the words.
-    pub fn add(&self, index: usize, value: u64) {
-        if let Some(word) = self.words.get(index) {
-            word.local_add(value);
+    /// Adds to the time of calls within this one.
+    pub fn add_within(&self, time: u64) {
+        if let Some(word) = self.words.get(self.first(WITHIN)) {
+            word.local_add(time);
         }
     }
 
     /// Adds the time for which the task did not run in a call within this one.
     pub fn add_sleep(&self, slept: u64) {
-        self.store(SLEEP, self.word(SLEEP).wrapping_add(slept) & !SLEEPS);
+        let sum = self.word(self.sleep()).wrapping_add(slept);
+        self.store(self.sleep(), sum & !SLEEPS);
     }
 }

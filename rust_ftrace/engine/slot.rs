@@ -35,6 +35,8 @@
 //! The fields lie where the processor can put them in the fewest instructions: the counter's low
 //! half and its high half (the *epoch*) come in registers of their own.
 
+use core::num::NonZeroU64;
+
 /// Bytes in a slot.
 pub const SLOT_BYTES: usize = 16;
 
@@ -103,6 +105,12 @@ pub enum SlotKind {
     SameStack = 11,
     /// More of a stack.
     MoreStack = 12,
+    /// The container of the task of the slots that follow, right behind the task. Word 0: pid in
+    /// bits 0-23, the lower half of the cgroup's ID in bits 32-63; word 1: tgid in bits 0-23, the
+    /// upper half in bits 32-63.
+    Container = 13,
+    /// Calls within the one that follows are too deep to be traced.
+    TooDeep = 14,
     /// The first two arguments of the call that follows.
     Args01 = 16,
     /// The third and fourth arguments.
@@ -140,6 +148,8 @@ impl SlotKind {
             10 => Some(Self::Stack),
             11 => Some(Self::SameStack),
             12 => Some(Self::MoreStack),
+            13 => Some(Self::Container),
+            14 => Some(Self::TooDeep),
             16 => Some(Self::Args01),
             17 => Some(Self::Args23),
             18 => Some(Self::Args45),
@@ -191,6 +201,39 @@ impl Task {
         high.copy_from_slice(&self.comm[1].to_le_bytes());
         let length = bytes.iter().position(|&byte| byte == 0).unwrap_or(16);
         bytes.get(..length).unwrap_or_default()
+    }
+}
+
+/// A task as it is known in its container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// The ID of its cgroup in the unified hierarchy; 0 where there are no cgroups.
+    pub cgroup: u64,
+    /// pid in bits 0-23, tgid in bits 24-47. Bit 63 is set, so that an event needs no more room for
+    /// a container that may not be known.
+    ids: NonZeroU64,
+}
+
+impl Container {
+    /// Makes the container of a task that has these IDs in it, both below 2^24.
+    pub const fn new(cgroup: u64, pid: u32, tgid: u32) -> Self {
+        let pid = pid as u64 & PID_MASK;
+        let tgid = (tgid as u64 & PID_MASK) << PID_BITS;
+        let ids = match NonZeroU64::new(pid | tgid | (1 << 63)) {
+            Some(ids) => ids,
+            None => NonZeroU64::MIN,
+        };
+        Self { cgroup, ids }
+    }
+
+    /// The thread's ID in its PID namespace; 0 once it has none any more, and of idle tasks.
+    pub const fn pid(self) -> u32 {
+        (self.ids.get() & PID_MASK) as u32
+    }
+
+    /// The ID of its thread group there.
+    pub const fn tgid(self) -> u32 {
+        ((self.ids.get() >> PID_BITS) & PID_MASK) as u32
     }
 }
 
@@ -285,6 +328,11 @@ impl SlotWords {
         Self::other(SlotKind::Overrun, 0, 0, 0, overrun)
     }
 
+    /// The slot that says that calls within the one that follows are too deep.
+    pub const fn too_deep_slot() -> Self {
+        Self::other(SlotKind::TooDeep, 0, 0, 0, 0)
+    }
+
     /// Word 1 of an event of the `function_graph` tracer; `high` is the duration, or the
     /// `parent_ip`.
     #[inline(always)]
@@ -333,6 +381,23 @@ impl SlotWords {
                 (second >> 32) as u32,
             ),
         ]
+    }
+
+    /// The slot that says which container the task of the following slots is in.
+    pub const fn container_slot(container: Container) -> Self {
+        Self::other(
+            SlotKind::Container,
+            container.pid() as u64,
+            container.cgroup as u32,
+            container.tgid() as u64,
+            (container.cgroup >> 32) as u32,
+        )
+    }
+
+    /// Returns the container in a [`SlotKind::Container`] slot.
+    pub const fn container(self) -> Container {
+        let pid = (self.0 & PID_MASK) as u32;
+        Container::new(self.wide(), pid, self.small() as u32)
     }
 
     /// Returns the slot as completed in a lap of parity `parity`.

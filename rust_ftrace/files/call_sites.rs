@@ -20,47 +20,37 @@ const CHUNK: usize = 256;
 /// The most of a function that is looked at.
 const MAX_FUNCTION: u64 = 1 << 16;
 
-/// The call sites of the running kernel.
-///
-/// Results are kept, with addresses of modules apart, whose meaning can change.
-pub(super) struct KernelSites {
-    instance: Arc<Instance>,
-    /// No filter hides functions.
-    all: bool,
+/// The call sites, looked up anew each time, without a lock: as far as the code tells, and not what
+/// is traced.
+pub(super) struct PlainSites {
     text: SymbolText,
-    /// [`FunctionCode`] by address, as [`packed`] makes it.
-    lasting: NameCache,
-    passing: NameCache,
-    /// For two functions, by a hash of both: one jumps to the other, as one byte.
-    jumps: NameCache,
-    /// As `jumps`: one jumps to the other or calls it.
-    calls: NameCache,
 }
 
-impl KernelSites {
-    /// Makes a cache without results.
+impl PlainSites {
+    /// Makes room for names.
     ///
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    pub(super) fn new(instance: &Arc<Instance>) -> Result<Self> {
+    pub(super) fn new() -> Result<Self> {
         Ok(Self {
-            all: instance.with_lists(|lists| lists.get(FunctionList::Filter).is_none()),
-            instance: instance.clone(),
             text: SymbolText::new()?,
-            lasting: NameCache::new(),
-            passing: NameCache::new(),
-            jumps: NameCache::new(),
-            calls: NameCache::new(),
         })
     }
 
-    /// Forgets the results for addresses of modules, which can get another meaning.
-    pub(super) fn forget_passing(&mut self) {
-        self.all = (self.instance).with_lists(|lists| lists.get(FunctionList::Filter).is_none());
-        self.passing.clear();
-        self.jumps.clear();
-        self.calls.clear();
+    /// Returns the function that `address` lies in, and whether it is always the same.
+    fn function_at(&mut self, address: u64) -> (FunctionCode, bool) {
+        let text = self.text.look_up_place(address);
+        let is_lasting = !text.ends_with(b"]") && !text.starts_with(b"0x");
+        let code =
+            SymbolOffset::parse(text).map_or(FunctionCode::default(), |symbol| FunctionCode {
+                start: address.wrapping_sub(symbol.offset),
+                role: match is_lasting {
+                    true => CodeRole::of(symbol.name),
+                    false => CodeRole::Plain,
+                },
+            });
+        (code, is_lasting)
     }
 
     /// Returns the begin, the end and the name of the function around `address`.
@@ -90,6 +80,85 @@ impl KernelSites {
             at = at.wrapping_add(STEP);
         }
         Some(false)
+    }
+}
+
+impl CallSites for PlainSites {
+    fn code(&mut self, address: u64) -> FunctionCode {
+        self.function_at(address).0
+    }
+
+    fn target(&mut self, parent_ip: u64) -> Option<u64> {
+        let at = parent_ip.wrapping_sub(CALL_BYTES as u64);
+        // An address outside of code has no jumps.
+        if self.code(at).start == 0 {
+            return None;
+        }
+        read_target(at, parent_ip)
+    }
+
+    fn jumps(&mut self, from: u64, to: u64) -> bool {
+        self.look_for(from, to, false).unwrap_or(false)
+    }
+
+    fn calls(&mut self, _from: u64, _to: u64) -> bool {
+        false
+    }
+
+    fn is_traced(&mut self, _start: u64) -> bool {
+        false
+    }
+}
+
+/// Returns the address that the call at `at` goes to, which returns to `parent_ip`.
+fn read_target(at: u64, parent_ip: u64) -> Option<u64> {
+    let mut bytes = [0; CALL_BYTES];
+    code::read(at, &mut bytes)
+        .then(|| call_target(bytes, parent_ip))
+        .flatten()
+}
+
+/// The call sites of the running kernel.
+///
+/// Results are kept, with addresses of modules apart, whose meaning can change.
+pub(super) struct KernelSites {
+    instance: Arc<Instance>,
+    /// No filter hides functions.
+    all: bool,
+    plain: PlainSites,
+    /// [`FunctionCode`] by address, as [`packed`] makes it.
+    lasting: NameCache,
+    passing: NameCache,
+    /// For two functions, by a hash of both: one jumps to the other, as one byte.
+    jumps: NameCache,
+    /// As `jumps`: one jumps to the other or calls it.
+    calls: NameCache,
+}
+
+impl KernelSites {
+    /// Makes a cache without results.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(super) fn new(instance: &Arc<Instance>) -> Result<Self> {
+        Ok(Self {
+            all: instance.with_lists(|lists| lists.get(FunctionList::Filter).is_none()),
+            instance: instance.clone(),
+            plain: PlainSites::new()?,
+            lasting: NameCache::new(),
+            passing: NameCache::new(),
+            jumps: NameCache::new(),
+            calls: NameCache::new(),
+        })
+    }
+
+    /// Forgets the results for addresses of modules, which can get another meaning.
+    pub(super) fn forget_passing(&mut self) {
+        self.all = (self.instance).with_lists(|lists| lists.get(FunctionList::Filter).is_none());
+        self.passing.clear();
+        self.jumps.clear();
+        self.calls.clear();
     }
 }
 
@@ -144,16 +213,7 @@ impl CallSites for KernelSites {
                 return unpacked(known.text(found)).unwrap_or_default();
             }
         }
-        let text = self.text.look_up_place(address);
-        let is_lasting = !text.ends_with(b"]") && !text.starts_with(b"0x");
-        let code =
-            SymbolOffset::parse(text).map_or(FunctionCode::default(), |symbol| FunctionCode {
-                start: address.wrapping_sub(symbol.offset),
-                role: match is_lasting {
-                    true => CodeRole::of(symbol.name),
-                    false => CodeRole::Plain,
-                },
-            });
+        let (code, is_lasting) = self.plain.function_at(address);
         let kept = match is_lasting {
             true => &mut self.lasting,
             false => &mut self.passing,
@@ -169,10 +229,7 @@ impl CallSites for KernelSites {
         if self.code(at).start == 0 {
             return None;
         }
-        let mut bytes = [0; CALL_BYTES];
-        code::read(at, &mut bytes)
-            .then(|| call_target(bytes, parent_ip))
-            .flatten()
+        read_target(at, parent_ip)
     }
 
     fn jumps(&mut self, from: u64, to: u64) -> bool {
@@ -181,7 +238,7 @@ impl CallSites for KernelSites {
         if let Some(found) = self.jumps.find(key) {
             return self.jumps.text(found) == [1];
         }
-        let found = self.look_for(from, to, false).unwrap_or(false);
+        let found = self.plain.look_for(from, to, false).unwrap_or(false);
         let _ = self.jumps.keep(key, &[u8::from(found)]);
         found
     }
@@ -194,7 +251,7 @@ impl CallSites for KernelSites {
         if let Some(found) = self.calls.find(key) {
             return self.calls.text(found) == [1];
         }
-        let found = self.look_for(from, to, true).unwrap_or(false);
+        let found = self.plain.look_for(from, to, true).unwrap_or(false);
         let _ = self.calls.keep(key, &[u8::from(found)]);
         found
     }

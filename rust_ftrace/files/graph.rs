@@ -62,3 +62,27 @@ impl Attribute for Thresh {
         context.instance.set_thresh(ns)
     }
 }
+
+/// `tracing_errno`.
+pub(super) struct Errnos;
+
+impl Attribute for Errnos {
+    fn show(context: &FileContext, text: &mut Text) -> Result {
+        let errnos = context.instance.errnos();
+        let mut write = || {
+            if errnos.all || errnos.is_empty() {
+                return writeln!(text, "{}", u8::from(errnos.all));
+            }
+            for (index, name) in errnos.names().enumerate() {
+                let comma = if index == 0 { "" } else { "," };
+                write!(text, "{comma}{name}")?;
+            }
+            text.write_str("\n")
+        };
+        write().map_err(no_memory)
+    }
+
+    fn store(context: &FileContext, value: &[u8]) -> Result {
+        context.instance.set_errnos(value)
+    }
+}

@@ -6,13 +6,14 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::call_sites::KernelSites;
+use crate::engine::btf;
 use crate::engine::extras::ARGS;
 use crate::engine::lines::{KernelLayout, LineMaker, LineSettings, TracedKernel};
 use crate::engine::name_cache::NameCache;
 use crate::engine::render::SymbolNames;
 use crate::engine::text::Text;
 use crate::instance::Instance;
-use crate::machine::{KernelBtf, Machine};
+use crate::machine::{Machine, TypesCache};
 use crate::sys::context::THREAD_SIZE;
 use crate::sys::cpu;
 use crate::sys::symbols::SymbolText;
@@ -44,8 +45,7 @@ pub(super) struct RunningKernel {
     /// The [modules](Machine::modules_loaded) that the names are of.
     modules_loaded: u64,
     machine: Arc<Machine>,
-    /// The types, once there was an event with arguments.
-    btf: Option<Option<Arc<KernelBtf>>>,
+    types: TypesCache,
 }
 
 impl RunningKernel {
@@ -60,7 +60,7 @@ impl RunningKernel {
             sites: KernelSites::new(instance)?,
             modules_loaded: instance.machine().modules_loaded(),
             machine: instance.machine().clone(),
-            btf: None,
+            types: TypesCache::default(),
         })
     }
 
@@ -68,6 +68,7 @@ impl RunningKernel {
     pub(super) fn forget_passing(&mut self) {
         self.symbols.forget_passing();
         self.sites.forget_passing();
+        self.types.forget_passing();
     }
 
     /// Forgets names that may not be right for an event that has just been looked at; none can be
@@ -100,11 +101,11 @@ impl TracedKernel for RunningKernel {
         ip: u64,
         args: &[u64; ARGS],
     ) -> core::result::Result<bool, core::fmt::Error> {
-        let machine = &self.machine;
-        let btf = self.btf.get_or_insert_with(|| machine.btf());
-        match btf {
-            Some(btf) => btf.write_args(text, self.symbols.name(ip), args),
-            None => Ok(false),
+        let (name, module) = btf::name_and_module(self.symbols.name(ip));
+        match self.types.find(&self.machine, module) {
+            Ok(Some(types)) => types.write_args(text, name, args),
+            // No memory, or no types.
+            _ => Ok(false),
         }
     }
 }

@@ -10,7 +10,7 @@ use kernel::prelude::*;
 use super::context::FileContext;
 use super::drain::{Contents, Drain};
 use crate::engine::consumer::TakenSlots;
-use crate::engine::raw::{self, HEADER_BYTES};
+use crate::engine::raw::{begin_record, BEGIN_BYTES};
 use crate::engine::slot::SlotWords;
 use crate::instance::buffer::SubbufCopy;
 use crate::instance::buffers::BufferSource;
@@ -20,7 +20,8 @@ pub(super) type RawFile = Drain<RawRecord>;
 
 /// A record whose events were taken out.
 pub(super) struct RawRecord {
-    header: [u8; HEADER_BYTES],
+    /// The bytes before the slots, and their number.
+    begin: ([u8; BEGIN_BYTES], usize),
     slots: SubbufCopy,
     /// The range in `slots` of those of the record, if there is one.
     at: Option<Range<usize>>,
@@ -31,7 +32,7 @@ impl Contents for RawRecord {
 
     fn new(_context: &FileContext) -> Result<Self> {
         Ok(Self {
-            header: [0; HEADER_BYTES],
+            begin: ([0; BEGIN_BYTES], 0),
             slots: SubbufCopy::none(),
             at: None,
         })
@@ -53,7 +54,8 @@ impl Contents for RawRecord {
             let chunk: Option<TakenSlots> =
                 buffer.consume(|ring, consumer| consumer.take_chunk(ring, usize::MAX, slots))?;
             if let Some(chunk) = chunk {
-                raw::fill_header(&mut self.header, &chunk, cpu.as_u32(), &time);
+                let (bytes, length) = &mut self.begin;
+                *length = begin_record(bytes, &chunk, cpu.as_u32(), &time).len();
                 self.at = Some(chunk.slots);
                 break;
             }
@@ -66,7 +68,9 @@ impl Contents for RawRecord {
             return [&[]; 2];
         };
         let slots = self.slots.as_ref().get(at.clone()).unwrap_or_default();
-        [&self.header, SlotWords::as_bytes(slots)]
+        let (bytes, length) = &self.begin;
+        let begin = bytes.get(..*length).unwrap_or_default();
+        [begin, SlotWords::as_bytes(slots)]
     }
 
     fn least_room(&self) -> usize {

@@ -16,7 +16,9 @@ use crate::engine::render;
 use crate::engine::text::Text;
 use crate::instance::buffer::SubbufCopy;
 use crate::instance::buffers::BufferKind;
+use crate::instance::profile::contexts::ContextStats;
 use crate::instance::Instance;
+use crate::machine::TypesSize;
 use crate::sys;
 use crate::sys::private::part;
 use crate::tracer::outsiders::PidList;
@@ -47,9 +49,12 @@ impl Attribute for Status {
         let pids_of = |list| instance.with_pids(list, |pids| (pids.len(), pids.bytes()));
         let (pids, pid_bytes) = pids_of(PidList::Traced);
         let (not_pids, not_pid_bytes) = pids_of(PidList::NotTraced);
-        let lists = instance.machine().catalog_bytes() + instance.machine().btf_bytes();
+        let (cgroups, members, member_bytes) = instance.cgroup_counts();
+        let types = instance.machine().types_size();
+        let lists = instance.machine().catalog_bytes() + types.kernel + types.modules;
         let profile = instance.profile_stats();
-        let lists = lists + instance.plan_bytes();
+        let lists = lists + instance.plan_bytes() + instance.link_bytes();
+        let lists = lists + instance.dump_bytes() + member_bytes;
         let memory = stats.bytes + lists + pid_bytes + not_pid_bytes + profile.bytes;
         let mut write = || {
             writeln!(text, "version: {}", crate::VERSION)?;
@@ -76,6 +81,10 @@ impl Attribute for Status {
                     0 => writeln!(text, "{}: empty", list.name())?,
                     _ => writeln!(text, "{}: {count} tasks", list.name())?,
                 }
+            }
+            match cgroups {
+                0 => writeln!(text, "cgroup: empty")?,
+                _ => writeln!(text, "cgroup: {members} tasks in {cgroups} cgroups")?,
             }
             let missed = instance.forks_missed();
             writeln!(text, "children not followed: {missed}")?;
@@ -106,17 +115,31 @@ impl Attribute for Status {
             writeln!(text, "lost while a snapshot was taken: {by_snapshot}")?;
             writeln!(text, "missed returns: {}", instance.missed_calls())?;
             write_too_deep(text, "calls too deep", too_deep)?;
+            writeln!(text, "chains cut: {}", instance.cut_chains())?;
             let by_stack = instance.recording().left_out_by_stacks();
             writeln!(text, "left out while a stack was unwound: {by_stack}")?;
             if profile.functions != 0 {
                 let state = if profile.on { "on" } else { "ended" };
                 writeln!(text, "profile: {state}, {} functions", profile.functions)?;
                 writeln!(text, "profile lost: {}", profile.lost)?;
+                let histograms = &profile.histograms;
+                writeln!(
+                    text,
+                    "profile histograms: {} of {} on a CPU",
+                    histograms.taken, histograms.limit
+                )?;
+                writeln!(text, "profile rest: {}", histograms.in_rest)?;
+                if let Some(contexts) = &profile.contexts {
+                    let ContextStats { used, limit, .. } = contexts;
+                    writeln!(text, "profile contexts: {used} of {limit}")?;
+                    writeln!(text, "profile other contexts: {}", contexts.others)?;
+                }
                 writeln!(text, "profile missed: {}", profile.missed)?;
                 write_too_deep(text, "profile too deep", profile.too_deep)?;
             } else {
                 writeln!(text, "profile: none")?;
             }
+            write_types(text, &types)?;
             writeln!(text, "memory: {} KiB", memory.div_ceil(1024))
         };
         write().map_err(no_memory)
@@ -128,6 +151,19 @@ fn write_too_deep(text: &mut Text, key: &str, count: u64) -> core::fmt::Result {
     match count {
         0 => writeln!(text, "{key}: 0"),
         _ => writeln!(text, "{key}: {count} (at most: others' are among them)"),
+    }
+}
+
+/// Writes whose types were read, and the memory that they take.
+fn write_types(text: &mut Text, types: &TypesSize) -> core::fmt::Result {
+    match types.kernel {
+        0 => writeln!(text, "types: none"),
+        _ => writeln!(
+            text,
+            "types: the kernel, {} modules, {} KiB",
+            types.module_count,
+            (types.kernel + types.modules).div_ceil(1024)
+        ),
     }
 }
 

@@ -4,13 +4,16 @@
 
 use super::attribute::AttributeFile;
 use super::budget::BudgetFile;
+use super::cgroups::CgroupFile;
 use super::control::{
     AvailableTracers, CurrentTracer, Errors, TimestampMode, TraceClock, TracingOn,
 };
 use super::cpumask::Cpumask;
+use super::dump_on_oops::DumpOnOops;
 use super::events::{Enable, EventFormat, HeaderEvent, HeaderPage};
+use super::folded::FoldedFile;
 use super::free_buffer::FreeBuffer;
-use super::graph::{GraphFunctionList, GraphNotraceList, MaxDepth, Thresh};
+use super::graph::{Errnos, GraphFunctionList, GraphNotraceList, MaxDepth, Thresh};
 use super::lists::{
     AddressesFile, AvailableFile, EnabledFile, FilterList, ListFile, NotraceList, TotalInfo,
 };
@@ -19,7 +22,7 @@ use super::no_events::{EventPid, Nothing, SetEvent};
 use super::options::{OptionFile, TraceOptions};
 use super::pids::{NotTraced, PidFile, Traced};
 use super::pipe::PipeFile;
-use super::profile::{ProfileEnabled, ProfileFile};
+use super::profile::{LatencyFile, ProfileEnabled, ProfileFile, SummaryFile};
 use super::raw::RawFile;
 use super::readme::{FileTable, Readme};
 use super::saved_tasks::{SavedCmdlines, SavedCmdlinesSize, SavedTgids};
@@ -76,6 +79,13 @@ pub(super) const TABLE: &[Spec] = &[
         "the tasks not to trace, whatever pid says"
     ),
     spec!(
+        "cgroup",
+        WRITE,
+        CgroupFile,
+        "the cgroups whose tasks to trace, with those below: paths from / on or IDs, none for all; > replaces, >> \
+         adds, '!' removes; with pid, tasks that are in both"
+    ),
+    spec!(
         "tracing_cpumask",
         WRITE,
         AttributeFile<Cpumask>,
@@ -104,6 +114,12 @@ pub(super) const TABLE: &[Spec] = &[
         WRITE,
         AttributeFile<Thresh>,
         "function_graph shows only calls that take longer, in us, and what they are in; 0 for all"
+    ),
+    spec!(
+        "tracing_errno",
+        WRITE,
+        AttributeFile<Errnos>,
+        "function_graph shows only calls that return an error, and the calls that it came by: 1 for any, names as EINVAL,ENOMEM for these; 0 for all calls"
     ),
     spec!(
         "trace",
@@ -140,6 +156,13 @@ pub(super) const TABLE: &[Spec] = &[
         WRITE,
         AttributeFile<TracingOn>,
         "0 stops recording at once and leaves all else as it is, 1 goes on"
+    ),
+    spec!(
+        "dump_on_oops",
+        WRITE,
+        AttributeFile<DumpOnOops>,
+        "1: the trace goes to the console when the machine dies, 2: that of the CPU which it dies on; in the top \
+         directory also 'NAME' and 'NAME=2' of instances, behind commas"
     ),
     spec!(
         "budget",
@@ -247,6 +270,11 @@ pub(super) const TABLE: &[Spec] = &[
     spec!("options/record-cmd", option RecordCmd, "no effect: names of tasks are always recorded"),
     spec!("options/record-tgid", option RecordTgid, "1: lines have the thread group"),
     spec!(
+        "options/record-cgroup",
+        option RecordCgroup,
+        "1: tasks are recorded with their cgroup's ID and the pid in their namespace, and lines have these"
+    ),
+    spec!(
         "options/irq-info",
         option IrqInfo,
         "1: lines have the state of interrupts and preemption"
@@ -338,6 +366,11 @@ pub(super) const TABLE: &[Spec] = &[
         "1: function_graph records and shows the arguments of calls"
     ),
     spec!(
+        "options/funcgraph-handled",
+        option GraphHandled,
+        "1: with tracing_errno, errors that callers have handled are shown, too"
+    ),
+    spec!(
         "options/sleep-time",
         option SleepTime,
         "1: durations include the time that the task was not running"
@@ -346,6 +379,26 @@ pub(super) const TABLE: &[Spec] = &[
         "options/graph-time",
         option GraphTime,
         "1: the profile's times of a function include those of what it called"
+    ),
+    spec!(
+        "options/profile-contexts",
+        option ProfileContexts,
+        "1: the profile counts calls by what they were called from, too: trace_stat/function_folded"
+    ),
+    spec!(
+        "options/profile-tasks",
+        option ProfileTasks,
+        "1: paths counted from now on begin with the task's name"
+    ),
+    spec!(
+        "options/folded-total",
+        option FoldedTotal,
+        "1: lines of trace_stat/function_folded have all of the time, also that of what is called"
+    ),
+    spec!(
+        "options/folded-calls",
+        option FoldedCalls,
+        "1: lines of trace_stat/function_folded have the number of calls"
     ),
     spec!(
         "available_filter_functions",
@@ -376,6 +429,25 @@ pub(super) const TABLE: &[Spec] = &[
         WRITE,
         AttributeFile<ProfileEnabled>,
         "1 counts the calls of the functions in filter, and times them, from zero; 0 ends that"
+    ),
+    spec!(
+        "trace_stat/function",
+        WRITE,
+        SummaryFile,
+        "what all CPUs have counted so: calls, total and own time, average, percentiles; writing to it begins from zero"
+    ),
+    spec!(
+        "trace_stat/function_latency",
+        READ,
+        LatencyFile,
+        "how long the calls of the functions in filter took: a histogram of each"
+    ),
+    spec!(
+        "trace_stat/function_folded",
+        READ,
+        FoldedFile,
+        "by options/profile-contexts: what functions were called from, as 'a;b;c N' for flame graphs; \
+         N is the own time in ns (options/folded-total: all of it; options/folded-calls: calls)"
     ),
     spec!(
         "trace_stat/functionN",
@@ -545,8 +617,6 @@ pub(super) const TOP_ONLY: &[&str] = &[
     "dyn_ftrace_total_info",
     "enabled_functions",
     "available_events",
-    "function_profile_enabled",
-    TRACE_STAT_FUNCTION,
     "saved_cmdlines",
     "saved_cmdlines_size",
     "saved_tgids",

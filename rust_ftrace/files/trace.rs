@@ -53,7 +53,7 @@ pub(super) type TraceReader = trace_reader::TraceReader<BufferSource, SubbufCopy
 pub(super) struct TraceLines {
     context: Arc<FileContext>,
     which: BufferKind,
-    reading: Option<TraceReader>,
+    reading: Option<KBox<TraceReader>>,
     header_done: bool,
 }
 
@@ -78,8 +78,29 @@ pub(super) fn begin(
     instance: &Arc<Instance>,
     cpu: Option<CpuId>,
     which: BufferKind,
-) -> Result<TraceReader> {
+) -> Result<KBox<TraceReader>> {
     let stats = instance.recording().stats(cpu, which);
+    let events = events_of(instance, cpu, which)?;
+    let totals = BufferTotals {
+        present: stats.present,
+        written: stats.counts.written,
+        cpus: u32::try_from(cpu::online().count())?,
+    };
+    let annotates = stats.overwritten() != 0 && instance.options().has(TraceOption::Annotate);
+    let kernel = RunningKernel::new(instance)?;
+    // What is large is made where it stays: there is little stack.
+    let place = KBox::<TraceReader>::new_uninit(GFP_KERNEL)?;
+    let lines = line_maker(instance);
+    Ok(place.write(TraceReader::new(events, lines, kernel, totals, annotates)))
+}
+
+/// Returns the events of `cpu`, or of all, in order.
+#[inline(never)]
+fn events_of(
+    instance: &Instance,
+    cpu: Option<CpuId>,
+    which: BufferKind,
+) -> Result<Merge<CpuEvents<BufferSource, SubbufCopy>>> {
     let mut events = Merge::new();
     let mut sources = instance
         .recording()
@@ -95,14 +116,7 @@ pub(super) fn begin(
         }
         events.add(CpuEvents::new(first, later))?;
     }
-    let totals = BufferTotals {
-        present: stats.present,
-        written: stats.counts.written,
-        cpus: u32::try_from(cpu::online().count())?,
-    };
-    let annotates = stats.overwritten() != 0 && instance.options().has(TraceOption::Annotate);
-    let (lines, kernel) = (line_maker(instance), RunningKernel::new(instance)?);
-    Ok(TraceReader::new(events, lines, kernel, totals, annotates))
+    Ok(events)
 }
 
 fn with_cursor(source: BufferSource) -> Result<(BufferSource, Cursor<SubbufCopy>)> {

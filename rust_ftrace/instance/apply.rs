@@ -15,31 +15,39 @@
 use core::ops::Range;
 
 use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
 
+use super::profile::contexts::Callers;
 use super::profile::Profile;
 use super::too_deep::{Growth, Watcher};
 use super::{Control, Instance, OwnSettings};
 use crate::engine::catalog::Catalog;
+use crate::engine::clock::ClockKind;
 use crate::engine::command_list::CommandList;
+use crate::engine::errno::ResultKind;
 use crate::engine::function_set::FunctionSet;
 use crate::engine::lists::FunctionLists;
 use crate::engine::options::{Options, TraceOption};
-use crate::engine::plan::{Calls, Entries, HookPlan, ProfiledCalls, Surroundings};
+use crate::engine::plan::{
+    Calls, CallsByResult, Entries, FrameKind, HookPlan, ProfiledCalls, Surroundings,
+};
 use crate::engine::settings::Tracer;
+use crate::engine::sharing::ShareError;
 use crate::engine::sort::sort_by_key;
+use crate::machine::call_hooks::{HookChange, WantedCalls, Watchers};
+use crate::machine::{HooksGuard, TypesCache};
 use crate::sys::ftrace::Functions;
-use crate::sys::{cpu, rcu, unwind};
+use crate::sys::symbols::SymbolText;
+use crate::sys::{rcu, unwind};
 use crate::tracer::entry_extras::EntryExtra;
 use crate::tracer::flags::FlagSet;
-use crate::tracer::graph_hooks::GraphChange;
 use crate::tracer::hook_flags::HookFlag;
 use crate::tracer::probes::{Probe, Probes, Ready};
-use crate::tracer::profile::Without;
-use crate::tracer::profile_hooks::ProfileChange;
+use crate::tracer::profile::Counting;
 
 /// The prepared parts of a change, and what was there before.
 #[derive(Default)]
-struct Prepared {
+struct Prepared<'a> {
     /// The functions with stacks, as they are to be in the end.
     stacks: Option<Ready>,
     /// The functions with stacks before, if others have replaced them already.
@@ -47,13 +55,15 @@ struct Prepared {
     commands: Option<Ready>,
     /// More functions are hooked for commands than before.
     hooks_more_commands: bool,
-    graph: Option<GraphChange>,
+    /// The hooks of calls, of which no others are changed meanwhile.
+    hooks: Option<(HooksGuard<'a>, KBox<HookChange>)>,
     counts_too_deep: bool,
-    profile: Option<ProfileChange>,
     /// The profile before, if another was begun.
     profile_before: Option<(Profile, Growth)>,
+    callers: Option<Callers>,
     made_snapshots: bool,
     follows_forks: bool,
+    follows_members: bool,
 }
 
 impl Instance {
@@ -63,14 +73,16 @@ impl Instance {
     ///
     /// `ENOMEM` if there is no memory, and those of
     /// [`Machine::with_catalog`](crate::machine::Machine::with_catalog).
-    fn plan(&self, settings: &OwnSettings) -> Result<HookPlan> {
+    #[inline(never)]
+    fn plan(&self, settings: &OwnSettings) -> Result<KBox<HookPlan>> {
         let of = |catalog: Option<&Catalog>| {
             let surroundings = Surroundings {
                 catalog,
                 never_called: self.machine.never_called(),
                 unwinder: unwind::OWN_FUNCTIONS,
             };
-            Ok(HookPlan::of(settings, &surroundings)?)
+            let place = KBox::new_uninit(GFP_KERNEL)?;
+            Ok(place.write(HookPlan::of(settings, &surroundings)?))
         };
         match settings.need_catalog() {
             true => self.machine.with_catalog(|catalog| of(Some(catalog))),
@@ -92,13 +104,30 @@ impl Instance {
         control: &mut Control,
         edit: impl FnOnce(&mut OwnSettings) -> Result,
     ) -> Result {
-        let mut new = control.settings.duplicate()?;
+        let mut new = self.duplicate(control)?;
         if control.is_behind {
             let known = |catalog: &Catalog| Ok(new.lists.resolve_loaded(catalog)?);
             self.machine.with_catalog(known)?;
         }
         edit(&mut new)?;
-        let plan = self.plan(&new)?;
+        self.carry_out(control, new)
+    }
+
+    /// Returns a copy of the settings. (they are too large for the stack)
+    #[inline(never)]
+    fn duplicate(&self, control: &Control) -> Result<KBox<OwnSettings>> {
+        let place = KBox::new_uninit(GFP_KERNEL)?;
+        Ok(place.write(control.settings.duplicate()?))
+    }
+
+    /// Changes the settings to `new`, and what follows from them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::change`] but for its `edit`.
+    #[inline(never)]
+    fn carry_out(&self, control: &mut Control, mut new: KBox<OwnSettings>) -> Result {
+        let mut plan = self.plan(&new)?;
         // With stacks, tracing what changes the code of thousands of functions would take longer
         // than that.
         let unwinds = |options: Options| options.has(TraceOption::FuncStackTrace);
@@ -108,7 +137,11 @@ impl Instance {
         let mut prepared = Prepared::default();
         let result = self.prepare_change(control, &new, &plan, &mut prepared);
         match result {
-            Ok(()) => self.commit(control, new, plan, prepared),
+            Ok(()) => {
+                core::mem::swap(&mut control.settings, &mut new);
+                core::mem::swap(&mut control.plan, &mut plan);
+                self.commit(control, &new, &plan, prepared);
+            }
             Err(_) => self.give_up(control, prepared),
         }
         recorder.set_flag(HookFlag::Pause, false);
@@ -135,25 +168,24 @@ impl Instance {
         result
     }
 
-    fn prepare_change(
-        &self,
+    fn prepare_change<'a>(
+        &'a self,
         control: &mut Control,
         new: &OwnSettings,
         plan: &HookPlan,
-        prepared: &mut Prepared,
+        prepared: &mut Prepared<'a>,
     ) -> Result {
         self.prepare_memory(plan, prepared)?;
         self.prepare_commands(control, new, plan, prepared)?;
-        if let Some(calls) = &plan.calls {
-            self.prepare_calls(control, calls, prepared)?;
-        }
-        if let Some(counted) = &plan.counted {
-            self.prepare_profile(control, counted, prepared)?;
-        }
+        self.prepare_calls(control, plan, prepared)?;
         let follows = new.options.has(TraceOption::FunctionFork);
         if follows && !self.options().has(TraceOption::FunctionFork) {
             self.follow_forks(control)?;
             prepared.follows_forks = true;
+        }
+        if new.options.has(TraceOption::RecordCgroup) {
+            self.follow_members(control)?;
+            prepared.follows_members = true;
         }
         let union = control.plan.commanded.union(&plan.commanded)?;
         if union.len() != control.plan.commanded.len() || control.is_behind {
@@ -173,11 +205,15 @@ impl Instance {
         Ok(())
     }
 
-    fn prepare_memory(&self, plan: &HookPlan, prepared: &mut Prepared) -> Result {
+    #[inline(never)]
+    fn prepare_memory(&self, plan: &HookPlan, prepared: &mut Prepared<'_>) -> Result {
         let memory = plan.memory;
         if memory.stacks {
             let extras = self.recording.hook.handler().entry_extras();
             extras.make_room(self.machine.core_text())?;
+        }
+        if memory.links {
+            self.recording.hook.handler().graph().make_links()?;
         }
         if memory.buffers {
             self.recording.make_buffers(|buffers| {
@@ -195,12 +231,13 @@ impl Instance {
     /// Makes the tables by which hooks find commands. If stacks of more functions are wanted, the
     /// table has them before these functions are hooked; if of fewer, it keeps the others until
     /// they are unhooked.
+    #[inline(never)]
     fn prepare_commands(
         &self,
         control: &Control,
         new: &OwnSettings,
         plan: &HookPlan,
-        prepared: &mut Prepared,
+        prepared: &mut Prepared<'_>,
     ) -> Result {
         let before = &control.settings.commands;
         if before.as_slice().is_empty() && new.commands.as_slice().is_empty() {
@@ -234,66 +271,151 @@ impl Instance {
         Ok(())
     }
 
-    fn prepare_calls(
-        &self,
-        control: &mut Control,
-        calls: &Calls,
-        prepared: &mut Prepared,
+    fn prepare_calls<'a>(
+        &'a self,
+        control: &Control,
+        plan: &HookPlan,
+        prepared: &mut Prepared<'a>,
     ) -> Result {
-        let before = control.plan.calls.as_ref();
-        if before.is_some_and(|before| before.is(calls)) && !control.is_behind {
+        let (calls, counted) = (plan.calls.as_ref(), plan.counted.as_ref());
+        let before = &control.plan;
+        let is_traced_as_before = match (&before.calls, calls) {
+            (Some(before), Some(calls)) => before.is(calls) && !control.is_behind,
+            (before, calls) => before.is_none() && calls.is_none(),
+        };
+        let is_counted_as_before = match (&before.counted, counted) {
+            (Some(before), Some(counted)) => before.is(counted) && !control.is_behind,
+            (before, counted) => before.is_none() && counted.is_none(),
+        };
+        // The end of all needs no preparation, and no memory.
+        if (is_traced_as_before && is_counted_as_before) || (calls.is_none() && counted.is_none()) {
             return Ok(());
         }
-        // Counting begins before there is any call.
-        prepared.counts_too_deep = self.too_deep.begin(Watcher::Tracer)?;
-        let mut numbers = self.machine.hooks_calls();
-        let recorder = self.recording.hook.handler();
-        // SAFETY: The recorder stays valid until all is unhooked: it lives as long as the
-        // instance, whose `control`, with all that is hooked for it, goes before it.
-        let change = unsafe { (control.graph).prepare(&mut numbers, recorder, calls, false)? };
-        prepared.graph = Some(change);
+        if calls.is_some() && !is_traced_as_before {
+            // Counting begins before there is any call.
+            prepared.counts_too_deep = self.too_deep.begin(Watcher::Tracer)?;
+        }
+        if let Some(counted) = counted.filter(|_| !is_counted_as_before) {
+            if before.counted.is_none() {
+                prepared.profile_before = Some(self.profiling.begin(&self.too_deep)?);
+            }
+            self.profiling.extend(&self.machine, counted)?;
+            prepared.callers = self.profiling.prepare_callers(&self.machine, counted)?;
+        }
+        let wanted = WantedCalls {
+            calls,
+            results: self.results(calls)?,
+            counted,
+            own_start: self.own_start(self.recording.clock()),
+            anew: false,
+        };
+        prepared.hooks = Some(self.prepare_hooks(wanted)?);
         Ok(())
     }
 
-    fn prepare_profile(
+    /// Returns the functions of `calls` by how their results can be errors, if these are asked for.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory, `EOPNOTSUPP` if the kernel does not say what its functions
+    /// return, and those of [`Machine::with_catalog`](crate::machine::Machine::with_catalog).
+    #[inline(never)]
+    pub(super) fn results(&self, calls: Option<&Calls>) -> Result<Option<KBox<CallsByResult>>> {
+        let Some(calls) = calls.filter(|calls| calls.frames == FrameKind::Errno) else {
+            return Ok(None);
+        };
+        if self.machine.btf()?.is_none() {
+            return Err(EOPNOTSUPP);
+        }
+        let mut types = TypesCache::default();
+        self.machine.with_catalog(|catalog| {
+            let mut result = Ok(());
+            let kind_of = |ip| {
+                let Some(function) = catalog.at(ip) else {
+                    return ResultKind::Unknown;
+                };
+                match types.find(&self.machine, function.module) {
+                    Ok(types) => {
+                        types.map_or(ResultKind::Unknown, |types| types.result(function.name))
+                    }
+                    Err(error) => {
+                        result = Err(error);
+                        ResultKind::Unknown
+                    }
+                }
+            };
+            let results = KBox::new(CallsByResult::of(calls, kind_of)?, GFP_KERNEL)?;
+            result.map(|()| Some(results))
+        })
+    }
+
+    /// Returns for tracer and profile whether their times are not those of the time stamp counter,
+    /// if `kind` is the tracer's clock.
+    pub(super) fn own_start(&self, kind: ClockKind) -> [bool; 2] {
+        [kind, ClockKind::Local].map(|kind| !self.machine.is_counter(kind))
+    }
+
+    /// Prepares the hooks of calls, which stay locked.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CallHooks::prepare`](crate::machine::call_hooks::CallHooks::prepare); nothing is
+    /// changed then. The error log says which function too many parts want.
+    pub(super) fn prepare_hooks(
         &self,
-        control: &mut Control,
-        counted: &ProfiledCalls,
-        prepared: &mut Prepared,
-    ) -> Result {
-        let before = control.plan.counted.as_ref();
-        if before.is_some_and(|before| before.is(counted)) && !control.is_behind {
-            return Ok(());
+        wanted: WantedCalls<'_>,
+    ) -> Result<(HooksGuard<'_>, KBox<HookChange>)> {
+        let mut hooks = self.machine.hooks();
+        let watchers = Watchers {
+            recorder: self.recording.hook.handler(),
+            profiler: &self.profiling.profiler,
+        };
+        // SAFETY: Both stay valid until the instance has left: they live as long as the instance,
+        // whose `hooks`, which leaves, goes before them.
+        let change = unsafe { hooks.prepare(self.hooks.id(), watchers, wanted) };
+        match change {
+            Ok(change) => Ok((hooks, change)),
+            Err(error) => {
+                self.log_refusal(hooks.refusal());
+                Err(error)
+            }
         }
-        if before.is_none() {
-            prepared.profile_before = Some(self.profiling.begin(&self.too_deep)?);
+    }
+
+    /// Notes in the error log that calls cannot be shared as wanted, if that is so.
+    fn log_refusal(&self, refusal: Option<ShareError>) {
+        match refusal {
+            Some(ShareError::NoRoom(ip)) => {
+                let reason = "Too many tracers and profiles want the calls of this function";
+                let mut text = SymbolText::new().ok();
+                let name = text.as_mut().map(|text| text.look_up(ip as u64));
+                self.errors
+                    .log("function_graph", reason, name.unwrap_or(b"?"));
+            }
+            Some(ShareError::NoSeat) => {
+                let reason = "Too many tracers and profiles share functions";
+                self.errors.log("function_graph", reason, b"?");
+            }
+            _ => {}
         }
-        self.profiling.extend(&self.machine, &counted.functions)?;
-        let mut numbers = self.machine.hooks_calls();
-        let profiler = &self.profiling.profiler;
-        // SAFETY: The profiler stays valid until all is unhooked: it lives as long as the
-        // instance, whose `control`, with all that is hooked for it, goes before it.
-        let change = unsafe { (control.profile).prepare(&mut numbers, profiler, counted)? };
-        prepared.profile = Some(change);
-        Ok(())
     }
 
     /// Takes back what was prepared. Needs no memory.
-    fn give_up(&self, control: &mut Control, prepared: Prepared) {
+    fn give_up(&self, control: &mut Control, prepared: Prepared<'_>) {
         if prepared.hooks_more_commands {
             self.hook_commands(&control.plan.commanded);
         }
         if prepared.follows_forks {
             control.forks.clear();
         }
-        if let Some(change) = prepared.profile {
-            control.profile.give_up(change);
+        if prepared.follows_members {
+            self.leave_members(control);
+        }
+        if let Some((mut hooks, change)) = prepared.hooks {
+            hooks.give_up(change);
         }
         if let Some(before) = prepared.profile_before {
             self.profiling.put_back(before, &self.too_deep);
-        }
-        if let Some(change) = prepared.graph {
-            control.graph.give_up(change);
         }
         if prepared.counts_too_deep {
             self.too_deep.end(Watcher::Tracer);
@@ -313,20 +435,24 @@ impl Instance {
     }
 
     /// Carries out what was prepared. Needs no memory.
-    fn commit(&self, control: &mut Control, new: OwnSettings, plan: HookPlan, prepared: Prepared) {
-        let before = core::mem::replace(&mut control.settings, new);
-        let plan_before = core::mem::replace(&mut control.plan, plan);
+    #[inline(never)]
+    fn commit(
+        &self,
+        control: &mut Control,
+        before: &OwnSettings,
+        plan_before: &HookPlan,
+        prepared: Prepared<'_>,
+    ) {
         control.is_behind = false;
         let Control {
             settings,
             plan,
-            graph,
-            profile,
             forks,
             ..
         } = control;
         let recorder = self.recording.hook.handler();
         self.store_options(settings.options);
+        (self.shown_tracer).store(settings.tracer as u32, Relaxed);
         if let Some(stacks) = prepared.stacks {
             let _ = recorder.set_probes(stacks);
         }
@@ -337,44 +463,38 @@ impl Instance {
             self.hook_commands(&plan.commanded);
         }
         self.set_graph(settings);
-        let counted = plan.counted.as_ref();
-        if let Some(counted) = counted {
+        let tracer_ends = plan_before.calls.is_some() && plan.calls.is_none();
+        let profile_ends = plan_before.counted.is_some() && plan.counted.is_none();
+        let (mut hooks, change) = match prepared.hooks {
+            Some((hooks, change)) => (hooks, Some(change)),
+            None => (self.machine.hooks(), None),
+        };
+        if let Some(counted) = &plan.counted {
             if plan_before.counted.is_none() {
                 self.profiling.profiler.forget_lost();
-                control.missed_before = profile.missed();
+                (_, control.missed_before) = hooks.missed(self.hooks.id());
             }
-            self.profiling.profiler.set_without(without(counted));
+            self.profiling.profiler.set_counting(counting(counted));
         }
-        let graph_change = prepared.graph.as_ref();
-        let profile_change = prepared.profile.as_ref();
-        let turn = || {
-            if let Some(change) = graph_change {
-                graph.turn(change);
-            }
-            if let Some(change) = profile_change {
-                profile.turn(change);
-            }
-        };
-        let is_exchange = graph_change.is_some_and(GraphChange::is_exchange)
-            || profile_change.is_some_and(ProfileChange::is_exchange);
-        match is_exchange {
-            true => cpu::with_all_stopped(&turn),
-            false => turn(),
+        let callers = prepared.callers;
+        let unsettled = callers.map(|callers| self.profiling.unsettle(callers));
+        if let Some(change) = change {
+            hooks.commit(change);
         }
-        if let Some(change) = prepared.graph {
-            graph.finish(change);
+        if tracer_ends || profile_ends {
+            hooks.end(self.hooks.id(), tracer_ends, profile_ends);
+            hooks.unshare();
         }
-        if let Some(change) = prepared.profile {
-            profile.finish(change);
+        drop(hooks);
+        if let Some(before) = unsettled {
+            self.profiling.settle(before);
         }
-        if plan_before.calls.is_some() && plan.calls.is_none() {
-            graph.clear();
+        if tracer_ends {
             self.too_deep.end(Watcher::Tracer);
             // Hooks of other events do not look for entries that are not complete.
             self.recording.complete_entries(None);
         }
-        if plan_before.counted.is_some() && counted.is_none() {
-            profile.clear();
+        if profile_ends {
             self.too_deep.end(Watcher::Profile);
             // A hook that counts still does so in tables that stay.
             rcu::synchronize_preempt_off();
@@ -386,6 +506,7 @@ impl Instance {
             self.clear(None);
         }
         self.price(settings);
+        self.leave_members(control);
     }
 
     /// Unhooks all, and drops what is done at calls. Needs no memory.
@@ -400,7 +521,7 @@ impl Instance {
         let mut new = OwnSettings {
             lists,
             commands: CommandList::new(),
-            ..control.settings
+            ..*control.settings
         };
         new.end_recording();
         let prepared = Prepared {
@@ -409,7 +530,9 @@ impl Instance {
             ..Prepared::default()
         };
         control.plan.commanded = FunctionSet::new();
-        self.commit(control, new, HookPlan::none(), prepared);
+        let before = core::mem::replace(&mut *control.settings, new);
+        let plan_before = core::mem::replace(&mut *control.plan, HookPlan::none());
+        self.commit(control, &before, &plan_before, prepared);
         Ok(())
     }
 
@@ -423,11 +546,17 @@ impl Instance {
             let is_discard = !options.has(TraceOption::Overwrite);
             self.recording.buffers.lock().set_discard(is_discard);
         }
+        let by_task = options.has(TraceOption::ProfileTasks);
+        self.profiling.profiler.set_by_task(by_task);
         let recorder = self.recording.hook.handler();
         let extras = [
             (TraceOption::FuncStackTrace, EntryExtra::Stack),
             (TraceOption::FuncArgs, EntryExtra::Args),
         ];
+        if is_new(TraceOption::RecordCgroup) {
+            let wanted = options.has(TraceOption::RecordCgroup);
+            self.recording.record_containers(wanted);
+        }
         for (option, what) in extras {
             if is_new(option) {
                 recorder.record_extra(what, options.has(option));
@@ -451,9 +580,10 @@ fn functions(entries: &Entries) -> Functions<'_> {
         .map_or(Functions::All, |set| Functions::Only(set.as_slice()))
 }
 
-/// Returns the parts of a call's time that do not count.
-fn without(counted: &ProfiledCalls) -> FlagSet<Without> {
+/// Returns the ways in which calls are counted.
+fn counting(counted: &ProfiledCalls) -> FlagSet<Counting> {
     FlagSet::NONE
-        .with(Without::Calls, counted.without_calls)
-        .with(Without::Sleep, counted.without_sleep)
+        .with(Counting::WithoutCalls, counted.without_calls)
+        .with(Counting::WithoutSleep, counted.without_sleep)
+        .with(Counting::Contexts, counted.contexts)
 }

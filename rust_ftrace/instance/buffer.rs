@@ -50,6 +50,23 @@ impl AsMut<[SlotWords]> for SubbufCopy {
     }
 }
 
+/// The settings of rings, which all of an instance share.
+#[derive(Clone, Copy, Default)]
+pub(super) struct RingSettings {
+    /// New events are dropped when the ring is full.
+    pub(super) discard: bool,
+    /// Tasks are recorded with their containers.
+    pub(super) containers: bool,
+}
+
+impl RingSettings {
+    /// Makes them those of a ring.
+    pub(super) fn apply(self, ring: &CpuRing) {
+        ring.set_discard(self.discard);
+        ring.set_containers(self.containers);
+    }
+}
+
 /// One CPU's ring, and its consumer, which all consuming readers share.
 #[pin_data]
 pub(crate) struct Buffer {
@@ -60,19 +77,20 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     /// Creates a buffer of `size_kb` KiB in sub-buffers of `subbuf_kb` KiB for `cpu`, on its node,
-    /// in the `room` for it. The ring gets number `id`, and tells `observers`.
+    /// in the `room` for it. The ring gets number `id`, tells
+    /// `observers`, and gets these `settings`.
     ///
     /// # Errors
     ///
     /// - `ENOMEM` if there is no memory.
     /// - `EINVAL` if the sizes do not fit together.
-    pub(crate) fn new(
+    pub(super) fn new(
         cpu: CpuId,
         id: u32,
         observers: Observers,
         size_kb: usize,
         subbuf_kb: usize,
-        discard: bool,
+        settings: RingSettings,
         room: &Room,
     ) -> Result<Arc<Self>> {
         let memory = SlotMemory::new(size_kb * 1024 / SLOT_BYTES, cpu::node_of(cpu), room)?;
@@ -82,7 +100,7 @@ impl Buffer {
         )
         .ok_or(EINVAL)?
         .identified(id);
-        ring.set_discard(discard);
+        settings.apply(&ring);
         Arc::pin_init(
             try_pin_init!(Self {
                 ring,
@@ -150,7 +168,9 @@ impl Buffer {
         if !consumer.has_copy() {
             consumer.set_copy(SubbufCopy::new(&self.ring)?);
         }
-        Ok(user(&self.ring, &mut consumer))
+        let result = user(&self.ring, &mut consumer);
+        self.ring.storage().note_position(consumer.position());
+        Ok(result)
     }
 
     /// Returns the index of the first event that is neither cleared nor taken out.
@@ -180,6 +200,7 @@ impl Buffer {
         let mut consumer = self.consumer.lock();
         let extent = self.ring.extent();
         consumer.clear(&self.ring, extent.end_event, extent.newest);
+        self.ring.storage().note_position(consumer.position());
         // Counts that are subtracted from others are read last, as later counts are differences
         // from these.
         Counts {

@@ -8,7 +8,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
 
-use super::buffer::Buffer;
+use super::buffer::{Buffer, RingSettings};
 use super::counted_buffer::{CountedBuffer, OldBuffer, Stats};
 use super::wakers::Wakers;
 use crate::engine::kernel_page::PAGE_BYTES;
@@ -104,7 +104,7 @@ pub(crate) struct Buffers {
     subbuf_kb: usize,
     /// The size of sub-buffers was set.
     has_said_subbuf: bool,
-    pub(super) discard: bool,
+    pub(super) settings: RingSettings,
     /// The buffers were needed, and are made for CPUs that come.
     pub(super) made: bool,
     budget: Arc<Budget>,
@@ -132,7 +132,7 @@ impl Buffers {
         Ok(Self {
             subbuf_kb: DEFAULT_SUBBUF_KB,
             has_said_subbuf: false,
-            discard: false,
+            settings: RingSettings::default(),
             made: false,
             budget: budget.clone(),
             cpus,
@@ -183,14 +183,26 @@ impl Buffers {
     /// Sets whether new events are dropped when a buffer is full, instead of the oldest being
     /// overwritten.
     pub(crate) fn set_discard(&mut self, discard: bool) {
-        self.discard = discard;
-        for buffers in &self.cpus {
-            for counted in [&buffers.live, &buffers.spare] {
-                if let Some(buffer) = &counted.buffer {
-                    buffer.ring().set_discard(discard);
-                }
-            }
-        }
+        self.settings.discard = discard;
+        self.rings().for_each(|ring| self.settings.apply(ring));
+    }
+
+    /// Sets whether tasks are recorded with their containers. An event that is being recorded may
+    /// still be as before; see [`Self::forget_tasks`].
+    pub(super) fn set_containers(&mut self, wanted: bool) {
+        self.settings.containers = wanted;
+        self.rings().for_each(|ring| self.settings.apply(ring));
+    }
+
+    /// Has the next event of each CPU say its task.
+    pub(super) fn forget_tasks(&self) {
+        self.rings().for_each(CpuRing::forget_task);
+    }
+
+    /// Returns the rings that are recorded in, or may be next.
+    fn rings(&self) -> impl Iterator<Item = &CpuRing> {
+        let both = self.cpus.iter().flat_map(|cpu| [&cpu.live, &cpu.spare]);
+        both.filter_map(CountedBuffer::ring)
     }
 
     /// Makes a buffer for `cpu` in the room for it.
@@ -207,7 +219,7 @@ impl Buffers {
             budget: self.budget.clone(),
         };
         let id = NEXT_RING.fetch_add(1_u32, Relaxed);
-        Buffer::new(cpu, id, observers, size_kb, subbuf_kb, self.discard, room)
+        Buffer::new(cpu, id, observers, size_kb, subbuf_kb, self.settings, room)
     }
 
     /// Gives every CPU that is online a buffer, if it has none, and `recorder` its ring. As `_cpus`
@@ -457,13 +469,7 @@ impl Buffers {
 
     /// Prepares the rings for stamps of another clock. Nothing may be recording.
     pub(crate) fn forget_time(&self) {
-        for (_, buffers) in self.meant(None) {
-            for counted in [&buffers.live, &buffers.spare] {
-                if let Some(buffer) = &counted.buffer {
-                    buffer.ring().forget_time();
-                }
-            }
-        }
+        self.rings().for_each(CpuRing::forget_time);
     }
 
     /// Clears the buffer of `cpu`, or all: later reads begin at events written from now on.

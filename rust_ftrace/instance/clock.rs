@@ -6,6 +6,7 @@ use kernel::prelude::*;
 
 use super::{Control, Instance};
 use crate::engine::clock::ClockKind;
+use crate::machine::call_hooks::WantedCalls;
 use crate::sys::rcu;
 use crate::tracer::hook_flags::HookFlag;
 
@@ -15,24 +16,23 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// Those of [`GraphHooks::prepare`](crate::tracer::graph_hooks::GraphHooks::prepare); nothing
-    /// is changed then.
+    /// Those of [`CallHooks::prepare`](crate::machine::call_hooks::CallHooks::prepare); nothing is
+    /// changed then.
     pub(crate) fn set_clock(&self, kind: ClockKind) -> Result {
         let mut control = self.control.lock();
-        let Control {
-            graph,
-            plan,
-            settings,
-            ..
-        } = &mut *control;
+        let Control { plan, settings, .. } = &mut *control;
         let recorder = self.recording.hook.handler();
         // Open calls began at times of another clock, so that their returns are to be ignored.
         let change = match &plan.calls {
             Some(calls) => {
-                let mut numbers = self.machine.hooks_calls();
-                // SAFETY: The recorder stays valid until all is unhooked: it lives as long as the
-                // instance, whose `control`, with all that is hooked for it, goes before it.
-                Some(unsafe { graph.prepare(&mut numbers, recorder, calls, true)? })
+                let wanted = WantedCalls {
+                    calls: Some(calls),
+                    results: self.results(Some(calls))?,
+                    counted: plan.counted.as_ref(),
+                    own_start: self.own_start(kind),
+                    anew: true,
+                };
+                Some(self.prepare_hooks(wanted)?)
             }
             None => None,
         };
@@ -50,11 +50,8 @@ impl Instance {
         self.too_deep.clear();
         self.recording.comms.lock().forget_time();
         match change {
-            Some(change) => {
-                graph.turn(&change);
-                graph.finish(change);
-            }
-            None => graph.forget(),
+            Some((mut hooks, change)) => hooks.commit(change),
+            None => self.machine.hooks().forget_calls(self.hooks.id()),
         }
         self.set_graph(settings);
         recorder.set_flag(HookFlag::Pause, false);

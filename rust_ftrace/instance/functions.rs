@@ -119,6 +119,7 @@ impl Instance {
         Ok(list)
     }
 
+    #[inline(never)]
     fn refuse(&self, list: FunctionList, refusal: SelectorError, text: &[u8], at: usize) -> Error {
         let word = words(text).find(|(place, _)| *place == at);
         let word = word.map(|(_, word)| word).unwrap_or_default();

@@ -5,6 +5,8 @@
 use kernel::prelude::*;
 
 use super::{Instance, OwnSettings};
+use crate::engine::errno::ErrnoSet;
+use crate::engine::errno_chain::ErrnoLinks;
 use crate::engine::lists::FunctionList;
 use crate::engine::options::{Options, TraceOption};
 use crate::engine::settings::Tracer;
@@ -20,6 +22,7 @@ fn wants(options: Options) -> FlagSet<Want> {
         (TraceOption::GraphArgs, true, Want::Args),
         (TraceOption::GraphOverrun, true, Want::Overrun),
         (TraceOption::GraphIrqs, false, Want::NoIrqs),
+        (TraceOption::GraphHandled, true, Want::Handled),
     ]
     .iter()
     .fold(FlagSet::NONE, |wants, (option, on, want)| {
@@ -36,13 +39,14 @@ impl Instance {
         let graph = recorder.graph();
         let unusual = graph.set(wants, settings.max_depth);
         graph.set_thresh((self.machine).ticks(self.recording.clock(), settings.thresh));
+        graph.set_errnos(&settings.errnos);
         let is_graph = settings.tracer == Tracer::FunctionGraph;
         recorder.set_flag(HookFlag::Graph, unusual && is_graph);
     }
 
     /// Returns the number of calls whose return could not be watched.
     pub(crate) fn missed_calls(&self) -> u64 {
-        self.control.lock().graph.missed()
+        self.machine.hooks().missed(self.hooks.id()).0
     }
 
     /// Returns the depth above which calls are traced, `None` for all: `max_depth`.
@@ -72,5 +76,48 @@ impl Instance {
             settings.thresh = ns;
             Ok(())
         })
+    }
+
+    /// Returns the errors whose calls are recorded: `tracing_errno`.
+    pub(crate) fn errnos(&self) -> ErrnoSet {
+        self.control.lock().settings.errnos
+    }
+
+    /// Changes `tracing_errno` to what `text` says.
+    ///
+    /// # Errors
+    ///
+    /// All is as before then.
+    ///
+    /// - `EINVAL` if there is no error of a name; the error log says of which.
+    /// - `EOPNOTSUPP` if the kernel does not say what its functions return.
+    /// - Those of [`Self::change`].
+    pub(crate) fn set_errnos(&self, text: &[u8]) -> Result {
+        let errnos = ErrnoSet::parse(text).map_err(|at| {
+            let reason = "There is no error of this name (0, 1, or names as EINVAL,ENOMEM)";
+            self.errors.add("tracing_errno", reason, text, at);
+            EINVAL
+        })?;
+        if !errnos.is_empty() && self.machine.btf()?.is_none() {
+            let reason = "The kernel does not say what its functions return (no BTF)";
+            self.errors.log("tracing_errno", reason, text);
+            return Err(EOPNOTSUPP);
+        }
+        self.change(&mut self.control.lock(), |settings| {
+            settings.errnos = errnos;
+            Ok(())
+        })
+    }
+
+    /// Returns the number of chains of calls of which a link was replaced before they were shown.
+    pub(crate) fn cut_chains(&self) -> u64 {
+        let links = self.recording.hook.handler().graph().links();
+        links.map_or(0, ErrnoLinks::cut)
+    }
+
+    /// Returns the bytes of memory that links take.
+    pub(crate) fn link_bytes(&self) -> usize {
+        let links = self.recording.hook.handler().graph().links();
+        links.map_or(0, ErrnoLinks::bytes)
     }
 }

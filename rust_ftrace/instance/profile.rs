@@ -2,22 +2,34 @@
 
 //! Profile, the counts: the tables of an instance's CPUs, and the sums and names that are kept.
 
+mod base;
+pub(crate) mod contexts;
+pub(crate) mod reading;
+
 use core::ops::Range;
 
 use kernel::cpu::{nr_cpu_ids, CpuId};
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
+use self::base::Base;
 use super::too_deep::{Growth, TooDeep, Watcher};
 use crate::engine::catalog::{Catalog, Function};
 use crate::engine::clock::ClockKind;
 use crate::engine::function_set::FunctionSet;
-use crate::engine::profile::{numbered, FunctionNumbers, FunctionTotals, ProfileTable};
-use crate::engine::sort::sort_by_key;
-use crate::machine::Machine;
+use crate::engine::plan::ProfiledCalls;
+use crate::engine::profile::context_counts::ContextSums;
+use crate::engine::profile::contexts::Contexts;
+use crate::engine::profile::extents::Extents;
+use crate::engine::profile::histogram::{Chunk, Pool};
+use crate::engine::profile::numbers::{numbered, FunctionNumbers};
+use crate::engine::profile::table::ProfileTable;
+use crate::engine::profile::totals::FunctionTotals;
+use crate::machine::{Machine, ProfileLimits};
 use crate::platform::Vec;
 use crate::sys::{cpu, lockdep, rcu};
-use crate::tracer::profile::{CpuTable, Profiler};
+use crate::tracer::profile::{ContextTable, CpuTable, Profiler};
+use crate::tracer::recorder::Recorder;
 
 /// The counts of a CPU, both those being made and those that are kept.
 struct CpuCounts {
@@ -26,33 +38,55 @@ struct CpuCounts {
     old: Option<KBox<CpuTable>>,
     /// The sums of earlier tables, by a function's number.
     past: Vec<FunctionTotals>,
+    /// The histograms, which the next table has too.
+    pool: Pool<Arc<Chunk>>,
+    /// The counts of contexts, which the next table has too.
+    contexts: Option<Arc<ContextTable>>,
+    base: Base,
 }
 
 impl CpuCounts {
+    const fn new() -> Self {
+        Self {
+            live: None,
+            old: None,
+            past: Vec::new(),
+            pool: Pool::new(),
+            contexts: None,
+            base: Base::new(),
+        }
+    }
+
+    /// All that was ever counted for a function.
     fn totals(&self, number: usize) -> FunctionTotals {
         let past = self.past.get(number).copied().unwrap_or_default();
         let tables = [&self.live, &self.old].into_iter().flatten();
-        tables.fold(past, |sum, table| sum.plus(table.totals(number)))
+        tables.fold(past, |sum, table| sum.plus(table.functions.totals(number)))
+    }
+
+    /// Returns a table for the functions of `places` that counts in the histograms of `pool`, and
+    /// in those `contexts`.
+    fn table(
+        places: &Arc<FunctionNumbers>,
+        pool: &Pool<Arc<Chunk>>,
+        contexts: &Option<Arc<ContextTable>>,
+        clears: u64,
+    ) -> Result<KBox<CpuTable>> {
+        let table = CpuTable {
+            functions: ProfileTable::new(places.clone(), pool.duplicate()?, clears)?,
+            contexts: contexts.clone(),
+        };
+        Ok(KBox::new(table, GFP_KERNEL)?)
     }
 
     /// Keeps only the sums of a table that was replaced, once nothing writes to it any more.
     fn sum_up_old(&mut self) {
         if let Some(table) = self.old.take() {
             for (number, past) in self.past.iter_mut().enumerate() {
-                *past = past.plus(table.totals(number));
+                *past = past.plus(table.functions.totals(number));
             }
         }
     }
-}
-
-/// A function of the profile.
-#[derive(Clone, Copy)]
-pub(crate) struct ProfileRow {
-    /// The number of the function.
-    number: usize,
-    /// The ftrace location of the function; 0 if it has gone.
-    pub(crate) ip: usize,
-    pub(crate) totals: FunctionTotals,
 }
 
 /// A function that was called, and has gone.
@@ -91,28 +125,41 @@ pub(super) struct Profile {
     /// are as many as were ever called, however often modules come and go; the numbers of functions
     /// that were not called are free.
     gone: KVec<GoneFunction>,
+    /// The number of clears since counting began.
+    clears: u64,
+    limits: ProfileLimits,
+    /// The tree of contexts, if calls were ever counted by these.
+    tree: Option<Arc<Contexts>>,
+    /// The counts of all CPUs before a clear, by the node.
+    context_base: Vec<ContextSums>,
+    /// The addresses of the functions that are counted by contexts.
+    extents: Option<KBox<Extents>>,
+    /// Tells this profile from those before.
+    serial: u64,
 }
 
 impl Profile {
-    /// Creates a profile in which nothing was counted.
+    /// Creates a profile in which nothing was counted, with these `limits`. Its number, `serial`,
+    /// tells it from others of the instance.
     ///
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    pub(super) fn new() -> Result<Self> {
+    fn new(limits: ProfileLimits, serial: u64) -> Result<Self> {
         let mut cpus = KVec::new();
         for _ in 0..nr_cpu_ids() {
-            let counts = CpuCounts {
-                live: None,
-                old: None,
-                past: Vec::new(),
-            };
-            cpus.push(counts, GFP_KERNEL)?;
+            cpus.push(CpuCounts::new(), GFP_KERNEL)?;
         }
         Ok(Self {
             places: None,
             cpus,
             gone: KVec::new(),
+            clears: 0,
+            limits,
+            tree: None,
+            context_base: Vec::new(),
+            extents: None,
+            serial,
         })
     }
 
@@ -129,7 +176,11 @@ impl Profile {
         let of_cpu = |counts: &CpuCounts| {
             let tables = [&counts.live, &counts.old].into_iter().flatten();
             let past = size_of_val(&*counts.past);
-            tables.fold(past, |sum, table| sum.wrapping_add(table.bytes()))
+            let own = past.wrapping_add(counts.pool.bytes());
+            let own = own.wrapping_add(counts.base.bytes());
+            let contexts = counts.contexts.as_ref();
+            let own = own.wrapping_add(contexts.map_or(0, |contexts| contexts.bytes()));
+            tables.fold(own, |sum, table| sum.wrapping_add(table.functions.bytes()))
         };
         let tables = self.cpus.iter().map(of_cpu).fold(0, usize::wrapping_add);
         let of_gone = |gone: &GoneFunction| {
@@ -139,7 +190,8 @@ impl Profile {
         };
         let gone = self.gone.iter().map(of_gone).fold(0, usize::wrapping_add);
         let places = self.places.as_ref().map_or(0, |places| places.bytes());
-        tables.wrapping_add(places).wrapping_add(gone)
+        let functions = tables.wrapping_add(places).wrapping_add(gone);
+        functions.wrapping_add(self.context_bytes())
     }
 
     fn is_known(&self, ip: usize) -> bool {
@@ -174,7 +226,7 @@ impl Profile {
     /// Returns whether nothing was ever counted for a number that no function has.
     fn is_free(&self, number: usize) -> bool {
         let mut cpus = self.cpus.iter();
-        cpus.all(|cpu| cpu.totals(number) == FunctionTotals::default())
+        cpus.all(|cpu| cpu.totals(number).is_none())
     }
 
     /// Takes the tables away from `profiler`, by which nothing is hooked.
@@ -185,22 +237,27 @@ impl Profile {
             // - None is given for another CPU.
             unsafe { profiler.set_table(cpu, None) };
         }
+        profiler.unsettle(0);
+        // SAFETY: There are no extents that are to stay valid.
+        unsafe { profiler.set_extents(None) };
     }
 
     /// Forgets all counts. Nothing may be counting, nor begin to before there are new tables.
     fn clear(&mut self, profiler: &Profiler) {
         self.withdraw(profiler);
         for counts in &mut self.cpus {
-            counts.live = None;
-            counts.old = None;
-            counts.past = Vec::new();
+            *counts = CpuCounts::new();
         }
         self.gone = KVec::new();
         self.places = None;
+        self.clears = 0;
+        self.tree = None;
+        self.context_base = Vec::new();
+        self.extents = None;
     }
 
-    /// Gives the functions `ips` numbers: those that have one keep it, and those in `back` get it
-    /// back. Gives all CPUs that are online tables for all of them. Returns whether it did:
+    /// Gives the functions of `counted` numbers: those that have one keep it, and those in `back`
+    /// get it back. Gives all CPUs that are online tables for all of them. Returns whether it did:
     /// [`Profile::sum_up_old`] is to follow then, when nothing writes to the tables before.
     ///
     /// # Errors
@@ -208,12 +265,15 @@ impl Profile {
     /// `ENOMEM` if there is no memory: nothing is changed then.
     fn extend(
         &mut self,
-        ips: &FunctionSet,
+        counted: &ProfiledCalls,
         back: &[(usize, usize)],
         profiler: &Profiler,
     ) -> Result<bool> {
-        let mut new = (ips.as_slice().iter().copied()).filter(|ip| !self.is_known(*ip));
-        if self.places.is_some() && new.clone().next().is_none() {
+        let ips = counted.functions.as_slice().iter().copied();
+        let mut new = ips.filter(|ip| !self.is_known(*ip));
+        let tree = self.tree_for(counted)?;
+        let is_old = self.places.is_some() && tree.is_some() == self.tree.is_some();
+        if is_old && new.clone().next().is_none() {
             return Ok(false);
         }
         let old = self.places.as_ref().map_or(&[][..], |places| places.ips());
@@ -224,18 +284,21 @@ impl Profile {
             tables.push(None, GFP_KERNEL)?;
         }
         for cpu in cpu::online() {
-            let table = ProfileTable::new(places.clone(), profiler.session())?;
-            let table = KBox::new(table, GFP_KERNEL)?;
-            if let Some(slot) = tables.get_mut(cpu.as_u32() as usize) {
-                *slot = Some(table);
-            }
+            let number = cpu.as_u32() as usize;
+            let (Some(slot), Some(counts)) = (tables.get_mut(number), self.cpus.get(number)) else {
+                continue;
+            };
+            let pool = self.grown(&counts.pool, &places)?;
+            let contexts = counts.contexts_of(&tree)?;
+            let table = CpuCounts::table(&places, &pool, &contexts, self.clears)?;
+            *slot = Some((table, pool, contexts));
         }
         // This makes room for the sums of CPUs that get another table, or are not online any more.
         for counts in &mut self.cpus {
             let length = counts
                 .live
                 .as_ref()
-                .map_or(0, |table| table.places().ips().len());
+                .map_or(0, |table| table.functions.places().ips().len());
             while counts.past.len() < length {
                 counts.past.push(FunctionTotals::default())?;
             }
@@ -244,13 +307,21 @@ impl Profile {
         self.gone
             .retain(|gone| places.ips().get(gone.number) == Some(&0));
         self.places = Some(places);
+        self.tree = tree;
         for cpu in cpu::possible() {
             let number = cpu.as_u32() as usize;
             let (Some(counts), Some(slot)) = (self.cpus.get_mut(number), tables.get_mut(number))
             else {
                 continue;
             };
-            counts.old = core::mem::replace(&mut counts.live, slot.take());
+            let (table, kept) = slot
+                .take()
+                .map(|(table, pool, contexts)| (table, (pool, contexts)))
+                .unzip();
+            counts.old = core::mem::replace(&mut counts.live, table);
+            if let Some((pool, contexts)) = kept {
+                (counts.pool, counts.contexts) = (pool, contexts);
+            }
             // SAFETY:
             // - What takes the table away keeps it until nothing counts in it; at the end the
             //   instance unhooks the profiler before the tables go.
@@ -258,6 +329,14 @@ impl Profile {
             unsafe { profiler.set_table(cpu, counts.live.as_deref()) };
         }
         Ok(true)
+    }
+
+    /// Returns the histograms of `pool`, and more if the functions of `places` may take more.
+    fn grown(&self, pool: &Pool<Arc<Chunk>>, places: &FunctionNumbers) -> Result<Pool<Arc<Chunk>>> {
+        let wanted = places.ips().len().min(self.limits.histograms);
+        pool.grown(wanted, |limit| {
+            Ok(Arc::new(Chunk::new(limit)?, GFP_KERNEL)?)
+        })
     }
 
     /// Keeps only the sums of the tables that were replaced.
@@ -274,10 +353,16 @@ impl Profile {
         let Some(places) = self.places.clone() else {
             return Ok(());
         };
-        let Some(counts) = self.of_mut(cpu).filter(|counts| counts.live.is_none()) else {
+        let Some(counts) = self.of(cpu).filter(|counts| counts.live.is_none()) else {
             return Ok(());
         };
-        let table = KBox::new(ProfileTable::new(places, profiler.session())?, GFP_KERNEL)?;
+        let pool = self.grown(&counts.pool, &places)?;
+        let contexts = counts.contexts_of(&self.tree)?;
+        let table = CpuCounts::table(&places, &pool, &contexts, self.clears)?;
+        let Some(counts) = self.of_mut(cpu) else {
+            return Ok(());
+        };
+        (counts.pool, counts.contexts) = (pool, contexts);
         let table = counts.live.insert(table);
         // SAFETY:
         // - What takes the table away keeps it until nothing counts in it; at the end the instance
@@ -325,28 +410,6 @@ impl Profile {
         let mut gone = self.gone.iter();
         Some(&gone.find(|gone| gone.number == number)?.name)
     }
-
-    /// Returns a row for every function that was called on `cpu`, or on any.
-    fn rows(&self, cpu: Option<CpuId>) -> Result<KVVec<ProfileRow>> {
-        let mut rows = KVVec::new();
-        let Some(places) = &self.places else {
-            return Ok(rows);
-        };
-        for (number, &ip) in places.ips().iter().enumerate() {
-            let totals = match cpu {
-                Some(cpu) => self.of(cpu).map(|counts| counts.totals(number)),
-                None => {
-                    let all = self.cpus.iter().map(|counts| counts.totals(number));
-                    all.reduce(FunctionTotals::plus)
-                }
-            };
-            let totals = totals.unwrap_or_default();
-            if totals != FunctionTotals::default() {
-                rows.push(ProfileRow { number, ip, totals }, GFP_KERNEL)?;
-            }
-        }
-        Ok(rows)
-    }
 }
 
 /// The profiler of an instance, and its counts.
@@ -356,20 +419,33 @@ pub(crate) struct Profiling {
     pub(super) profiler: Profiler,
     #[pin]
     pub(super) profile: Mutex<Profile>,
+    limits: ProfileLimits,
 }
 
 impl Profiling {
-    /// Creates the state in which nothing is counted.
+    /// Creates the state in which nothing is counted. `recorder` knows the tasks and CPUs whose
+    /// calls are to be.
     ///
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    pub(super) fn new(machine: &Machine) -> Result<impl PinInit<Self, Error>> {
-        let profiler = Profiler::new(machine.is_counter(ClockKind::Local))?;
-        let profile = Profile::new()?;
+    ///
+    /// # Safety
+    ///
+    /// `recorder` is valid for as long as calls are hooked for the profiler.
+    pub(super) unsafe fn new(
+        machine: &Machine,
+        recorder: *const Recorder,
+    ) -> Result<impl PinInit<Self, Error>> {
+        let by_counter = machine.is_counter(ClockKind::Local);
+        // SAFETY: It is valid for as long as calls are hooked, by caller precondition.
+        let profiler = unsafe { Profiler::new(by_counter, recorder, machine.core_text())? };
+        let limits = machine.profile_limits();
+        let profile = Profile::new(limits, 0)?;
         let new = try_pin_init!(Self {
             profiler,
             profile <- new_mutex!(profile),
+            limits,
         }? Error);
         Ok(new.pin_chain(|this| {
             lockdep::never_waits_with(|| drop(this.profile.lock()));
@@ -383,7 +459,8 @@ impl Profiling {
     ///
     /// `ENOMEM` if there is no memory, and those of [`TooDeep::begin`]; nothing is changed then.
     pub(super) fn begin(&self, too_deep: &TooDeep) -> Result<(Profile, Growth)> {
-        let new = Profile::new()?;
+        let serial = self.profile.lock().serial.wrapping_add(1);
+        let new = Profile::new(self.limits, serial)?;
         let growth = too_deep.forget_profile();
         if let Err(error) = too_deep.begin(Watcher::Profile) {
             too_deep.put_back_profile(growth);
@@ -406,15 +483,15 @@ impl Profiling {
         too_deep.put_back_profile(growth);
     }
 
-    /// Gives `functions` numbers, and makes room for their counts.
+    /// Gives the functions of `counted` numbers, and makes room for their counts.
     ///
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory, and those of
     /// [`Machine::with_catalog`](crate::machine::Machine::with_catalog).
-    pub(super) fn extend(&self, machine: &Machine, functions: &FunctionSet) -> Result {
+    pub(super) fn extend(&self, machine: &Machine, counted: &ProfiledCalls) -> Result {
         let has_gone = !self.profile.lock().gone.is_empty();
-        let back = |catalog: &Catalog| self.profile.lock().back(functions, catalog);
+        let back = |catalog: &Catalog| self.profile.lock().back(&counted.functions, catalog);
         let back = match has_gone {
             true => machine.with_catalog(back)?,
             false => KVec::new(),
@@ -422,7 +499,7 @@ impl Profiling {
         let is_extended = {
             // The lock keeps CPUs from being half online.
             let _cpus = cpu::ReadLock::new();
-            (self.profile.lock()).extend(functions, &back, &self.profiler)?
+            (self.profile.lock()).extend(counted, &back, &self.profiler)?
         };
         if is_extended {
             // The lock of the profile must not be held: a CPU that is coming may be waiting for it.
@@ -430,44 +507,6 @@ impl Profiling {
             self.profile.lock().sum_up_old();
         }
         Ok(())
-    }
-
-    /// Returns the counts of `cpu`, or of all, the functions with most time first.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM` if there is no memory.
-    pub(crate) fn rows(&self, cpu: Option<CpuId>) -> Result<KVVec<ProfileRow>> {
-        let mut rows = self.profile.lock().rows(cpu)?;
-        sort_by_key(&mut rows, |row| (u64::MAX - row.totals.time, row.ip));
-        Ok(rows)
-    }
-
-    /// Calls `user` with the name of a function of the profile; with `None` if the name is not
-    /// known any more.
-    ///
-    /// # Errors
-    ///
-    /// Those of `user`, and of [`Machine::with_catalog`](crate::machine::Machine::with_catalog).
-    pub(crate) fn with_name(
-        &self,
-        machine: &Machine,
-        row: &ProfileRow,
-        user: impl FnOnce(Option<&[u8]>) -> Result,
-    ) -> Result {
-        let mut ip = row.ip;
-        if ip == 0 {
-            let profile = self.profile.lock();
-            if let Some(name) = profile.gone(row.number) {
-                return user(Some(name));
-            }
-            // The function came again meanwhile.
-            let places = profile.places.as_ref();
-            let now = places.and_then(|places| places.ips().get(row.number));
-            ip = now.copied().unwrap_or(0);
-        }
-        let name = |catalog: &Catalog| user(catalog.at(ip).map(|function| function.name));
-        machine.with_catalog(name)
     }
 
     /// Notes that the functions at addresses `text` go. To be called while they still have names,
@@ -480,10 +519,10 @@ impl Profiling {
         if !self.profile.lock().has_any_of(text) {
             return;
         }
-        if machine.with_catalog(forget).is_err() {
-            pr_warn!(
-                "functions of a removed module have no names in the profile, for want of memory\n"
-            );
+        let named = machine.with_catalog(forget);
+        let forgotten = self.forget_extents(text);
+        if named.and(forgotten).is_err() {
+            pr_warn!("functions of a removed module are not as known, for want of memory\n");
         }
     }
 

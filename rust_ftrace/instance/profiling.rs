@@ -6,7 +6,11 @@ use core::ops::Range;
 
 use kernel::prelude::*;
 
+use super::profile::contexts::ContextStats;
+use super::profile::reading::HistogramStats;
 use super::{Control, Instance};
+use crate::engine::function_set::FunctionSet;
+use crate::engine::lists::FunctionList;
 
 /// The profile as `status` shows it.
 pub(crate) struct ProfileStats {
@@ -21,6 +25,9 @@ pub(crate) struct ProfileStats {
     /// among them.
     pub(crate) too_deep: u64,
     pub(crate) bytes: usize,
+    pub(crate) histograms: HistogramStats,
+    /// Those of contexts, if calls are counted by these.
+    pub(crate) contexts: Option<ContextStats>,
 }
 
 impl Instance {
@@ -45,6 +52,17 @@ impl Instance {
         })
     }
 
+    /// Returns the functions in `filter`; `None` if it is empty, and so stands for all.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn filtered(&self) -> Result<Option<FunctionSet>> {
+        let control = self.control.lock();
+        let filter = control.settings.lists.get(FunctionList::Filter);
+        Ok(filter.map(|filter| filter.duplicate()).transpose()?)
+    }
+
     /// Notes that the functions at addresses `text` go. To be called while they still have names.
     pub(crate) fn profile_forgets(&self, text: &[Range<usize>]) {
         // A change that has the lock may be about to give them numbers.
@@ -56,14 +74,17 @@ impl Instance {
     pub(crate) fn profile_stats(&self) -> ProfileStats {
         let (_, too_deep) = self.too_deep.counts();
         let control = self.control.lock();
+        let (_, missed) = self.machine.hooks().missed(self.hooks.id());
         let (functions, bytes) = self.profiling.size();
         ProfileStats {
             on: control.settings.profile,
             functions,
             lost: self.profiling.profiler.lost(),
-            missed: (control.profile.missed()).wrapping_sub(control.missed_before),
+            missed: missed.wrapping_sub(control.missed_before),
             too_deep,
             bytes,
+            histograms: self.profiling.histogram_stats(),
+            contexts: self.profiling.context_stats(),
         }
     }
 

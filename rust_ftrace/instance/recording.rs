@@ -199,15 +199,23 @@ impl Recording {
         self.buffers.lock().sources(cpu, which)
     }
 
+    /// Sets whether tasks are recorded with their containers: all events after this are.
+    pub(super) fn record_containers(&self, wanted: bool) {
+        self.buffers.lock().set_containers(wanted);
+        // A hook may have looked before, and note that its ring knows the task.
+        rcu::synchronize_preempt_off();
+        self.buffers.lock().forget_tasks();
+    }
+
     /// Completes the entries of calls that are pending on `cpu`, or all, so that readers see them.
     pub(super) fn complete_entries(&self, cpu: Option<CpuId>) {
         let pending = |cpu: &CpuId| self.with_buffers(|buffers| buffers.has_pending(*cpu));
         let meant = cpu::possible().filter(|number| cpu.is_none_or(|cpu| cpu == *number));
         for cpu in meant.filter(pending) {
             let recorder = self.hook.handler();
-            let complete = |token: PreemptOff<'_>| recorder.complete_entry(token);
+            let mut complete = |token: PreemptOff<'_>| recorder.complete_entry(token);
             let cpus = cpu::ReadLock::new();
-            if !cpus.call(cpu, &complete) {
+            if !cpus.call(cpu, &mut complete) {
                 // SAFETY: Only hooks on the CPU write to its ring, and it is not online: it cannot
                 // come as long as `cpus` is there.
                 unsafe { self.buffers.lock().complete_entry(cpu) };

@@ -6,6 +6,7 @@ use core::ops::Range;
 
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
+use kernel::str::CString;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
 use super::Instance;
@@ -44,7 +45,10 @@ impl Instances {
     ///
     /// `ENOMEM` if there is no memory.
     pub(crate) fn new(machine: Arc<Machine>) -> Result<impl PinInit<Self, Error>> {
-        let top = Arc::pin_init(Instance::new(machine.clone())?, GFP_KERNEL)?;
+        let top = Arc::pin_init(
+            Instance::new(machine.clone(), CString::try_from(c"")?)?,
+            GFP_KERNEL,
+        )?;
         let new = try_pin_init!(Self {
             machine,
             top,
@@ -76,6 +80,22 @@ impl Instances {
     /// Returns the instance of the top directory.
     pub(crate) fn top(&self) -> &Arc<Instance> {
         &self.top
+    }
+
+    /// Returns all instances there are now, the top one first.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn all(&self) -> Result<KVec<Arc<Instance>>> {
+        let mut all = KVec::new();
+        all.push(self.top.clone(), GFP_KERNEL)?;
+        let mut last = 0;
+        while let Some((number, instance)) = self.after(last) {
+            all.push(instance, GFP_KERNEL)?;
+            last = number;
+        }
+        Ok(all)
     }
 
     /// Calls `user` with each instance.
@@ -155,22 +175,23 @@ impl hotplug::CpuWatcher for Instances {
 
 impl modules::ModuleWatcher for Instances {
     fn loads(&self, name: &[u8], text: &[Range<usize>]) {
-        self.machine.module_loads(text);
+        self.machine.module_loads(name, text);
         self.for_each(|instance| instance.loads(name));
     }
 
     fn coming(&self, init: &Range<usize>) {
         self.for_each(|instance| instance.profile_forgets(core::slice::from_ref(init)));
         self.machine.forget_catalog();
+        self.machine.hooks_forget(core::slice::from_ref(init));
         self.for_each(|instance| instance.coming(init));
     }
 
-    fn going(&self, text: &[Range<usize>]) {
+    fn going(&self, name: &[u8], text: &[Range<usize>]) {
         // The functions still have names here.
         self.for_each(|instance| instance.profile_forgets(text));
         // This comes before an instance's lock is taken: changes from here on do not see the
         // functions.
-        self.machine.module_leaves(text);
+        self.machine.module_leaves(name, text);
         // The profile may have been armed with them in between.
         self.for_each(|instance| instance.profile_forgets(text));
         self.for_each(|instance| instance.module_going(text));

@@ -49,7 +49,7 @@ impl Buffers {
     pub(super) fn shrink(&mut self, reserve: Reserve, recorder: &Recorder) -> OldBuffers {
         let Reserve { small, mut old } = reserve;
         for (cpu, buffer) in small {
-            buffer.ring().set_discard(self.discard);
+            self.settings.apply(buffer.ring());
             let size_kb = buffer.size_kb();
             let Some(buffers) = self.of_mut(cpu) else {
                 continue;

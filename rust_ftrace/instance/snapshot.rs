@@ -41,6 +41,8 @@ impl Buffers {
             buffers.spare.clear();
             core::mem::swap(&mut buffers.live, &mut buffers.spare);
             if let Some(live) = &buffers.live.buffer {
+                // Its task may have been moved to another container meanwhile.
+                live.ring().forget_task();
                 // SAFETY:
                 // - Both rings live on with the CPU's buffers until they are replaced or the
                 //   snapshot is freed, which wait for writers.

@@ -72,15 +72,37 @@ impl Clocks {
     /// Returns the way from stamps of a clock to times, the same for every reader until the
     /// kernel's clock was adjusted or has slept.
     pub(super) fn timeline(&self, kind: ClockKind) -> Timeline {
+        self.timeline_by(kind, || self.conversion().map(|(conversion, _)| conversion))
+    }
+
+    /// Does as [`Clocks::timeline`] without a lock, if `known` is the conversion that was in use
+    /// some time ago, and its greatest error.
+    pub(super) fn timeline_by_known(
+        &self,
+        kind: ClockKind,
+        known: Option<(Conversion, u64)>,
+    ) -> Timeline {
+        self.timeline_by(kind, || {
+            let now = clock::calibrate(clock::FEW_SAMPLES);
+            let (Some((known, known_error)), Some((conversion, error))) = (known, now) else {
+                return now.map(|(conversion, _)| conversion);
+            };
+            let holds = known.agrees_with(&conversion, cycles(), known_error + error);
+            Some(if holds { known } else { conversion })
+        })
+    }
+
+    fn timeline_by(
+        &self,
+        kind: ClockKind,
+        conversion: impl FnOnce() -> Option<Conversion>,
+    ) -> Timeline {
         let to_timeline = match kind {
             ClockKind::Local if self.local_is_counter => Timeline::Converted,
             ClockKind::X86Tsc if self.local_is_counter => Timeline::Cycles,
             _ => return Timeline::Plain(kind.unit()),
         };
-        match self.conversion() {
-            Some((conversion, _)) => to_timeline(conversion),
-            None => Timeline::Plain(TimeUnit::Counts),
-        }
+        conversion().map_or(Timeline::Plain(TimeUnit::Counts), to_timeline)
     }
 
     /// Returns the ticks of a clock that last `ns`; 1 for a clock that does not count time.
@@ -102,7 +124,7 @@ impl Clocks {
     }
 
     /// Returns the conversion in use, and its greatest error when it was last looked at.
-    fn conversion(&self) -> Option<(Conversion, u64)> {
+    pub(super) fn conversion(&self) -> Option<(Conversion, u64)> {
         let mut kept = self.conversion.lock();
         let at = cycles();
         let (samples, before) = match *kept {

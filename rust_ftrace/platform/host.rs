@@ -117,6 +117,23 @@ impl Word {
         self.0.compare_exchange(old, new, order, order).is_ok()
     }
 
+    /// Adds one, atomically towards interrupts of this CPU; no other CPU may write the word.
+    pub fn local_increment(&self) {
+        self.local_add(1);
+    }
+
+    /// Sets bits, atomically towards interrupts of this CPU; no other CPU may write the word.
+    pub fn local_or(&self, bits: u64) {
+        preempt::point();
+        self.0.fetch_or(bits, Ordering::Relaxed);
+    }
+
+    /// Clears bits, atomically towards interrupts of this CPU; no other CPU may write the word.
+    pub fn local_clear(&self, bits: u64) {
+        preempt::point();
+        self.0.fetch_and(!bits, Ordering::Relaxed);
+    }
+
     /// Adds a value, atomically towards interrupts of this CPU; no other CPU may write the word.
     pub fn local_add(&self, value: u64) {
         preempt::point();
@@ -124,16 +141,31 @@ impl Word {
     }
 }
 
-/// Adds to a number of two words, the lower first, atomically towards interrupts of this CPU: one
-/// that comes between the two halves adds its own carry. No other CPU may write the words.
-pub fn local_add_wide(number: &[Word; 2], value: u128) {
+/// Adds to the second and third of these numbers, each atomically towards interrupts of this CPU.
+/// No other CPU may write the words.
+pub fn local_add_behind(words: &[Word; 3], second: u64, third: u64) {
+    words[1].local_add(second);
+    words[2].local_add(third);
+}
+
+/// Adds to two numbers of one word, and to a third of two words, the lower first: each atomically
+/// towards interrupts of this CPU. One that comes between the two halves adds its own carry. No
+/// other CPU may write the words.
+pub fn local_add_sums(words: &[Word; 4], first: u64, second: u64, wide: u128) {
+    words[0].local_add(first);
+    words[1].local_add(second);
     preempt::point();
-    let low = value as u64;
-    let before = number[0].0.fetch_add(low, Ordering::Relaxed);
+    let low = wide as u64;
+    let before = words[2].0.fetch_add(low, Ordering::Relaxed);
     let carry = u64::from(before.checked_add(low).is_none());
     preempt::point();
-    let high = ((value >> 64) as u64).wrapping_add(carry);
-    number[1].0.fetch_add(high, Ordering::Relaxed);
+    let high = ((wide >> 64) as u64).wrapping_add(carry);
+    words[3].0.fetch_add(high, Ordering::Relaxed);
+}
+
+/// Returns the number of the highest bit that is set, at least 3.
+pub const fn highest_bit(value: u64) -> u32 {
+    (value | 8).ilog2()
 }
 
 /// Orders stores before the fence before stores after it.
@@ -255,6 +287,15 @@ impl<T> Vec<T> {
             memory::allocate()?;
         }
         self.0.push(value);
+        Ok(())
+    }
+
+    /// Makes room for `count` values more. Fails with `ENOMEM` without memory.
+    pub fn reserve(&mut self, count: usize) -> Result<(), AllocError> {
+        if self.0.capacity() - self.0.len() < count {
+            memory::allocate()?;
+        }
+        self.0.reserve_exact(count);
         Ok(())
     }
 

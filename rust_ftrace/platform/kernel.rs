@@ -26,6 +26,8 @@ use kernel::prelude::*;
 pub use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
 pub use kernel::alloc::AllocError;
 
+use super::set_aside::Growth;
+
 /// A 64-bit word of memory that other CPUs may read.
 #[repr(transparent)]
 pub struct Word(UnsafeCell<u64>);
@@ -38,6 +40,17 @@ impl Word {
     /// Makes a word with this value.
     pub const fn new(value: u64) -> Self {
         Self(UnsafeCell::new(value))
+    }
+
+    /// Returns words as such that interrupts of this CPU may change meanwhile.
+    #[inline(always)]
+    pub fn array_of<const N: usize>(words: &mut [u64; N]) -> &[Self; N] {
+        let words: *mut [u64; N] = words;
+        // SAFETY:
+        // - A `Word` is laid out as a `u64`, of which it is transparent.
+        // - The words are valid and aligned for as long as they are borrowed, and nothing else is
+        //   given access to them by this type's user meanwhile but as `Word`s.
+        unsafe { &*words.cast::<[Self; N]>() }
     }
 
     /// Loads the word, as `READ_ONCE()`.
@@ -162,6 +175,50 @@ impl Word {
         unsafe { AtomicU64::from_ptr(self.0.get()) }
     }
 
+    /// Adds one, atomically towards interrupts of this CPU; no other CPU may write the word.
+    #[inline(always)]
+    pub fn local_increment(&self) {
+        // SAFETY: `self` is a valid, aligned word of memory. It is one instruction, so an interrupt
+        // comes before or after it. By the contract of this function no other CPU writes the word.
+        unsafe {
+            asm!(
+                "inc qword ptr [{word}]",
+                word = in(reg) self.0.get(),
+                options(nostack),
+            );
+        }
+    }
+
+    /// Sets bits, atomically towards interrupts of this CPU; no other CPU may write the word.
+    #[inline(always)]
+    pub fn local_or(&self, bits: u64) {
+        // SAFETY: `self` is a valid, aligned word of memory. It is one instruction, so an interrupt
+        // comes before or after it. By the contract of this function no other CPU writes the word.
+        unsafe {
+            asm!(
+                "or qword ptr [{word}], {bits}",
+                word = in(reg) self.0.get(),
+                bits = in(reg) bits,
+                options(nostack),
+            );
+        }
+    }
+
+    /// Clears bits, atomically towards interrupts of this CPU; no other CPU may write the word.
+    #[inline(always)]
+    pub fn local_clear(&self, bits: u64) {
+        // SAFETY: `self` is a valid, aligned word of memory. It is one instruction, so an interrupt
+        // comes before or after it. By the contract of this function no other CPU writes the word.
+        unsafe {
+            asm!(
+                "and qword ptr [{word}], {bits}",
+                word = in(reg) self.0.get(),
+                bits = in(reg) !bits,
+                options(nostack),
+            );
+        }
+    }
+
     /// Adds a value, atomically towards interrupts of this CPU; no other CPU may write the word.
     #[inline(always)]
     pub fn local_add(&self, value: u64) {
@@ -178,24 +235,65 @@ impl Word {
     }
 }
 
-/// Adds to a number of two words, the lower first, atomically towards interrupts of this CPU: one
-/// that comes between the two halves adds its own carry. No other CPU may write the words. Another
-/// CPU may see the carry missing for a moment.
+/// Adds to the second and third of these numbers, each atomically towards interrupts of this CPU.
+/// No other CPU may write the words.
 #[inline(always)]
-pub fn local_add_wide(number: &[Word; 2], value: u128) {
-    // SAFETY: Both words are valid and aligned, one behind the other, and no other CPU writes them
+pub fn local_add_behind(words: &[Word; 3], second: u64, third: u64) {
+    // SAFETY: The words are valid and aligned, one behind the other. Each gets its sum by one
+    // instruction, so an interrupt comes before or after it. By the contract of this function no
+    // other CPU writes them.
+    unsafe {
+        asm!(
+            "add qword ptr [{words} + 8], {second}",
+            "add qword ptr [{words} + 16], {third}",
+            words = in(reg) words.as_ptr(),
+            second = in(reg) second,
+            third = in(reg) third,
+            options(nostack),
+        );
+    }
+}
+
+/// Adds to two numbers of one word, and to a third of two words, the lower first: each atomically
+/// towards interrupts of this CPU. One that comes between the two halves adds its own carry. No
+/// other CPU may write the words. Another CPU may see the carry missing for a moment.
+#[inline(always)]
+pub fn local_add_sums(words: &[Word; 4], first: u64, second: u64, wide: u128) {
+    // SAFETY: All words are valid and aligned, one behind the other, and no other CPU writes them
     // by the contract of this function. The carry is in the flags, which interrupts leave as they
     // are.
     unsafe {
         asm!(
-            "add qword ptr [{number}], {low}",
-            "adc qword ptr [{number} + 8], {high}",
-            number = in(reg) number.as_ptr(),
-            low = in(reg) value as u64,
-            high = in(reg) (value >> 64) as u64,
+            "add qword ptr [{words}], {first}",
+            "add qword ptr [{words} + 8], {second}",
+            "add qword ptr [{words} + 16], {low}",
+            "adc qword ptr [{words} + 24], {high}",
+            words = in(reg) words.as_ptr(),
+            first = in(reg) first,
+            second = in(reg) second,
+            low = in(reg) wide as u64,
+            high = in(reg) (wide >> 64) as u64,
             options(nostack),
         );
     }
+}
+
+/// Returns the number of the highest bit that is set, at least 3. (the compiler makes more of
+/// `ilog2()` than this)
+#[inline(always)]
+pub fn highest_bit(value: u64) -> u32 {
+    let highest: u64;
+    // SAFETY: The instruction only sets the register and flags. Its result is defined, as bit 3 is
+    // set.
+    unsafe {
+        asm!(
+            "bsr {highest}, {value}",
+            highest = out(reg) highest,
+            value = in(reg) value | 8,
+            options(pure, nomem, nostack),
+        );
+    }
+    highest as u32
 }
 
 /// Orders stores before the fence before stores after it: `smp_wmb()`, nothing on x86.
@@ -221,17 +319,22 @@ pub fn spin_hint() {
 }
 
 /// A vector whose growth can fail.
-pub struct Vec<T>(KVVec<T>);
+pub struct Vec<T>(kernel::alloc::Vec<T, Growth>);
 
 impl<T> Vec<T> {
     /// Makes an empty vector, without memory.
     pub const fn new() -> Self {
-        Self(KVVec::new())
+        Self(kernel::alloc::Vec::new())
     }
 
     /// Adds a value at the end. Fails with `ENOMEM` without memory.
     pub fn push(&mut self, value: T) -> Result<(), AllocError> {
         self.0.push(value, GFP_KERNEL)
+    }
+
+    /// Makes room for exactly `count` values more. Fails with `ENOMEM` without memory.
+    pub fn reserve(&mut self, count: usize) -> Result<(), AllocError> {
+        self.0.reserve(count, GFP_KERNEL)
     }
 
     /// Inserts a value at `index`, and moves those behind it. Fails with `ENOMEM` without memory.
@@ -265,7 +368,17 @@ impl<T> Vec<T> {
 
     /// Frees memory that is not used, if that is possible.
     pub fn shrink(&mut self) {
-        let _ = self.0.shrink_to(0, GFP_KERNEL);
+        if Growth::is_lent() {
+            return;
+        }
+        let whole = core::mem::replace(&mut self.0, kernel::alloc::Vec::new());
+        let (start, length, capacity) = whole.into_raw_parts();
+        // SAFETY: The parts are those of a vector, whose memory is of `KVmalloc`, as none is lent.
+        let mut whole = unsafe { KVVec::from_raw_parts(start, length, capacity) };
+        let _ = whole.shrink_to(0, GFP_KERNEL);
+        let (start, length, capacity) = whole.into_raw_parts();
+        // SAFETY: As above: `Growth` takes memory of `KVmalloc` for its own.
+        self.0 = unsafe { kernel::alloc::Vec::from_raw_parts(start, length, capacity) };
     }
 
     /// Removes the last value, and returns it.

@@ -2,8 +2,11 @@
 /* What the kernel crate's own bindings lack. */
 #include <linux/fprobe.h>
 #include <linux/gfp.h>
+#include <linux/kdebug.h>
 #include <linux/kmemleak.h>
 #include <linux/kprobes.h>
+#include <linux/nmi.h>
+#include <linux/panic_notifier.h>
 #include <linux/sched/clock.h>
 #include <linux/fs.h>
 #include <linux/fs_context.h>

@@ -61,7 +61,7 @@ const RESCHED_FLAGS: u64 =
     (1 << bindings::TIF_NEED_RESCHED) | (1 << bindings::TIF_NEED_RESCHED_LAZY);
 
 /// `SHADOW_STACK_SIZE` of kernel/trace/fgraph.c.
-const SHADOW_STACK_SIZE: usize = 4096;
+pub(crate) const SHADOW_STACK_SIZE: usize = 4096;
 
 const EFLAGS_IF: u32 = 1 << 9;
 const _: () = assert!(EFLAGS_IF == bits::IRQS_ON);
@@ -345,6 +345,14 @@ impl Current<'_> {
         word
     }
 
+    /// The interrupts that it is in, as the preempt count has them: 0 in none, see [`level`].
+    #[inline(always)]
+    pub(crate) fn interrupts(&self) -> u32 {
+        let count = self.token.count() as u32;
+        let softirq = self.softirq_count(count) & SOFTIRQ_OFFSET;
+        softirq | (count & (HARDIRQ_MASK | NMI_MASK))
+    }
+
     /// The thread's ID, 0 for the idle task.
     #[inline(always)]
     pub(crate) fn pid(&self) -> u32 {
@@ -450,6 +458,31 @@ impl Current<'_> {
         (words, base as u64)
     }
 
+    /// Words of its shadow stack that begin `distance` words below some others, and their address;
+    /// `None` if they do not lie in it.
+    #[inline(always)]
+    pub(crate) fn shadow_words<const N: usize>(
+        &self,
+        others: &[Word; N],
+        distance: usize,
+    ) -> Option<(&[Word; N], u64)> {
+        let base: *const c_ulong = load!(self.task, ret_stack);
+        let begin = others.as_ptr().wrapping_sub(distance);
+        let bytes = (begin as usize).wrapping_sub(base as usize);
+        // No word is as near to null, so that it is no base then.
+        if bytes > SHADOW_STACK_SIZE - N * 8 {
+            return None;
+        }
+        // SAFETY:
+        // - `base` points to the SHADOW_STACK_SIZE bytes of the running task's shadow stack, which
+        //   are zeroed when it is made; N words from `bytes` on lie within them.
+        // - They are aligned, as `others` are, from which they are words away.
+        // - They stay as long as the task lives, and so longer than `self`.
+        // - They are changed only by the task and what interrupts it, and a `Word` may change.
+        let words = unsafe { &*begin.cast::<[Word; N]>() };
+        Some((words, begin as u64))
+    }
+
     /// The number of calls of the task that were too deep to be watched.
     #[inline(always)]
     pub(crate) fn call_overrun(&self) -> u32 {
@@ -473,6 +506,19 @@ impl Current<'_> {
     #[inline(always)]
     fn softirq_count(&self, _count: u32) -> u32 {
         load!(self.task, softirq_disable_cnt) as u32
+    }
+}
+
+/// Returns the level of [`Current::interrupts`].
+pub(crate) const fn level(interrupts: u32) -> bits::Level {
+    if interrupts & NMI_MASK != 0 {
+        bits::Level::Nmi
+    } else if interrupts & HARDIRQ_MASK != 0 {
+        bits::Level::Hardirq
+    } else if interrupts != 0 {
+        bits::Level::Softirq
+    } else {
+        bits::Level::Task
     }
 }
 

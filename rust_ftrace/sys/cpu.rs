@@ -99,31 +99,26 @@ impl ReadLock {
     }
 
     /// Has `cpu` call `user` in an interrupt, and waits for the end of it. False if the CPU is not
-    /// online.
-    pub(crate) fn call<F: Fn(PreemptOff<'_>) + Sync>(&self, cpu: CpuId, user: &F) -> bool {
+    /// online. May be called with locks held that hotplug takes, as none goes on meanwhile.
+    pub(crate) fn call<F: FnMut(PreemptOff<'_>) + Send>(&self, cpu: CpuId, user: &mut F) -> bool {
         /// # Safety
         ///
-        /// `user` points to an `F` that is valid during the call.
-        unsafe extern "C" fn call<F: Fn(PreemptOff<'_>) + Sync>(user: *mut c_void) {
-            // SAFETY: `user` points to an `F` that is valid during the call, by caller
-            // precondition; it is only shared.
-            let user = unsafe { &*user.cast_const().cast::<F>() };
+        /// `user` points to an `F` that is valid during the call, and that nothing else uses.
+        unsafe extern "C" fn call<F: FnMut(PreemptOff<'_>) + Send>(user: *mut c_void) {
+            // SAFETY: `user` points to an `F` that is valid during the call and is used by nothing
+            // else, by caller precondition.
+            let user = unsafe { &mut *user.cast::<F>() };
             user(PreemptGuard::new().token());
         }
         // CAST: CPU numbers are small.
         let number = cpu.as_u32() as c_int;
-        let user: *const F = user;
+        let user: *mut F = user;
         // The result is an int before Linux 7.3, and a bool since.
         #[allow(clippy::useless_conversion)]
-        // SAFETY: Interrupts are on. `call` gets `user`, which outlives the call, as it is waited
-        // for.
+        // SAFETY: Interrupts are on. `call` gets `user`, which outlives the call and is not used
+        // here meanwhile, as it is waited for.
         let result = unsafe {
-            bindings::smp_call_function_single(
-                number,
-                Some(call::<F>),
-                user.cast_mut().cast(),
-                true.into(),
-            )
+            bindings::smp_call_function_single(number, Some(call::<F>), user.cast(), true.into())
         };
         result == 0
     }

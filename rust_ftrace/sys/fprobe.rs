@@ -7,19 +7,47 @@
 mod place;
 mod probe;
 
+use kernel::bindings;
 use kernel::prelude::*;
 
 use self::place::{take_left_behind, ProbePlace};
 use self::probe::Fprobe;
-pub(crate) use self::probe::{CallEntry, CallHandler, CallReturn};
-use super::ffi;
+pub(crate) use self::probe::{CallEntry, CallHandler, CallReturn, Interest};
 use super::private::numbers::{self, FprobeNumber};
+use super::{ffi, rcu};
 
 /// Most functions of a probe: fprobe asks for 32 bytes of contiguous memory for each.
 const MAX_FUNCTIONS: usize = 16384;
 
 /// Functions this many bytes apart are not of one probe, as modules are from the kernel itself.
 const FAR: usize = 1 << 24;
+
+/// Bytes from a function's symbol to its ftrace location: those of `endbr64`.
+const LOCATION: usize = if cfg!(CONFIG_X86_KERNEL_IBT) { 4 } else { 0 };
+
+/// Returns the ftrace location of `sprint_symbol_no_offset()`, a function that is exported, rarely
+/// called, and has no effect.
+pub(crate) fn quiet_function() -> usize {
+    bindings::sprint_symbol_no_offset as *const () as usize + LOCATION
+}
+
+/// Returns the words that a call takes of the shadow stack, of which a probe keeps `data` words,
+/// if nothing else hooks it: fgraph's frame, the words by which it knows its users and their data
+/// (`fgraph_reserve_data()` of kernel/trace/fgraph.c), fprobe's header, and the data.
+pub(crate) const fn frame_words(data: usize) -> usize {
+    size_of::<bindings::ftrace_ret_stack>() / 8 + 3 + data
+}
+
+/// The fate of calls that are open when their probe goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpenCalls {
+    /// They are told of their returns, by another probe, where it is known how fgraph keeps calls.
+    Kept,
+    /// They are not told of their returns.
+    Lost,
+    /// Nothing goes on as it is, and no call that is open is taken for one of what is new.
+    Forgotten,
+}
 
 /// The functions of one role.
 pub(crate) struct RoleFunctions<'a, R> {
@@ -37,7 +65,9 @@ pub(crate) struct RoleFunctions<'a, R> {
 ///
 /// use crate::platform::{AtomicU64, Ordering};
 /// use crate::sys::clock::local_ns;
-/// use crate::sys::fprobe::{CallEntry, CallHandler, CallReturn, Fprobes, RoleFunctions};
+/// use crate::sys::fprobe::{
+///     CallEntry, CallHandler, CallReturn, Fprobes, Interest, OpenCalls, RoleFunctions,
+/// };
 /// use crate::sys::private::FprobeNumber;
 ///
 /// /// Adds up how long calls take.
@@ -46,9 +76,9 @@ pub(crate) struct RoleFunctions<'a, R> {
 /// impl CallHandler<u64> for Durations {
 ///     type Role = ();
 ///
-///     fn called(&self, _role: (), call: CallEntry<'_, u64>) -> bool {
+///     fn called(&self, _role: (), call: CallEntry<'_, u64>) -> Interest {
 ///         *call.data = local_ns();
-///         true
+///         Interest::Return
 ///     }
 ///
 ///     fn returned(&self, call: CallReturn<'_, u64>) {
@@ -64,7 +94,7 @@ pub(crate) struct RoleFunctions<'a, R> {
 ///     let groups = [RoleFunctions { role: (), ips }];
 ///     // SAFETY: `durations` stays valid until nothing is traced any more: `probes` was made after
 ///     // it, so its drop, which ends tracing, comes first.
-///     let change = unsafe { probes.prepare(numbers, &*durations, &groups, false)? };
+///     let change = unsafe { probes.prepare(numbers, &*durations, &groups, OpenCalls::Lost)? };
 ///     probes.turn(&change);
 ///     probes.finish(change);
 ///     body();
@@ -75,9 +105,12 @@ pub(crate) struct RoleFunctions<'a, R> {
 ///
 /// # Invariants
 ///
-/// All of `live` are registered, none of `idle` is.
+/// All of `live` are registered, and `keeper`; none of `idle` is.
 pub(crate) struct Fprobes<T: CallHandler<D>, D: Copy + 'static> {
     live: KVec<ProbePlace<T, D>>,
+    /// A probe that takes no calls, and is told of the returns of those that others took, which are
+    /// gone.
+    keeper: Option<ProbePlace<T, D>>,
     /// Calls may still be open that know the address of one of these. So they are used for nothing
     /// else.
     idle: KVec<ProbePlace<T, D>>,
@@ -98,6 +131,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
     pub(crate) const fn new() -> Self {
         Self {
             live: KVec::new(),
+            keeper: None,
             idle: KVec::new(),
             worn: KVec::new(),
             missed: 0,
@@ -141,9 +175,12 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
 
     /// The address by which fprobe knows the first of them.
     pub(crate) fn address(&self) -> Option<u64> {
-        let place = self.live.first()?;
-        let probe: *const Fprobe<T, D> = &**place;
-        Some(probe as u64)
+        Some(self.live.first()?.address())
+    }
+
+    /// The roles of functions that are traced.
+    pub(crate) fn roles(&self) -> impl Iterator<Item = T::Role> + '_ {
+        self.live.iter().map(|probe| probe.role)
     }
 
     /// Counts [`Self::missed`] from 0 on. Nothing is traced.
@@ -153,9 +190,6 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
 
     /// Prepares to trace the functions of `groups`, and no others: registers what is missing, which
     /// calls nothing yet. [`Self::finish`] or [`Self::give_up`] is to follow.
-    ///
-    /// With `anew` nothing goes on as it is, and no call that is open is taken for one of what is
-    /// new.
     ///
     /// # Errors
     ///
@@ -169,13 +203,15 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
     /// # Safety
     ///
     /// `handler` stays valid until nothing is traced any more.
+    #[inline(never)]
     pub(crate) unsafe fn prepare(
         &mut self,
         numbers: &mut FprobeNumber,
         handler: *const T,
         groups: &[RoleFunctions<'_, T::Role>],
-        anew: bool,
+        open_calls: OpenCalls,
     ) -> Result<ProbeChange<T, D>> {
+        let anew = open_calls == OpenCalls::Forgotten;
         let is_wanted = |role: T::Role, ip: &usize| {
             let mut of_role = groups.iter().filter(|group| group.role == role);
             of_role.any(|group| group.ips.binary_search(ip).is_ok())
@@ -189,7 +225,8 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
             keep,
             new: KVec::new(),
             holder: None,
-            anew,
+            keeper: None,
+            open_calls,
         };
         let kept = |role: T::Role, ip: &usize| {
             let mut kept = self
@@ -244,7 +281,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
             let near = ips.chunk_by(|a, b| b.wrapping_sub(*a) < FAR);
             for ips in near.flat_map(|ips| ips.chunks(MAX_FUNCTIONS)) {
                 change.new.reserve(1, GFP_KERNEL)?;
-                let mut place = self.place(Fprobe::new(*role, ips)?, change.anew)?;
+                let mut place = self.place(Fprobe::new(*role, ips)?, change.open_calls)?;
                 // Probes that are registered may have gone with a module meanwhile, and the number
                 // with them.
                 let result = numbers.make_ready().and_then(|()| {
@@ -256,17 +293,31 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
                 result.inspect_err(|_| numbers.forget_failure())?;
             }
         }
-        self.idle.reserve(self.live.len(), GFP_KERNEL)?;
-        if change.anew {
+        if let (Some(role), true) = (change.needs_keeper(&self.live), self.keeper.is_none()) {
+            let mut place = self.place(Fprobe::new(role, &[quiet_function()])?, OpenCalls::Kept)?;
+            place.shut();
+            let result = numbers.make_ready().and_then(|()| {
+                // SAFETY: `handler` stays valid until nothing is traced any more, by caller
+                // precondition, and so until the probe is unregistered.
+                unsafe { place.probe_mut().register(handler) }
+            });
+            change.keeper = Some(place);
+            result.inspect_err(|_| numbers.forget_failure())?;
+        }
+        // One more for the keeper.
+        let idle = self.live.len().saturating_add(1);
+        self.idle.reserve(idle, GFP_KERNEL)?;
+        if change.open_calls == OpenCalls::Forgotten {
             let places = self.live.len().saturating_add(self.idle.len());
+            let places = places.saturating_add(1);
             self.worn.reserve(places, GFP_KERNEL)?;
         }
         Ok(self.live.reserve(change.new.len(), GFP_KERNEL)?)
     }
 
     /// A place with `probe` in it.
-    fn place(&mut self, probe: Fprobe<T, D>, anew: bool) -> Result<ProbePlace<T, D>> {
-        let idle = match anew {
+    fn place(&mut self, probe: Fprobe<T, D>, open: OpenCalls) -> Result<ProbePlace<T, D>> {
+        let idle = match open == OpenCalls::Forgotten {
             true => None,
             false => self.idle.pop(),
         };
@@ -285,20 +336,23 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
     pub(crate) fn turn(&self, change: &ProbeChange<T, D>) {
         let live = self.live.iter().zip(&change.keep);
         for (probe, _) in live.filter(|(_, keep)| !**keep) {
-            probe.set_flags(ffi::FPROBE_FL_DISABLED);
+            match change.open_calls == OpenCalls::Kept {
+                true => probe.shut(),
+                false => probe.set_flags(ffi::FPROBE_FL_DISABLED),
+            }
         }
-        for place in &change.new {
-            place.set_flags(0);
-        }
+        change.new.iter().for_each(|place| place.set_flags(0));
+        change.keeper.iter().for_each(|place| place.set_flags(0));
     }
 
-    /// Ends the change that was prepared, after [`Self::turn`]. Needs no memory. Open calls of
-    /// functions that go are not told of their return; nor are some others.
+    /// Ends the change that was prepared, after [`Self::turn`]. Needs no memory.
     pub(crate) fn finish(&mut self, change: ProbeChange<T, D>) {
+        self.hand_over(&change);
         let ProbeChange {
             keep,
             mut new,
-            anew,
+            keeper,
+            open_calls,
             ..
         } = change;
         for (index, keep) in keep.iter().enumerate().rev() {
@@ -308,8 +362,15 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
                 }
             }
         }
-        if anew {
+        if let Some(mut keeper) = keeper {
+            keeper.was_enabled = true;
+            self.keeper = Some(keeper);
+        }
+        if open_calls == OpenCalls::Forgotten {
+            self.retire_keeper();
             self.wear_out();
+        } else if (self.keeper.as_ref()).is_some_and(|keeper| !keeper.is_known()) {
+            self.retire_keeper();
         }
         while let Some(mut probe) = new.pop() {
             probe.was_enabled = true;
@@ -318,10 +379,46 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         }
     }
 
+    /// Has the open calls of probes that go belong to others of the same kind, if they are to be
+    /// kept.
+    fn hand_over(&self, change: &ProbeChange<T, D>) {
+        if change.open_calls != OpenCalls::Kept || !change.has_old() {
+            return;
+        }
+        let live = || self.live.iter().zip(&change.keep);
+        let mut stay = live().filter(|(_, keep)| **keep).map(|(place, _)| place);
+        let heir = (stay.next())
+            .or(change.new.first())
+            .or(change.keeper.as_ref())
+            .or(self.keeper.as_ref());
+        let Some(heir) = heir else {
+            return;
+        };
+        // Each call that one of them took has its words then.
+        rcu::synchronize_preempt_off();
+        let mut any = false;
+        for (place, _) in live().filter(|(_, keep)| !**keep) {
+            any |= place.hand_over(heir);
+        }
+        if any {
+            // Returns that have just found one of them have been told to it then.
+            rcu::synchronize_preempt_off();
+        }
+    }
+
+    fn retire_keeper(&mut self) {
+        if let Some(mut keeper) = self.keeper.take() {
+            keeper.unregister();
+            // Without memory it goes.
+            let _ = self.idle.push(keeper, GFP_KERNEL);
+        }
+    }
+
     /// Takes back what was prepared. Needs no memory.
     pub(crate) fn give_up(&mut self, change: ProbeChange<T, D>) {
         let mut new = change.new;
-        while let Some(mut place) = new.pop() {
+        let mut keeper = change.keeper;
+        while let Some(mut place) = new.pop().or_else(|| keeper.take()) {
             place.unregister();
             if place.was_enabled {
                 // It had a place there, so this does not fail.
@@ -342,6 +439,7 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobes<T, D> {
         while let Some(probe) = self.live.pop() {
             self.retire(probe);
         }
+        self.retire_keeper();
     }
 
     /// Makes sure that no call that is open now is ever taken for one of a later probe. Nothing is
@@ -374,7 +472,9 @@ pub(crate) struct ProbeChange<T: CallHandler<D>, D: Copy + 'static> {
     new: KVec<ProbePlace<T, D>>,
     /// Has fprobe keep its number until they are.
     holder: Option<ProbePlace<T, D>>,
-    anew: bool,
+    /// The one that open calls are to belong to, if no other is there.
+    keeper: Option<ProbePlace<T, D>>,
+    open_calls: OpenCalls,
 }
 
 // SAFETY: Its probes are only changed under exclusive access; what callbacks read of them does not
@@ -387,6 +487,16 @@ impl<T: CallHandler<D>, D: Copy + 'static> ProbeChange<T, D> {
     /// Returns whether anything goes.
     pub(crate) fn has_old(&self) -> bool {
         self.keep.contains(&false)
+    }
+
+    /// Returns the role of one that goes, if open calls are to be kept and none is there that they
+    /// could belong to.
+    fn needs_keeper(&self, live: &[ProbePlace<T, D>]) -> Option<T::Role> {
+        let is_meant = self.open_calls == OpenCalls::Kept
+            && self.has_old()
+            && !self.keep.contains(&true)
+            && self.new.is_empty();
+        live.first().filter(|_| is_meant).map(|place| place.role)
     }
 
     /// Returns whether anything is new.

@@ -13,11 +13,15 @@
 //!
 //! C header: [`include/linux/lockdep.h`](srctree/include/linux/lockdep.h)
 
+use super::context::Current;
+
 #[cfg(CONFIG_LOCKDEP)]
 mod imp {
     use kernel::bindings;
     use kernel::prelude::*;
     use kernel::types::Opaque;
+
+    use super::Current;
 
     /// The lock that is only lockdep's.
     struct Map(Opaque<bindings::lockdep_map>);
@@ -44,6 +48,24 @@ mod imp {
         }
     }
 
+    /// Calls `user` while lockdep follows nothing that `task` does, as `lockdep_off()` has it.
+    pub(super) fn without<R>(task: &Current<'_>, user: impl FnOnce() -> R) -> R {
+        /// One more of what has lockdep off: those of `LOCKDEP_RECURSION_BITS` are its own.
+        const OFF: c_uint = 1 << 16;
+        let task = task.as_ptr().cast_mut();
+        let add = |number: c_uint| {
+            // SAFETY: `task` is the running one, and the field its own; interrupts leave it as they
+            // find it.
+            let word = unsafe { &raw mut (*task).lockdep_recursion };
+            // SAFETY: As above.
+            unsafe { word.write_volatile(word.read_volatile().wrapping_add(number)) };
+        };
+        add(OFF);
+        let result = user();
+        add(OFF.wrapping_neg());
+        result
+    }
+
     pub(super) fn with_map<R>(user: impl FnOnce() -> R) -> R {
         let here = init as *const () as c_ulong;
         let none = core::ptr::null_mut();
@@ -58,8 +80,15 @@ mod imp {
 
 #[cfg(not(CONFIG_LOCKDEP))]
 mod imp {
+    use super::Current;
+
     /// Nothing is to be made known.
     pub(crate) fn init() {}
+
+    #[inline(always)]
+    pub(super) fn without<R>(_task: &Current<'_>, user: impl FnOnce() -> R) -> R {
+        user()
+    }
 
     #[inline(always)]
     pub(super) fn with_map<R>(user: impl FnOnce() -> R) -> R {
@@ -82,4 +111,12 @@ pub(crate) fn never_waits_with(lock: impl FnOnce()) {
     if cfg!(CONFIG_LOCKDEP) {
         imp::with_map(lock);
     }
+}
+
+/// Calls `user` while lockdep follows nothing that `task` does. Hooks are called, too, where the
+/// kernel has not told lockdep yet that interrupts are off, or on: the first lock that is taken
+/// there, that of RCU's readers included, would be reported.
+#[inline(always)]
+pub(crate) fn without<R>(task: &Current<'_>, user: impl FnOnce() -> R) -> R {
+    imp::without(task, user)
 }

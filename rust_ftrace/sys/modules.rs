@@ -25,9 +25,9 @@ pub(crate) trait ModuleWatcher: Send + Sync {
     /// go.
     fn coming(&self, init: &Range<usize>);
 
-    /// The module whose functions lie at addresses `text` is being removed; they can still be
+    /// Module `name`, whose functions lie at addresses `text`, is being removed; they can still be
     /// traced, but not for long.
-    fn going(&self, text: &[Range<usize>]);
+    fn going(&self, name: &[u8], text: &[Range<usize>]);
 }
 
 /// Has a watcher told of modules until dropped.
@@ -107,15 +107,14 @@ unsafe extern "C" fn notified<T: ModuleWatcher>(
         range(&memory[bindings::mod_mem_type_MOD_TEXT as usize]),
         range(&memory[bindings::mod_mem_type_MOD_INIT_TEXT as usize]),
     ];
+    // SAFETY: The module is there during the notice; the name is an array of chars with a zero at
+    // its end.
+    let name = unsafe { CStr::from_char_ptr((&raw const (*module).name).cast()) };
+    let name = name.to_bytes();
     match state as bindings::module_state {
-        bindings::module_state_MODULE_STATE_COMING => {
-            // SAFETY: The module is there during the notice; the name is an array of chars with a
-            // zero at its end.
-            let name = unsafe { CStr::from_char_ptr((&raw const (*module).name).cast()) };
-            notifier.watcher.loads(name.to_bytes(), &text);
-        }
+        bindings::module_state_MODULE_STATE_COMING => notifier.watcher.loads(name, &text),
         bindings::module_state_MODULE_STATE_LIVE => notifier.watcher.coming(&text[1]),
-        bindings::module_state_MODULE_STATE_GOING => notifier.watcher.going(&text),
+        bindings::module_state_MODULE_STATE_GOING => notifier.watcher.going(name, &text),
         _ => {}
     }
     bindings::NOTIFY_DONE as c_int

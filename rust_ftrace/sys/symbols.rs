@@ -7,11 +7,13 @@
 use kernel::bindings;
 use kernel::prelude::*;
 
+use crate::platform::Vec;
+
 /// Longest text that `sprint_symbol` writes, as KSYM_SYMBOL_LEN bounds it.
 const SYMBOL_TEXT: usize = 1024;
 
 /// Room for the text of a symbol.
-pub(crate) struct SymbolText(KBox<[u8; SYMBOL_TEXT]>);
+pub(crate) struct SymbolText(Vec<u8>);
 
 impl SymbolText {
     /// Allocates the room.
@@ -20,7 +22,9 @@ impl SymbolText {
     ///
     /// `ENOMEM` if there is none.
     pub(crate) fn new() -> Result<Self> {
-        Ok(Self(KBox::new([0; SYMBOL_TEXT], GFP_KERNEL)?))
+        let mut room = Vec::new();
+        room.resize(SYMBOL_TEXT, 0)?;
+        Ok(Self(room))
     }
 
     /// The name of the function at `address`, as `name` or `name [module]`; `0x` and hex digits if

@@ -15,9 +15,10 @@ use core::ops::Range;
 use kernel::bindings;
 use kernel::prelude::*;
 
-use super::context::PreemptOff;
+use super::context::{Current, PreemptOff};
 use super::ffi;
 use super::ftrace::Registers;
+use super::lockdep;
 
 /// The functions that unwinding calls most: with all functions traced, nine of ten calls would be
 /// of these.
@@ -29,7 +30,8 @@ pub(crate) const OWN_FUNCTIONS: &[&[u8]] = &[
 ];
 
 /// Calls `each` with the return addresses on the stack, the innermost first, until it returns
-/// false. `text` is where the kernel's own text lies; empty will do, but takes longer.
+/// false. `text` is where the kernel's own text lies; empty will do, but takes longer. Returns
+/// whether it was told of all of them.
 ///
 /// With the ORC unwinder the first is where the traced function returns to, also if a trampoline
 /// was put in its place; with others it may be missing, since the function has no frame yet.
@@ -40,14 +42,27 @@ pub(crate) fn walk(
     token: PreemptOff<'_>,
     registers: Registers<'_>,
     text: Range<u64>,
-    mut each: impl FnMut(u64) -> bool,
-) {
+    each: impl FnMut(u64) -> bool,
+) -> bool {
     // SAFETY: `rcu_is_watching()` takes nothing, and may be called in any context.
     if !unsafe { bindings::rcu_is_watching() } {
-        return;
+        return false;
     }
+    // The unwinder is a reader of RCU's.
+    let current = token.current();
+    lockdep::without(&current, || walk_from(&current, registers, text, each))
+}
+
+/// Does what [`walk`] says, where RCU is watching.
+#[inline(always)]
+fn walk_from(
+    current: &Current<'_>,
+    registers: Registers<'_>,
+    text: Range<u64>,
+    mut each: impl FnMut(u64) -> bool,
+) -> bool {
     let mut state = ffi::unwind_state::default();
-    let task = token.current().as_ptr().cast_mut();
+    let task = current.as_ptr().cast_mut();
     let sp = registers.sp() as *mut c_ulong;
     // SAFETY: `task` is the running one. The registers are those of a place on its stack, and are
     // not changed.
@@ -57,12 +72,16 @@ pub(crate) fn walk(
             Some(address) if text.contains(&address) => address,
             _ => return_address(&mut state),
         };
-        if address == 0 || !each(address) {
-            return;
+        if address == 0 {
+            // The last frame of a task that came from user mode is there.
+            return address_in(&state).is_some_and(|address| address >> 63 == 0);
+        }
+        if !each(address) {
+            return false;
         }
         // SAFETY: `state` was filled by `__unwind_start()`, and the stack is still there.
         if !unsafe { ffi::unwind_next_frame(&mut state) } {
-            return;
+            return !state.error;
         }
     }
 }

@@ -154,6 +154,11 @@ impl<S: DeferredActions> Requests<S> {
         }
     }
 
+    /// Requests what is due after recording was switched off.
+    pub(crate) fn stopped(&self, token: PreemptOff<'_>) {
+        self.ask(token, Request::Wake);
+    }
+
     /// Queues the work for requests that were made where no irq_work could be queued.
     pub(crate) fn hand_on(&self) {
         // Acquire: pairs with `note`.

@@ -3,7 +3,8 @@
 //! The time, context and task of the events that this CPU records.
 
 use crate::engine::ring::EventContext;
-use crate::engine::slot::Task;
+use crate::engine::slot::{Container, Task};
+use crate::sys::cgroup;
 use crate::sys::context::{Current, PreemptOff};
 use crate::sys::ftrace::Registers;
 
@@ -72,6 +73,10 @@ impl<C: Fn() -> u64 + Copy, S: State> EventContext for CpuContext<'_, C, S> {
     #[inline(always)]
     fn task(&self) -> Task {
         self.token.current().identity()
+    }
+
+    fn container(&self) -> Container {
+        cgroup::container_of(&self.token.current())
     }
 
     #[inline(always)]

@@ -223,7 +223,7 @@ impl Unwinding<'_> {
     ) -> Option<StackSlots<'_>> {
         let mut stack = self.room.begin();
         let mut is_first = true;
-        unwind::walk(self.token, registers, self.text.clone(), |address| {
+        let _ = unwind::walk(self.token, registers, self.text.clone(), |address| {
             let parent = core::mem::take(&mut is_first)
                 && (unwind::FIRST_IS_PARENT || address == call.parent_ip);
             if parent {

@@ -2,17 +2,19 @@
 
 //! `function_graph`, hook side: writes calls with their entry and return into this CPU's ring.
 
+use crate::engine::errno_chain::FRAME_WORDS;
 use crate::engine::ring::{Call, OpenCall, MAX_CALL_EXTRAS};
-use crate::engine::shadow::{self, Shadow};
+use crate::engine::shadow::{self, Shadow, ShadowFrame};
 use crate::engine::slot::{text_address, SlotWords};
 use crate::sys::context::{cycles, Current, PreemptOff};
-use crate::sys::fprobe::{CallEntry, CallHandler, CallReturn};
+use crate::sys::fprobe::{frame_words, CallEntry, CallHandler, CallReturn, Interest};
 use crate::sys::ftrace::{FunctionEntry, Registers};
 use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
-use crate::tracer::cpu_context::{CpuContext, State, IN_FPROBE};
+use crate::tracer::cpu_context::{CpuContext, Raised, State, IN_FPROBE};
+use crate::tracer::graph_frames::{FramePlace, TaggedFrame, TaggedReturn};
 use crate::tracer::graph_settings::Want;
 use crate::tracer::hook_flags::HookFlag;
-use crate::tracer::recorder::Recorder;
+use crate::tracer::recorder::{CpuRing, Recorder};
 
 /// The role of a function in `function_graph`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,29 +27,8 @@ pub(crate) enum GraphRole {
     Skip,
 }
 
-/// The frame of a tagged call, see [`shadow`](crate::engine::shadow): three words, or five if its
-/// entry may be recorded late, or if the time is measured for which the task does not run.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-pub(crate) struct TaggedFrame<const N: usize>([u64; N]);
-
-impl<const N: usize> TaggedFrame<N> {
-    const _LONG_ENOUGH: () = assert!(N == 3 || N == 5);
-
-    fn word(&self, index: usize) -> u64 {
-        self.0.get(index).copied().unwrap_or(0)
-    }
-
-    fn set(&mut self, index: usize, value: u64) {
-        if let Some(word) = self.0.get_mut(index) {
-            *word = value;
-        }
-    }
-
-    fn address(&self) -> *const u64 {
-        self.0.as_ptr()
-    }
-}
+/// The context of an event that is recorded late.
+pub(super) type LateContext<'a> = CpuContext<'a, &'a dyn Fn() -> u64, Raised<2>>;
 
 /// The extra slots of a call.
 struct CallExtras {
@@ -163,15 +144,20 @@ impl Recorder {
             && (irqs_too || !settings.wants(Want::NoIrqs) || !token.is_in_hardirq())
     }
 
-    /// Records an entry with all extras that are wanted.
+    /// Records an entry with all extras that are wanted. The call's words are at `place` on the
+    /// shadow stack.
     fn enter_with_extras(
         &self,
         site: FunctionEntry<'_>,
         token: PreemptOff<'_>,
+        place: FramePlace,
         open: &mut OpenCall,
     ) -> bool {
         let settings = self.graph();
         let mut call_extras = CallExtras::none();
+        if place.is_deepest(token) {
+            call_extras.push(SlotWords::too_deep_slot());
+        }
         if settings.wants(Want::Retaddr) {
             call_extras.push(SlotWords::wide_slot(site.call.parent_ip));
         }
@@ -237,19 +223,26 @@ impl Recorder {
         }
     }
 
-    /// Records an entry while a hook flag is set.
+    /// Records an entry while a hook flag is set, or if no call within this one has room. The
+    /// site comes in its parts, which are in registers.
     #[cold]
     #[inline(never)]
-    fn called_slow(
+    fn called_slow<const N: usize>(
         &self,
-        site: FunctionEntry<'_>,
+        ip: u64,
+        parent_ip: u64,
+        registers: Registers<'_>,
         token: PreemptOff<'_>,
         open: &mut OpenCall,
+        address: *const u64,
     ) -> bool {
+        let call = Call { ip, parent_ip };
+        let site = FunctionEntry { call, registers };
+        let place = FramePlace { address, length: N };
         self.lets_through_fast(token)
             && self.admits(token, false)
             && self.lets_through_rare(token)
-            && self.enter_with_extras(site, token, open)
+            && self.enter_with_extras(site, token, place, open)
     }
 
     /// Records a return while a hook flag is set.
@@ -268,27 +261,108 @@ impl Recorder {
         }
     }
 
-    fn secret<const N: usize>(&self) -> u64 {
+    pub(super) fn secret<const N: usize>(&self) -> u64 {
         let session = self.graph().session();
         shadow::secret(session, N)
     }
 
-    /// Returns the tagged calls around the one whose words are `data`.
+    /// Returns the tagged calls around the one whose words are at `address`, where those of the
+    /// tracer alone have `N` words.
     fn around<'a, const N: usize>(
         &self,
         current: &'a Current<'_>,
-        data: &TaggedFrame<N>,
+        address: *const u64,
     ) -> Shadow<'a> {
-        let (words, base) = current.shadow_below(data.address());
-        Shadow::new(words, base, self.secret::<N>())
+        let (words, base) = current.shadow_below(address);
+        let shadow = Shadow::new(words, base, self.secret::<N>());
+        self.graph().seat.seated(shadow)
+    }
+
+    /// Returns the function of a tagged call and where it was called from.
+    fn call_of(current: &Current<'_>, frame: &ShadowFrame<'_>) -> Option<Call> {
+        match frame.call() {
+            Some(word) => Some(unpacked_call(word)),
+            None => Self::call_at(current, frame.index()),
+        }
+    }
+
+    /// Returns the function, and where it was called from, of the running task's call among whose
+    /// words on the shadow stack is the one at `index`.
+    pub(super) fn call_at(current: &Current<'_>, index: usize) -> Option<Call> {
+        // SAFETY: It is the running task, which is valid as long as it runs this.
+        let stack = unsafe { ShadowStack::of(current.as_ptr()) };
+        let (ip, parent_ip) = stack.call_at(index)?;
+        Some(Call { ip, parent_ip })
     }
 
     /// Returns the time now; `None` if the clock is being read already.
-    fn now(&self, token: PreemptOff<'_>) -> Option<u64> {
+    pub(super) fn now(&self, token: PreemptOff<'_>) -> Option<u64> {
         match self.has_flag(HookFlag::Clock) {
             true => Some(self.clock().enter(token)?.now()),
             false => Some(cycles()),
         }
+    }
+
+    /// Returns the flags for the tag of a call that is entered, [`shadow::SKIP`] if it is only to
+    /// be found, and the innermost call around it, which `outer` says. `None` if it is not wanted.
+    #[inline(always)]
+    pub(super) fn admits_tagged<'a>(
+        &self,
+        role: GraphRole,
+        token: PreemptOff<'_>,
+        outer: impl FnOnce() -> Option<ShadowFrame<'a>>,
+    ) -> Option<(u64, Option<ShadowFrame<'a>>)> {
+        if self.knows_outsider() || !self.lets_through_fast(token) {
+            return None;
+        }
+        let outer = outer();
+        let outer_flags = outer.map_or(0, |frame| frame.flags());
+        if outer_flags & shadow::SKIP != 0 {
+            return None;
+        }
+        if role == GraphRole::Skip {
+            return Some((shadow::SKIP, outer));
+        }
+        if outer.is_none() && role != GraphRole::Root && self.graph().wants(Want::Rooted) {
+            return None;
+        }
+        // A root that is entered in an interrupt is wanted, and so is what is below it.
+        let flags = match role == GraphRole::Root && token.is_in_hardirq() {
+            true => shadow::IN_IRQ,
+            false => outer_flags & shadow::IN_IRQ,
+        };
+        let is_wanted = self.admits(token, flags != 0) && self.lets_through_rare(token);
+        is_wanted.then_some((flags, outer))
+    }
+
+    /// Begins a call that may be tagged, and whose words are at `place`. Returns the flags of its
+    /// tag, `None` if its return is not wanted; `open` gets what is known of the entry, unless it
+    /// is skipped.
+    pub(super) fn enter_tagged<const N: usize>(
+        &self,
+        role: GraphRole,
+        site: FunctionEntry<'_>,
+        token: PreemptOff<'_>,
+        place: FramePlace,
+        open: &mut OpenCall,
+    ) -> Option<u64> {
+        let current = token.current();
+        let outer = || {
+            let around = self.around::<N>(&current, place.address);
+            around.innermost_from(frame_words(N))
+        };
+        let (flags, _) = self.admits_tagged(role, token, outer)?;
+        if flags & shadow::SKIP != 0 {
+            return Some(flags);
+        }
+        if self.graph().thresh() == 0 {
+            return (self.enter_with_extras(site, token, place, open)).then_some(flags);
+        }
+        let now = self.now(token)?;
+        let context = IN_FPROBE.word(&current) & 0xffff;
+        open.start = now;
+        open.token = u64::from(current.call_depth().min(0xff) | (context << 8));
+        Some(flags)
     }
 
     /// Begins a call that may be tagged; returns whether its return is wanted.
@@ -300,87 +374,78 @@ impl Recorder {
         let CallEntry { site, token, data } = call;
         // A word that was there before is no tag.
         data.set(0, 0);
-        if self.knows_outsider() || !self.lets_through_fast(token) {
-            return false;
-        }
-        let current = token.current();
-        let address = data.address() as u64;
-        let outer = self.around(&current, data).innermost();
-        let outer_flags = outer.map_or(0, |frame| frame.flags());
-        if outer_flags & shadow::SKIP != 0 {
-            return false;
-        }
-        let tag = |flags| shadow::tag(address, self.secret::<N>(), flags);
-        if role == GraphRole::Skip {
-            data.set(0, tag(shadow::SKIP));
-            return true;
-        }
-        if outer.is_none() && role != GraphRole::Root && self.graph().wants(Want::Rooted) {
-            return false;
-        }
-        // A root that is entered in an interrupt is wanted, and so is what is below it.
-        let flags = match role == GraphRole::Root && token.is_in_hardirq() {
-            true => shadow::IN_IRQ,
-            false => outer_flags & shadow::IN_IRQ,
-        };
-        if !self.admits(token, flags != 0) || !self.lets_through_rare(token) {
-            return false;
-        }
+        let address = data.address();
         let mut open = OpenCall::default();
-        let is_open = if self.graph().thresh() == 0 {
-            self.enter_with_extras(site, token, &mut open)
-        } else if let Some(now) = self.now(token) {
-            let context = IN_FPROBE.word(&current) & 0xffff;
-            open.start = now;
-            open.token = u64::from(current.call_depth().min(0xff) | (context << 8));
-            true
-        } else {
-            false
-        };
-        if !is_open {
+        let place = FramePlace { address, length: N };
+        let Some(flags) = self.enter_tagged::<N>(role, site, token, place, &mut open) else {
             return false;
+        };
+        if flags & shadow::SKIP == 0 {
+            data.set(1, open.start);
+            data.set(2, open.token);
+            data.set(3, packed_call(site.call));
+            data.set(4, 0);
         }
-        let Call { ip, parent_ip } = site.call;
-        data.set(1, open.start);
-        data.set(2, open.token);
-        data.set(3, ip & 0xffff_ffff | (parent_ip << 32));
-        data.set(4, 0);
-        data.set(0, tag(flags));
+        data.tag(self.secret::<N>(), flags);
         true
+    }
+
+    /// Adds the time for which the task did not run in a call that ends to the innermost call
+    /// around it.
+    #[inline(always)]
+    pub(super) fn hand_on_sleep(around: &Shadow<'_>, slept: u64) {
+        if slept != 0 {
+            if let Some(outer) = around.innermost() {
+                outer.add_sleep(slept);
+            }
+        }
     }
 
     /// Ends a call that was tagged.
     fn returned_tagged<const N: usize>(&self, call: &mut CallReturn<'_, TaggedFrame<N>>) {
-        let address = call.data.address() as u64;
-        let token = call.token;
-        let tag = call.data.word(0);
-        // This is checked before anything is written: only `called_tagged` can have left that here.
-        let Some(flags) = shadow::flags_of(tag, address, self.secret::<N>()) else {
+        let Some(flags) = call.data.take_tag(self.secret::<N>()) else {
             return;
         };
-        call.data.set(0, 0);
+        let address = call.data.address();
+        let data = *call.data;
+        let returned = TaggedReturn {
+            flags,
+            open: OpenCall {
+                start: data.word(1),
+                token: data.word(2),
+            },
+            slept: data.word(4),
+            address,
+            call: Some(unpacked_call(data.word(3))),
+        };
+        self.leave_tagged::<N>(returned, call.ip, call.registers, call.token);
+    }
+
+    /// Ends a call whose tag was just taken away.
+    pub(super) fn leave_tagged<const N: usize>(
+        &self,
+        returned: TaggedReturn,
+        ip: u64,
+        registers: Registers<'_>,
+        token: PreemptOff<'_>,
+    ) {
+        let TaggedReturn {
+            flags,
+            mut open,
+            slept,
+            address,
+            call,
+        } = returned;
         if flags & shadow::SKIP != 0 {
             return;
         }
         let current = token.current();
-        let around = self.around(&current, call.data);
-        let slept = match call.data.word(4) {
-            0 => 0,
-            slept => {
-                if let Some(outer) = around.innermost() {
-                    outer.add_sleep(slept);
-                }
-                slept
-            }
-        };
+        let around = self.around::<N>(&current, address);
+        Self::hand_on_sleep(&around, slept);
         let thresh = self.graph().thresh();
         if thresh == 0 && self.is_shut_here(token) {
             return self.miss_return(token);
         }
-        let mut open = OpenCall {
-            start: call.data.word(1),
-            token: call.data.word(2),
-        };
         if thresh != 0 {
             let Some(now) = self.now(token) else {
                 return;
@@ -394,40 +459,61 @@ impl Recorder {
             }
             for frame in around.frames() {
                 if frame.flags() & (shadow::SKIP | shadow::SHOWN) == 0 {
-                    self.record_late_entry(token, |index| frame.word(index));
+                    let late = OpenCall {
+                        start: frame.start(),
+                        token: frame.info(),
+                    };
+                    self.record_late_entry(token, late, Self::call_of(&current, &frame));
                     frame.set(shadow::SHOWN);
                 }
             }
             if flags & shadow::SHOWN == 0 {
-                let data = *call.data;
-                self.record_late_entry(token, |index| data.word(index));
+                let index = || current.shadow_below(address).0.len();
+                let call = call.or_else(|| Self::call_at(&current, index()));
+                self.record_late_entry(token, open, call);
             }
             open.token = 0;
         }
-        self.leave_with_extras(call.ip, call.registers, token, open, slept);
+        self.leave_with_extras(ip, registers, token, open, slept);
     }
 
-    /// Records the entry of a call that began earlier, from its words.
-    fn record_late_entry(&self, token: PreemptOff<'_>, word: impl Fn(usize) -> u64) {
-        let info = word(2) as u32;
-        let call = Call {
-            ip: text_address(word(3)),
-            parent_ip: text_address(word(3) >> 32),
+    /// Records the entry of a call that began earlier, from what was kept of it. One of which the
+    /// stack does not tell the function is left out.
+    pub(super) fn record_late_entry(
+        &self,
+        token: PreemptOff<'_>,
+        open: OpenCall,
+        call: Option<Call>,
+    ) {
+        let Some(call) = call else {
+            return;
         };
-        let write = |clock: &dyn Fn() -> u64| {
-            let ctx = CpuContext {
-                token,
-                clock,
-                state: IN_FPROBE,
-            };
-            let ring = self.this_ring(token);
+        let info = open.token as u32;
+        self.with_late_context(token, |ring, ctx| {
             // SAFETY:
             // - The ring is this CPU's, on which the thread stays: `token` proves that preemption
             //   is off.
             // - What interrupts this runs to its end before this goes on.
             //
             // An event that could not be written is counted.
-            unsafe { ring.write_late_entry(call, word(1), info & 0xff, info >> 8, &ctx) };
+            unsafe { ring.write_late_entry(call, open.start, info & 0xff, info >> 8, ctx) };
+        });
+    }
+
+    /// Calls `write` with this CPU's ring and a context for an event that is recorded late; not if
+    /// the clock is being read already.
+    pub(super) fn with_late_context(
+        &self,
+        token: PreemptOff<'_>,
+        write: impl Fn(&CpuRing, &LateContext<'_>),
+    ) {
+        let write = |clock: &dyn Fn() -> u64| {
+            let ctx = CpuContext {
+                token,
+                clock,
+                state: IN_FPROBE,
+            };
+            write(self.this_ring(token), &ctx);
         };
         if self.has_flag(HookFlag::Clock) {
             if let Some(reading) = self.clock().enter(token) {
@@ -437,28 +523,72 @@ impl Recorder {
             write(&cycles);
         }
     }
+
+    /// Records the entry of a call that is not tagged, with `N` words at `address` on the shadow
+    /// stack; returns whether its return is wanted.
+    #[inline(always)]
+    pub(super) fn enter_plain<const N: usize>(
+        &self,
+        site: FunctionEntry<'_>,
+        token: PreemptOff<'_>,
+        open: &mut OpenCall,
+        address: *const u64,
+    ) -> bool {
+        let place = FramePlace { address, length: N };
+        let FunctionEntry { call, registers } = site;
+        let Call { ip, parent_ip } = call;
+        match self.flags() {
+            0 if !place.may_be_deepest() => self.enter(token, site, &[], cycles, open),
+            0 => self.called_slow::<N>(ip, parent_ip, registers, token, open, address),
+            _ if self.knows_outsider() => false,
+            _ => self.called_slow::<N>(ip, parent_ip, registers, token, open, address),
+        }
+    }
+
+    /// Records the return of such a call.
+    #[inline(always)]
+    pub(super) fn leave_plain(
+        &self,
+        open: &OpenCall,
+        ip: u64,
+        registers: Registers<'_>,
+        token: PreemptOff<'_>,
+    ) {
+        if self.flags() != 0 {
+            return self.returned_slow(open, ip, registers, token);
+        }
+        if !self.leave_leaf(token, *open, cycles) {
+            self.leave_other(open, ip, token);
+        }
+    }
+}
+
+/// Returns the word that keeps a call: low half `ip`, high half `parent_ip`.
+pub(super) const fn packed_call(call: Call) -> u64 {
+    call.ip & 0xffff_ffff | (call.parent_ip << 32)
+}
+
+/// Returns the call of the word that keeps it.
+pub(super) fn unpacked_call(word: u64) -> Call {
+    Call {
+        ip: text_address(word),
+        parent_ip: text_address(word >> 32),
+    }
 }
 
 impl CallHandler<OpenCall> for Recorder {
     type Role = GraphRole;
 
     #[inline(always)]
-    fn called(&self, _role: GraphRole, call: CallEntry<'_, OpenCall>) -> bool {
-        match self.flags() {
-            0 => self.enter(call.token, call.site, &[], cycles, call.data),
-            _ if self.knows_outsider() => false,
-            _ => self.called_slow(call.site, call.token, call.data),
-        }
+    fn called(&self, _role: GraphRole, call: CallEntry<'_, OpenCall>) -> Interest {
+        let address: *const OpenCall = call.data;
+        let address = address.cast();
+        Interest::of_return(self.enter_plain::<2>(call.site, call.token, call.data, address))
     }
 
     #[inline(always)]
     fn returned(&self, call: CallReturn<'_, OpenCall>) {
-        if self.flags() != 0 {
-            return self.returned_slow(call.data, call.ip, call.registers, call.token);
-        }
-        if !self.leave_leaf(call.token, *call.data, cycles) {
-            self.leave_other(call.data, call.ip, call.token);
-        }
+        self.leave_plain(call.data, call.ip, call.registers, call.token);
     }
 }
 
@@ -466,8 +596,8 @@ impl<const N: usize> CallHandler<TaggedFrame<N>> for Recorder {
     type Role = GraphRole;
 
     #[inline(always)]
-    fn called(&self, role: GraphRole, call: CallEntry<'_, TaggedFrame<N>>) -> bool {
-        self.called_tagged(role, call)
+    fn called(&self, role: GraphRole, call: CallEntry<'_, TaggedFrame<N>>) -> Interest {
+        Interest::of_return(self.called_tagged(role, call))
     }
 
     #[inline(always)]
@@ -479,7 +609,11 @@ impl<const N: usize> CallHandler<TaggedFrame<N>> for Recorder {
 impl SwitchHandler for Recorder {
     /// Adds up the time for which tasks do not run.
     fn switched(&self, prev: ShadowStack<'_>, next: ShadowStack<'_>, token: PreemptOff<'_>) {
-        let secret = self.secret::<5>();
-        shadow::switched(prev.tagged(secret), next.tagged(secret), || self.now(token));
+        let secret = match self.graph().asks_for_any() {
+            true => self.secret::<FRAME_WORDS>(),
+            false => self.secret::<5>(),
+        };
+        let [prev, next] = [prev, next].map(|stack| self.graph().seat.seated(stack.tagged(secret)));
+        shadow::switched(prev, next, || self.now(token));
     }
 }

@@ -4,21 +4,39 @@
 
 use kernel::prelude::*;
 
+use crate::engine::errno::ResultKind;
 use crate::engine::function_set::FunctionSet;
-use crate::engine::plan::{Calls, FrameKind};
+use crate::engine::plan::{CallsByResult, FrameKind};
 use crate::engine::ring::OpenCall;
-use crate::sys::fprobe::{Fprobes, ProbeChange, RoleFunctions};
+use crate::sys::fprobe::{Fprobes, OpenCalls, ProbeChange, RoleFunctions};
 use crate::sys::private::FprobeNumber;
 use crate::sys::sched_switch::Switches;
-use crate::tracer::graph::{GraphRole, TaggedFrame};
+use crate::tracer::errno::{ErrnoFrame, ErrnoRole};
+use crate::tracer::graph::GraphRole;
+use crate::tracer::graph_frames::TaggedFrame;
 use crate::tracer::own_call;
 use crate::tracer::recorder::Recorder;
+
+/// The calls that are hooked for a tracer alone.
+pub(crate) struct OwnCalls<'a> {
+    /// The frames that its calls have.
+    pub(crate) frames: FrameKind,
+    /// The functions: plain, roots, skipped.
+    pub(crate) sets: &'a [FunctionSet; 3],
+    /// The functions by their results, if errors are asked for.
+    pub(crate) results: Option<&'a CallsByResult>,
+    /// The time for which tasks do not run is measured, here or in calls that others watch, too.
+    pub(crate) takes_sleep: bool,
+    /// The fate of open calls of functions whose frames stay the same.
+    pub(crate) open_calls: OpenCalls,
+}
 
 /// The hooks of calls, by the frames that these have; one kind is in use at a time.
 pub(crate) struct GraphHooks {
     plain: Fprobes<Recorder, OpenCall>,
     tagged: Fprobes<Recorder, TaggedFrame<3>>,
     long: Fprobes<Recorder, TaggedFrame<5>>,
+    errno: Fprobes<Recorder, ErrnoFrame>,
     /// The hook of task switches, which measures for how long tasks do not run.
     switches: Switches<Recorder>,
 }
@@ -26,9 +44,10 @@ pub(crate) struct GraphHooks {
 /// A prepared change of the hooks of calls.
 #[must_use]
 pub(crate) struct GraphChange {
-    plain: ProbeChange<Recorder, OpenCall>,
-    tagged: ProbeChange<Recorder, TaggedFrame<3>>,
-    long: ProbeChange<Recorder, TaggedFrame<5>>,
+    plain: Option<ProbeChange<Recorder, OpenCall>>,
+    tagged: Option<ProbeChange<Recorder, TaggedFrame<3>>>,
+    long: Option<ProbeChange<Recorder, TaggedFrame<5>>>,
+    errno: Option<ProbeChange<Recorder, ErrnoFrame>>,
     takes_sleep: bool,
     /// The change has task switches hooked, which were not hooked before.
     hears_switches: bool,
@@ -41,6 +60,7 @@ impl GraphHooks {
             plain: Fprobes::new(),
             tagged: Fprobes::new(),
             long: Fprobes::new(),
+            errno: Fprobes::new(),
             switches: Switches::new(),
         }
     }
@@ -53,6 +73,7 @@ impl GraphHooks {
         taken.plain.forget_missed();
         taken.tagged.forget_missed();
         taken.long.forget_missed();
+        taken.errno.forget_missed();
         taken
     }
 
@@ -61,6 +82,7 @@ impl GraphHooks {
         self.plain.clear();
         self.tagged.clear();
         self.long.clear();
+        self.errno.clear();
         self.switches.clear();
     }
 
@@ -69,147 +91,190 @@ impl GraphHooks {
         self.plain.forget_calls();
         self.tagged.forget_calls();
         self.long.forget_calls();
+        self.errno.forget_calls();
         self.switches.clear();
     }
 
     /// Returns the number of calls whose return could not be watched.
     pub(crate) fn missed(&self) -> u64 {
         let tagged = self.tagged.missed().wrapping_add(self.long.missed());
+        let tagged = tagged.wrapping_add(self.errno.missed());
         self.plain.missed().wrapping_add(tagged)
     }
 
-    /// Prepares to hook `calls`, and no others; with `anew`, the returns of open calls are ignored.
+    /// Prepares to hook `calls`, and no others, by a `change` that was none.
     ///
     /// # Errors
     ///
-    /// Those of [`Fprobes::prepare`], [`Switches::call`] and [`own_call::need_shadow_stacks`];
-    /// nothing is changed then.
+    /// Those of [`Fprobes::prepare`], [`Switches::call`] and [`own_call::need_shadow_stacks`]; what
+    /// `change` has is to be [given up](Self::give_up) then, too.
     ///
     /// # Safety
     ///
     /// `recorder` stays valid until all is unhooked, by [`Self::clear`] or as this is dropped.
+    #[inline(never)]
     pub(crate) unsafe fn prepare(
         &mut self,
         numbers: &mut FprobeNumber,
         recorder: &Recorder,
-        calls: &Calls,
-        anew: bool,
-    ) -> Result<GraphChange> {
+        calls: &OwnCalls<'_>,
+        change: &mut GraphChange,
+    ) -> Result {
         if calls.frames != FrameKind::Plain {
             own_call::need_shadow_stacks(numbers)?;
         }
-        let takes_sleep = calls.takes_sleep;
-        let hears_switches = takes_sleep && !self.switches.is_on();
-        if hears_switches {
+        change.takes_sleep = calls.takes_sleep;
+        if calls.takes_sleep && !self.switches.is_on() {
             // SAFETY: The recorder stays valid until all is unhooked, by caller precondition,
             // `switches` among it.
             unsafe { self.switches.call(recorder)? };
+            change.hears_switches = true;
         }
-        // SAFETY: The recorder stays valid until all is unhooked, by caller precondition.
-        let hooks = unsafe { self.prepare_hooks(numbers, recorder, calls, anew) };
-        match hooks {
-            Ok((plain, tagged, long)) => Ok(GraphChange {
-                plain,
-                tagged,
-                long,
-                takes_sleep,
-                hears_switches,
-            }),
-            Err(error) => {
-                self.hear_no_more(hears_switches);
-                Err(error)
-            }
-        }
-    }
-
-    /// Prepares the hooks for [`Self::prepare`].
-    ///
-    /// # Safety
-    ///
-    /// As for [`Self::prepare`].
-    #[allow(clippy::type_complexity)]
-    unsafe fn prepare_hooks(
-        &mut self,
-        numbers: &mut FprobeNumber,
-        recorder: &Recorder,
-        calls: &Calls,
-        anew: bool,
-    ) -> Result<(
-        ProbeChange<Recorder, OpenCall>,
-        ProbeChange<Recorder, TaggedFrame<3>>,
-        ProbeChange<Recorder, TaggedFrame<5>>,
-    )> {
-        let kinds = [FrameKind::Plain, FrameKind::Tagged, FrameKind::Long];
-        let [plain, tagged, long] = kinds.map(|frames| groups(calls, frames));
-        // SAFETY: The recorder stays valid until all is unhooked, by caller precondition.
-        let plain = unsafe { self.plain.prepare(numbers, recorder, &plain, anew)? };
-        // SAFETY: The recorder stays valid until all is unhooked, by caller precondition.
-        let tagged = unsafe { self.tagged.prepare(numbers, recorder, &tagged, anew) };
-        let tagged = match tagged {
-            Ok(tagged) => tagged,
-            Err(error) => {
-                self.plain.give_up(plain);
-                return Err(error);
-            }
+        let open_calls = |frames| match (calls.open_calls, calls.frames == frames) {
+            (OpenCalls::Kept, false) => OpenCalls::Lost,
+            (open_calls, _) => open_calls,
         };
+        let of = |frames| (groups(calls, frames), open_calls(frames));
+        let (groups, open) = of(FrameKind::Plain);
         // SAFETY: The recorder stays valid until all is unhooked, by caller precondition.
-        let long = unsafe { self.long.prepare(numbers, recorder, &long, anew) };
-        match long {
-            Ok(long) => Ok((plain, tagged, long)),
-            Err(error) => {
-                self.plain.give_up(plain);
-                self.tagged.give_up(tagged);
-                Err(error)
-            }
-        }
-    }
-
-    fn hear_no_more(&mut self, is_meant: bool) {
-        if is_meant {
-            self.switches.clear();
-        }
+        change.plain = Some(unsafe { self.plain.prepare(numbers, recorder, &groups, open)? });
+        let (groups, open) = of(FrameKind::Tagged);
+        // SAFETY: As above.
+        change.tagged = Some(unsafe { self.tagged.prepare(numbers, recorder, &groups, open)? });
+        let (groups, open) = of(FrameKind::Long);
+        // SAFETY: As above.
+        change.long = Some(unsafe { self.long.prepare(numbers, recorder, &groups, open)? });
+        let (groups, open) = (errno_groups(calls), open_calls(FrameKind::Errno));
+        // SAFETY: As above.
+        change.errno = Some(unsafe { self.errno.prepare(numbers, recorder, &groups, open)? });
+        Ok(())
     }
 
     /// Has the new probes call their handlers, and the old ones no more: see [`Fprobes::turn`].
     pub(crate) fn turn(&self, change: &GraphChange) {
-        self.plain.turn(&change.plain);
-        self.tagged.turn(&change.tagged);
-        self.long.turn(&change.long);
+        if let Some(plain) = &change.plain {
+            self.plain.turn(plain);
+        }
+        if let Some(tagged) = &change.tagged {
+            self.tagged.turn(tagged);
+        }
+        if let Some(long) = &change.long {
+            self.long.turn(long);
+        }
+        if let Some(errno) = &change.errno {
+            self.errno.turn(errno);
+        }
     }
 
     /// Ends a change after its [`Self::turn`]. Needs no memory.
-    pub(crate) fn finish(&mut self, change: GraphChange) {
-        self.plain.finish(change.plain);
-        self.tagged.finish(change.tagged);
-        self.long.finish(change.long);
+    pub(crate) fn finish(&mut self, change: &mut GraphChange) {
+        if let Some(plain) = change.plain.take() {
+            self.plain.finish(plain);
+        }
+        if let Some(tagged) = change.tagged.take() {
+            self.tagged.finish(tagged);
+        }
+        if let Some(long) = change.long.take() {
+            self.long.finish(long);
+        }
+        if let Some(errno) = change.errno.take() {
+            self.errno.finish(errno);
+        }
         if !change.takes_sleep {
             self.switches.clear();
         }
     }
 
     /// Takes back a prepared change. Needs no memory.
-    pub(crate) fn give_up(&mut self, change: GraphChange) {
-        self.plain.give_up(change.plain);
-        self.tagged.give_up(change.tagged);
-        self.long.give_up(change.long);
-        self.hear_no_more(change.hears_switches);
+    pub(crate) fn give_up(&mut self, change: &mut GraphChange) {
+        if let Some(plain) = change.plain.take() {
+            self.plain.give_up(plain);
+        }
+        if let Some(tagged) = change.tagged.take() {
+            self.tagged.give_up(tagged);
+        }
+        if let Some(long) = change.long.take() {
+            self.long.give_up(long);
+        }
+        if let Some(errno) = change.errno.take() {
+            self.errno.give_up(errno);
+        }
+        if change.hears_switches {
+            self.switches.clear();
+        }
     }
+}
+
+/// Returns what `$is` says of the parts of a change, of any of them.
+macro_rules! any_part {
+    ($change:expr, $is:ident) => {
+        $change.plain.as_ref().is_some_and(ProbeChange::$is)
+            || $change.tagged.as_ref().is_some_and(ProbeChange::$is)
+            || $change.long.as_ref().is_some_and(ProbeChange::$is)
+            || $change.errno.as_ref().is_some_and(ProbeChange::$is)
+    };
 }
 
 impl GraphChange {
-    /// Returns whether functions may go from one hook to another.
-    pub(crate) fn is_exchange(&self) -> bool {
-        let goes = self.plain.has_old() || self.tagged.has_old() || self.long.has_old();
-        goes && (self.plain.has_new() || self.tagged.has_new() || self.long.has_new())
+    /// Creates a change of nothing, which [`GraphHooks::prepare`] makes one of.
+    pub(crate) const fn none() -> Self {
+        Self {
+            plain: None,
+            tagged: None,
+            long: None,
+            errno: None,
+            takes_sleep: false,
+            hears_switches: false,
+        }
+    }
+
+    /// Returns whether hooks go.
+    pub(crate) fn has_old(&self) -> bool {
+        any_part!(self, has_old)
+    }
+
+    /// Returns whether hooks are new.
+    pub(crate) fn has_new(&self) -> bool {
+        any_part!(self, has_new)
     }
 }
 
-/// Returns the groups of functions whose frames are of that kind.
-fn groups(calls: &Calls, frames: FrameKind) -> [RoleFunctions<'_, GraphRole>; 3] {
+/// The kinds of results.
+const RESULTS: usize = ResultKind::ALL.len();
+
+/// Returns the groups of functions whose frames are those for errors.
+fn errno_groups<'a>(calls: &OwnCalls<'a>) -> [RoleFunctions<'a, ErrnoRole>; 2 * RESULTS + 1] {
     const NONE: &FunctionSet = &FunctionSet::new();
+    let results = calls.results.filter(|_| calls.frames == FrameKind::Errno);
+    let group = |graph, result, set: Option<&'a FunctionSet>| RoleFunctions {
+        role: ErrnoRole { graph, result },
+        ips: set.filter(|_| results.is_some()).unwrap_or(NONE).as_slice(),
+    };
+    core::array::from_fn(|index| {
+        let set = index % RESULTS;
+        let result = ResultKind::ALL.get(set).copied().unwrap_or_default();
+        match index / RESULTS {
+            0 => group(
+                GraphRole::Plain,
+                result,
+                results.and_then(|results| results.plain.get(set)),
+            ),
+            1 => group(
+                GraphRole::Root,
+                result,
+                results.and_then(|results| results.roots.get(set)),
+            ),
+            _ => group(GraphRole::Skip, result, Some(&calls.sets[2])),
+        }
+    })
+}
+
+/// Returns the groups of functions whose frames are of that kind.
+fn groups<'a>(calls: &OwnCalls<'a>, frames: FrameKind) -> [RoleFunctions<'a, GraphRole>; 3] {
+    const NONE: &[FunctionSet; 3] = &[const { FunctionSet::new() }; 3];
     let [plain, roots, skip] = match calls.frames == frames {
-        true => calls.sets(),
-        false => [NONE; 3],
+        true => calls.sets,
+        false => NONE,
     };
     [
         (GraphRole::Plain, plain),

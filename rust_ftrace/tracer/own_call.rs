@@ -11,7 +11,9 @@ use kernel::prelude::*;
 use crate::engine::fgraph::{self, Unlike};
 use crate::platform::Word;
 use crate::sys::context::PreemptOff;
-use crate::sys::fprobe::{CallEntry, CallHandler, CallReturn, Fprobes, RoleFunctions};
+use crate::sys::fprobe::{
+    quiet_function, CallEntry, CallHandler, CallReturn, Fprobes, Interest, OpenCalls, RoleFunctions,
+};
 use crate::sys::private::shadow_stacks::ShadowStack;
 use crate::sys::private::{FprobeNumber, PrivatePart};
 use crate::sys::symbols::SymbolText;
@@ -20,9 +22,6 @@ use crate::sys::symbols::SymbolText;
 type Kept = [u64; 3];
 
 const KEPT: Kept = [0x6f77_6e5f_6361_6c6c, 1, u64::MAX];
-
-/// Bytes from a function's symbol to its ftrace location: those of `endbr64`.
-const LOCATION: usize = if cfg!(CONFIG_X86_KERNEL_IBT) { 4 } else { 0 };
 
 /// An end of the call was not seen.
 const NOT_SEEN: u64 = 0;
@@ -92,16 +91,16 @@ fn noted(result: Result<(), Unlike>) -> u64 {
 impl CallHandler<Kept> for OwnCall {
     type Role = ();
 
-    fn called(&self, (): (), call: CallEntry<'_, Kept>) -> bool {
+    fn called(&self, (): (), call: CallEntry<'_, Kept>) -> Interest {
         let CallEntry { site, token, data } = call;
         if token.current().as_ptr() != self.task || self.entry.load_relaxed() != NOT_SEEN {
-            return false;
+            return Interest::Nothing;
         }
         self.parent_ip.store_relaxed(site.call.parent_ip);
         let result = self.compare(token, site.call.ip, data, false);
         self.entry.store_relaxed(noted(result));
         *data = KEPT;
-        true
+        Interest::Return
     }
 
     fn returned(&self, call: CallReturn<'_, Kept>) {
@@ -142,14 +141,14 @@ pub(crate) fn look(numbers: &mut FprobeNumber) -> Result {
         GFP_KERNEL,
     )?;
     let mut probes = Fprobes::new();
-    let ips = [bindings::sprint_symbol_no_offset as *const () as usize + LOCATION];
+    let ips = [quiet_function()];
     let groups = [RoleFunctions {
         role: (),
         ips: &ips,
     }];
     // SAFETY: `own` stays valid until nothing is traced any more: `probes` was made after it, so
     // its drop, which ends tracing, comes first.
-    let change = unsafe { probes.prepare(numbers, &*own, &groups, false)? };
+    let change = unsafe { probes.prepare(numbers, &*own, &groups, OpenCalls::Lost)? };
     probes.turn(&change);
     probes.finish(change);
     own.probe.store_relaxed(probes.address().unwrap_or(0));

@@ -2,104 +2,196 @@
 
 //! Profile, hook side: counts calls and how long they take in this CPU's table.
 
+mod contexts;
+mod nested;
+mod roots;
+mod shared;
+
+use core::ops::Range;
+
 use kernel::alloc::AllocError;
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use crate::engine::profile::{FunctionNumbers, ProfileTable};
-use crate::engine::shadow::{self, Shadow, ShadowFrame};
+use self::roots::Roots;
+pub(super) use self::shared::SharedCall;
+use crate::engine::profile::context_counts::CpuContexts;
+use crate::engine::profile::contexts::{CallContext, Contexts};
+use crate::engine::profile::frame::{
+    self, Below, Frame, Outer, Timed, Times, CONTEXT, CONTEXT_WORDS,
+};
+use crate::engine::profile::histogram::{Chunk, Pool};
+use crate::engine::profile::numbers::FunctionNumbers;
+use crate::engine::profile::table::ProfileTable;
+use crate::engine::ring::Call;
+use crate::engine::shared_frame::Seat;
 use crate::platform::{AtomicPtr, AtomicU64, Ordering, Vec, Word};
 use crate::sys::context::{cycles, Current, PreemptOff};
 use crate::sys::cpu;
-use crate::sys::fprobe::{CallEntry, CallHandler, CallReturn};
+use crate::sys::fprobe::{frame_words, CallEntry, CallHandler, CallReturn, Interest};
+use crate::sys::ftrace::{FunctionEntry, Registers};
 use crate::sys::percpu::PerCpu;
 use crate::sys::random;
-use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
 use crate::tracer::clock::SlowClock;
 use crate::tracer::flags::{impl_flag, FlagSet, SharedFlags};
+use crate::tracer::recorder::Recorder;
+use crate::tracer::seat::OwnSeat;
+
+/// The counts of a CPU for its functions.
+pub(crate) type FunctionTable = ProfileTable<Arc<FunctionNumbers>, Arc<Chunk>>;
+
+/// The counts of a CPU for contexts.
+pub(crate) type ContextTable = CpuContexts<Arc<Contexts>>;
 
 /// The counts of a CPU.
-pub(crate) type CpuTable = ProfileTable<Arc<FunctionNumbers>>;
-
-/// The parts of a call's time that do not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub(crate) enum Without {
-    /// The time of calls within it that are profiled, too.
-    Calls = 1 << 0,
-    /// The time that the task was not running.
-    Sleep = 1 << 1,
+pub(crate) struct CpuTable {
+    pub(crate) functions: FunctionTable,
+    /// Those by contexts, if there are any.
+    pub(crate) contexts: Option<Arc<ContextTable>>,
 }
 
-impl_flag!(Without);
+/// The ways in which calls are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Counting {
+    /// Without the time of calls within them that are profiled, too.
+    WithoutCalls = 1 << 0,
+    /// Without the time that the task was not running.
+    WithoutSleep = 1 << 1,
+    /// By their contexts, too.
+    Contexts = 1 << 2,
+    /// By frames that are [`Nested`].
+    Nested = 1 << 3,
+}
 
-/// The frame of a call whose whole time counts.
+impl_flag!(Counting);
+
+/// The frame of a call whose whole time counts, by the time stamp counter: see [`frame`].
 #[derive(Clone, Copy)]
-pub(crate) struct Began {
-    start: u64,
-    /// The number of the call's function in the tables.
-    call: u64,
+#[repr(transparent)]
+pub(crate) struct Began<const N: usize>([u64; N]);
+
+impl<const N: usize> Began<N> {
+    /// The distance of two such frames, in words, where nothing else hooks the calls.
+    const STRIDE: usize = frame_words(N);
+
+    #[inline(always)]
+    fn words(&mut self) -> &[Word; N] {
+        Word::array_of(&mut self.0)
+    }
+}
+
+/// The words that all frames have, of which there are `N` in this one.
+#[inline(always)]
+fn frame_of<const N: usize>(words: &[Word; N]) -> &Frame {
+    const { assert!(N >= frame::WORDS) };
+    // SAFETY: There are at least as many words, as asserted, so that the first ones are an array of
+    // that length, which lives as long as all.
+    unsafe { &*words.as_ptr().cast() }
+}
+
+/// Forgets what was in the words before, as the call is not counted.
+fn not_counted<const N: usize>(words: &[Word; N]) -> Interest {
+    frame::forget(frame_of(words));
+    Interest::Nothing
+}
+
+#[inline(always)]
+fn address_of(frame: &Frame) -> u64 {
+    frame.as_ptr() as u64
 }
 
 /// The frame of other calls, see [`shadow`]: the tag, the time of the entry, the number of the
-/// function in the tables, the time of calls within it, and the time that the task was not running.
+/// function in the tables, the time of calls within it, the time that the task was not running, and
+/// the context, if there is one.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(crate) struct Nested([u64; 5]);
+pub(crate) struct Nested<const N: usize>([u64; N]);
 
-/// The index of the word with the time of calls within a call.
-const WITHIN: usize = 3;
+/// The words of such a frame without a context, and with one.
+pub(crate) const NESTED_WORDS: [usize; 2] = [5, 6];
 
 /// Counts calls in the tables that it is given.
 ///
 /// # Invariants
 ///
-/// A pointer in `tables` leads to `closed`, or to a live table of that CPU. One that was taken away
-/// stays live until every CPU has left the code that it ran with preemption off.
+/// - A pointer in `tables` leads to `closed`, or to a live table of that CPU. One that was taken
+///   away stays live until every CPU has left the code that it ran with preemption off.
+/// - `bounds` leads to a recorder that lives for as long as calls are hooked.
 pub(crate) struct Profiler {
     tables: PerCpu<AtomicPtr<CpuTable>>,
     /// The table of CPUs that have none, which knows no function.
     closed: KBox<CpuTable>,
     /// The number of calls that are in no table.
     lost: PerCpu<Word>,
-    without: SharedFlags<Without>,
-    session: AtomicU64,
-    /// The session's random word, which tags are made of: see [`shadow::secret`].
+    counting: SharedFlags<Counting>,
+    /// Knows the tasks and CPUs whose calls are counted.
+    bounds: AtomicPtr<Recorder>,
+    /// The session's random words, which tags are made of: those of frames with contexts that are
+    /// [`Began`], and those of others. So frames of another kind are not known.
+    context_key: AtomicU64,
     key: AtomicU64,
     /// Times are those of the time stamp counter.
     by_counter: bool,
     clock: SlowClock,
+    /// The seat in calls that others watch, too.
+    seat: OwnSeat,
+    roots: Roots,
 }
 
 impl Profiler {
-    /// Creates a profiler without tables. Its clock is `local`, and `by_counter` says whether the
-    /// time stamp counter will do for that.
+    /// Creates a profiler without tables, which counts only the calls of tasks and on CPUs that
+    /// `bounds` traces. Its clock is `local`, and `by_counter` says whether the time stamp counter
+    /// will do for that. `text` is where the kernel's own text lies.
     ///
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory.
-    pub(crate) fn new(by_counter: bool) -> Result<Self, AllocError> {
+    ///
+    /// # Safety
+    ///
+    /// `bounds` is valid for as long as calls are hooked by what is returned.
+    pub(crate) unsafe fn new(
+        by_counter: bool,
+        bounds: *const Recorder,
+        text: Range<u64>,
+    ) -> Result<Self, AllocError> {
         let places = Arc::new(FunctionNumbers::new(Vec::new())?, GFP_KERNEL)?;
-        let closed = KBox::new(ProfileTable::new(places, 0)?, GFP_KERNEL)?;
+        let closed = CpuTable {
+            functions: ProfileTable::new(places, Pool::new(), 0)?,
+            contexts: None,
+        };
+        let closed = KBox::new(closed, GFP_KERNEL)?;
         let pointer: *const CpuTable = &*closed;
-        // INVARIANT: All lead to `closed`, which does not move with its box.
+        // INVARIANT: All tables are `closed`, which does not move with its box. `bounds` is valid
+        // for as long as calls are hooked, by caller precondition.
         Ok(Self {
             tables: PerCpu::new(|_| AtomicPtr::new(pointer.cast_mut()))?,
             closed,
             lost: PerCpu::new(|_| Word::new(0))?,
-            without: SharedFlags::new(FlagSet::NONE),
-            session: AtomicU64::new(0),
+            counting: SharedFlags::new(FlagSet::NONE),
+            bounds: AtomicPtr::new(bounds.cast_mut()),
+            context_key: AtomicU64::new(random::word()),
             key: AtomicU64::new(random::word()),
             by_counter,
             clock: SlowClock::new()?,
+            seat: OwnSeat::new(),
+            roots: Roots::new(text)?,
         })
+    }
+
+    /// Gives the profile a seat in calls that others watch, too, whose tags are made with `secret`,
+    /// or takes it away.
+    pub(super) fn set_seat(&self, seat: Option<Seat>, secret: u64) {
+        self.seat.set(seat, secret);
     }
 
     /// Begins another session, in which open calls of earlier ones are not known any more.
     pub(crate) fn new_session(&self) {
-        self.key.store(random::word(), Ordering::Relaxed);
-        self.session.fetch_add(1, Ordering::Relaxed);
+        for key in [&self.context_key, &self.key] {
+            key.store(random::word(), Ordering::Relaxed);
+        }
     }
 
     /// Begins to count calls that are in no table from 0.
@@ -109,14 +201,31 @@ impl Profiler {
         }
     }
 
-    /// Returns the session's number.
-    pub(crate) fn session(&self) -> u32 {
-        self.session.load(Ordering::Relaxed) as u32
+    /// Returns whether times are those of the time stamp counter.
+    pub(crate) fn is_by_counter(&self) -> bool {
+        self.by_counter
     }
 
-    /// Sets the parts of a call's time that do not count.
-    pub(crate) fn set_without(&self, without: FlagSet<Without>) {
-        self.without.store(without);
+    /// Sets the ways in which calls are counted.
+    pub(crate) fn set_counting(&self, counting: FlagSet<Counting>) {
+        let is_nested = counting.has(Counting::WithoutCalls)
+            || counting.has(Counting::WithoutSleep)
+            || !self.by_counter;
+        self.counting
+            .store(counting.with(Counting::Nested, is_nested));
+    }
+
+    /// Returns whether the frames of calls are [`Nested`].
+    fn is_nested(&self) -> bool {
+        self.counting.has(Counting::Nested)
+    }
+
+    /// Returns the recorder that knows the tasks and CPUs whose calls are counted. For hooks.
+    #[inline(always)]
+    fn bounds(&self) -> &Recorder {
+        // SAFETY: By the type's invariants it leads to a recorder that lives for as long as calls
+        // are hooked, and so now.
+        unsafe { &*self.bounds.load(Ordering::Relaxed) }
     }
 
     /// Returns the number of calls in this session that are in no table, as there was no memory for
@@ -147,9 +256,8 @@ impl Profiler {
 
     #[cold]
     #[inline(never)]
-    fn lose(&self, token: PreemptOff<'_>) -> bool {
+    fn lose(&self, token: PreemptOff<'_>) {
         self.lost.this(token).local_add(1);
-        false
     }
 
     /// Returns the time now; `None` if the clock is being read already.
@@ -160,119 +268,227 @@ impl Profiler {
         }
     }
 
+    /// The secret of frames of so many words that are [`Began`].
+    #[inline(always)]
+    fn frame_secret(&self, words: usize) -> u64 {
+        let key = match words == CONTEXT_WORDS {
+            true => &self.context_key,
+            false => &self.key,
+        };
+        key.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether calls of the running task, or on this CPU, are not counted.
+    fn is_left_out(&self, token: PreemptOff<'_>) -> bool {
+        let bounds = self.bounds();
+        bounds.is_bounded() && !bounds.is_within_bounds(token)
+    }
+
+    /// Counts the entry of a function, wherever it is. Returns the number by which its return is
+    /// counted; `None` if that is not wanted.
+    fn enter_behind(&self, token: PreemptOff<'_>, ip: u64) -> Option<u64> {
+        if self.is_left_out(token) {
+            self.unseen(token);
+            return None;
+        }
+        let number = self.this_table(token).functions.enter_behind(ip);
+        if number.is_none() {
+            self.unseen(token);
+            self.lose(token);
+        }
+        number
+    }
+
+    /// Counts the entry of a function that is not in its first place, or where only some are
+    /// counted.
     #[cold]
     #[inline(never)]
-    fn began_slow(&self, token: PreemptOff<'_>, began: &mut Began) -> bool {
-        let now = self.now(token);
-        began.start = now.unwrap_or(0);
-        now.is_some()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn ended_slow(&self, token: PreemptOff<'_>, began: &Began) {
-        if let Some(now) = self.now(token) {
-            let time = now.saturating_sub(began.start);
-            self.this_table(token).leave(began.call, time);
-        }
-    }
-
-    fn secret(&self) -> u64 {
-        let key = self.key.load(Ordering::Relaxed);
-        shadow::secret(key, size_of::<Nested>() / 8)
-    }
-
-    /// Returns the innermost of the calls around the one whose words are `data`.
-    fn outer<'a>(&self, current: &'a Current<'_>, data: &Nested) -> Option<ShadowFrame<'a>> {
-        let (words, base) = current.shadow_below(data.0.as_ptr());
-        Shadow::new(words, base, self.secret()).innermost()
-    }
-}
-
-impl CallHandler<Began> for Profiler {
-    type Role = ();
-
-    #[inline(always)]
-    fn called(&self, _role: (), call: CallEntry<'_, Began>) -> bool {
-        let CallEntry { site, token, data } = call;
-        let Some(known) = self.this_table(token).enter(site.call.ip) else {
-            return self.lose(token);
+    fn called_behind<const N: usize>(
+        &self,
+        token: PreemptOff<'_>,
+        words: &[Word; N],
+        call: Call,
+        registers: Registers<'_>,
+    ) -> Interest {
+        let Some(number) = self.enter_behind(token, call.ip) else {
+            return not_counted(words);
         };
-        data.call = known;
-        if !self.by_counter {
-            return self.began_slow(token, data);
-        }
-        data.start = cycles();
-        true
-    }
-
-    #[inline(always)]
-    fn returned(&self, call: CallReturn<'_, Began>) {
-        let CallReturn { token, data, .. } = call;
-        if !self.by_counter {
-            return self.ended_slow(token, data);
-        }
-        // The counters of two CPUs may differ a little.
-        let time = cycles().saturating_sub(data.start);
-        self.this_table(token).leave(data.call, time);
-    }
-}
-
-impl CallHandler<Nested> for Profiler {
-    type Role = ();
-
-    fn called(&self, _role: (), call: CallEntry<'_, Nested>) -> bool {
-        let CallEntry { site, token, data } = call;
-        // A word that was there before is no tag.
-        *data = Nested([0; 5]);
-        let Some(known) = self.this_table(token).enter(site.call.ip) else {
-            return self.lose(token);
-        };
-        let Some(now) = self.now(token) else {
-            return false;
-        };
-        let tag = shadow::tag(data.0.as_ptr() as u64, self.secret(), 0);
-        *data = Nested([tag, now, known, 0, 0]);
-        true
-    }
-
-    fn returned(&self, call: CallReturn<'_, Nested>) {
-        let CallReturn { token, data, .. } = call;
-        let now = self.now(token);
-        let address = data.0.as_ptr() as u64;
-        // This is checked before anything is written: only `called` can have left that here.
-        if shadow::flags_of(data.0[0], address, self.secret()).is_none() {
-            return;
-        }
-        let [_, start, known, within, slept] = core::mem::replace(data, Nested([0; 5])).0;
-        // The highest bit says that the task stopped running, and was not seen to go on: switches
-        // are watched no more.
-        let slept = if slept >> 63 == 0 { slept } else { 0 };
-        let current = token.current();
-        let outer = self.outer(&current, data);
-        let without = |what, time| if self.without.has(what) { time } else { 0 };
-        if slept != 0 {
-            if let Some(outer) = outer {
-                outer.add_sleep(slept);
+        if let Some(all) = words.first_chunk() {
+            if !self.enter_context(self.this_table(token), token, all, number) {
+                return self.called_apart(token, words, call, registers, number);
             }
         }
-        let Some(now) = now else {
-            return;
-        };
-        let awake = now.saturating_sub(start);
-        let awake = awake.saturating_sub(without(Without::Sleep, slept));
-        if let Some(outer) = outer {
-            outer.add(WITHIN, awake);
+        self.begin(token, words, number)
+    }
+
+    /// Begins a call that was counted, whose context is to be searched for, if it is to have one.
+    #[cold]
+    #[inline(never)]
+    fn called_apart<const N: usize>(
+        &self,
+        token: PreemptOff<'_>,
+        words: &[Word; N],
+        call: Call,
+        registers: Registers<'_>,
+        number: u64,
+    ) -> Interest {
+        let site = FunctionEntry { call, registers };
+        if let Some(words) = words.first_chunk::<CONTEXT_WORDS>() {
+            let address = words.as_ptr() as u64;
+            let below = self.context_below(&token.current(), words);
+            let Some(context) = self.find_context(token, site, address, below, number) else {
+                return not_counted(words);
+            };
+            words[CONTEXT].store_relaxed(context.0);
         }
-        let time = awake.saturating_sub(without(Without::Calls, within));
-        self.this_table(token).leave(known, time);
+        self.begin(token, words, number)
+    }
+
+    /// Begins a call that was counted.
+    #[inline(always)]
+    fn begin<const N: usize>(
+        &self,
+        token: PreemptOff<'_>,
+        words: &[Word; N],
+        number: u64,
+    ) -> Interest {
+        let frame = frame_of(words);
+        let (address, secret) = (address_of(frame), self.frame_secret(N));
+        if !frame::begin(frame, address, secret, number, cycles) {
+            return self.began_between::<N>(token, frame);
+        }
+        Interest::Return
+    }
+
+    /// Begins a call anew, as an interrupt came in while it began.
+    #[cold]
+    #[inline(never)]
+    fn began_between<const N: usize>(&self, token: PreemptOff<'_>, frame: &Frame) -> Interest {
+        let current = token.current();
+        let outer = self.search(&current, address_of(frame), N);
+        frame::begin_again(frame, outer, cycles);
+        Interest::Return
+    }
+
+    /// Counts the return of a call in whose end an interrupt came in, or for which time went back.
+    #[cold]
+    #[inline(never)]
+    fn returned_between<const N: usize>(&self, token: PreemptOff<'_>, words: &[Word; N]) {
+        let times = Timed::of(frame_of(words)).measure_again(cycles);
+        self.returned_slow(token, words, times);
+    }
+
+    /// Counts the return of a call that is the first or the longest, or for which the one around
+    /// it is to be searched for.
+    #[cold]
+    #[inline(never)]
+    fn returned_slow<const N: usize>(
+        &self,
+        token: PreemptOff<'_>,
+        words: &[Word; N],
+        times: Times,
+    ) {
+        let frame = frame_of(words);
+        let secret = self.frame_secret(N);
+        let number = frame::number(frame, address_of(frame), secret);
+        let table = self.this_table(token);
+        let record = number.and_then(|number| table.functions.record(number));
+        if let Some(record) = &record {
+            if !record.is_usual(times.time) {
+                record.note_longest(times.time);
+            }
+        }
+        let current = token.current();
+        let outer = self.search(&current, address_of(frame), N);
+        let added = frame::end(frame, times);
+        if let Some(outer) = outer {
+            outer.local_add(added);
+        }
+        match record {
+            Some(record) => record.add(times.time, times.within),
+            // The CPU came when there was no memory for its table.
+            None => self.lose(token),
+        }
+        if let Some(word) = words.get(CONTEXT) {
+            table.leave_context(CallContext(word.load_relaxed()), times);
+        }
+    }
+
+    /// Returns the word for the time of calls within the call around the one whose words lie at
+    /// `address`, if its whole time counts. Frames have so many `words`.
+    fn search<'a>(&self, current: &'a Current<'_>, address: u64, words: usize) -> Option<&'a Word> {
+        let secret = self.frame_secret(words);
+        let (words, base) = current.shadow_below(address as *const u64);
+        Below::new(words, base, self.seat.known()).search(secret)
     }
 }
 
-impl SwitchHandler for Profiler {
-    /// Adds up the time for which tasks do not run.
-    fn switched(&self, prev: ShadowStack<'_>, next: ShadowStack<'_>, token: PreemptOff<'_>) {
-        let secret = self.secret();
-        shadow::switched(prev.tagged(secret), next.tagged(secret), || self.now(token));
+impl CpuTable {
+    /// Counts the return of a call by its context.
+    fn leave_context(&self, context: CallContext, times: Times) {
+        let contexts = self.contexts.as_ref();
+        if let Some(returning) = contexts.and_then(|contexts| contexts.of(context)) {
+            returning.add(times);
+        }
+    }
+}
+
+impl<const N: usize> CallHandler<Began<N>> for Profiler {
+    type Role = ();
+
+    #[inline(always)]
+    fn called(&self, _role: (), call: CallEntry<'_, Began<N>>) -> Interest {
+        let CallEntry { site, token, data } = call;
+        // As one value they would be in memory.
+        let FunctionEntry { call, registers } = site;
+        let words = data.words();
+        if self.bounds().is_bounded() {
+            return self.called_behind(token, words, call, registers);
+        }
+        let table = self.this_table(token);
+        let Some(number) = table.functions.enter(call.ip) else {
+            return self.called_behind(token, words, call, registers);
+        };
+        if let Some(all) = words.first_chunk() {
+            if !self.enter_context(table, token, all, number) {
+                return self.called_apart(token, words, call, registers, number);
+            }
+        }
+        self.begin(token, words, number)
+    }
+
+    #[inline(always)]
+    fn returned(&self, call: CallReturn<'_, Began<N>>) {
+        let CallReturn { token, data, .. } = call;
+        let words = data.words();
+        let frame = frame_of(words);
+        let secret = self.frame_secret(N);
+        // This is checked before anything is written: only `called` can have left that here.
+        let Some(number) = frame::number(frame, address_of(frame), secret) else {
+            return;
+        };
+        let Some(times) = Timed::of(frame).measure(cycles) else {
+            return self.returned_between(token, words);
+        };
+        let current = token.current();
+        let next = current.shadow_words(frame, Began::<N>::STRIDE);
+        let outer = match Outer::next(next, secret) {
+            Outer::Known(outer) => Some(outer),
+            Outer::None => None,
+            Outer::Unknown => return self.returned_slow(token, words, times),
+        };
+        let table = self.this_table(token);
+        let record = table.functions.record(number);
+        let Some(record) = record.filter(|record| record.is_usual(times.time)) else {
+            return self.returned_slow(token, words, times);
+        };
+        let added = frame::end(frame, times);
+        if let Some(outer) = outer {
+            outer.local_add(added);
+        }
+        record.add(times.time, times.within);
+        if let Some(word) = words.get(CONTEXT) {
+            table.leave_context(CallContext(word.load_relaxed()), times);
+        }
     }
 }

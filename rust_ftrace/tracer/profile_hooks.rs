@@ -4,17 +4,26 @@
 
 use kernel::prelude::*;
 
+use crate::engine::function_set::FunctionSet;
 use crate::engine::plan::ProfiledCalls;
-use crate::sys::fprobe::{Fprobes, ProbeChange, RoleFunctions};
+use crate::engine::profile::frame::{CONTEXT_WORDS, WORDS};
+use crate::sys::fprobe::{CallHandler, Fprobes, OpenCalls, ProbeChange, RoleFunctions};
 use crate::sys::private::FprobeNumber;
 use crate::sys::sched_switch::Switches;
 use crate::tracer::own_call;
-use crate::tracer::profile::{Began, Nested, Profiler};
+use crate::tracer::profile::{Began, Nested, Profiler, NESTED_WORDS};
+
+type Plain = Began<WORDS>;
+type PlainContext = Began<CONTEXT_WORDS>;
+type NestedPlain = Nested<{ NESTED_WORDS[0] }>;
+type NestedContext = Nested<{ NESTED_WORDS[1] }>;
 
 /// The profiler's hooks; one kind is in use at a time.
 pub(crate) struct ProfileHooks {
-    plain: Fprobes<Profiler, Began>,
-    nested: Fprobes<Profiler, Nested>,
+    plain: Kind<Plain>,
+    plain_context: Kind<PlainContext>,
+    nested: Kind<NestedPlain>,
+    nested_context: Kind<NestedContext>,
     /// The hook of task switches, which measures for how long tasks do not run.
     switches: Switches<Profiler>,
 }
@@ -22,121 +31,230 @@ pub(crate) struct ProfileHooks {
 /// A prepared change of the profiler's hooks.
 #[must_use]
 pub(crate) struct ProfileChange {
-    plain: ProbeChange<Profiler, Began>,
-    nested: ProbeChange<Profiler, Nested>,
+    plain: KindChange<Plain>,
+    plain_context: KindChange<PlainContext>,
+    nested: KindChange<NestedPlain>,
+    nested_context: KindChange<NestedContext>,
     takes_sleep: bool,
     /// The change has task switches hooked, which were not hooked before.
     hears_switches: bool,
+}
+
+/// The hooks of calls with one kind of frames.
+struct Kind<D: Copy + 'static>(Fprobes<Profiler, D>)
+where
+    Profiler: CallHandler<D, Role = ()>;
+
+/// A change of these, once it is prepared.
+type KindChange<D> = Option<ProbeChange<Profiler, D>>;
+
+impl<D: Copy> Kind<D>
+where
+    Profiler: CallHandler<D, Role = ()>,
+{
+    /// Prepares to hook functions `wanted`, and no others.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Fprobes::prepare`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`ProfileHooks::prepare`].
+    unsafe fn prepare(
+        &mut self,
+        numbers: &mut FprobeNumber,
+        profiler: &Profiler,
+        wanted: Option<&[usize]>,
+    ) -> Result<KindChange<D>> {
+        let open_calls = match wanted {
+            Some(_) => OpenCalls::Kept,
+            None => OpenCalls::Lost,
+        };
+        let ips = wanted.unwrap_or_default();
+        let groups = [RoleFunctions { role: (), ips }];
+        // SAFETY: The profiler stays valid until all is unhooked, by caller precondition.
+        let change = unsafe { self.0.prepare(numbers, profiler, &groups, open_calls)? };
+        Ok(Some(change))
+    }
+
+    fn turn(&self, change: &KindChange<D>) {
+        if let Some(change) = change {
+            self.0.turn(change);
+        }
+    }
+
+    fn finish(&mut self, change: KindChange<D>) {
+        if let Some(change) = change {
+            self.0.finish(change);
+        }
+    }
+
+    fn give_up(&mut self, change: KindChange<D>) {
+        if let Some(change) = change {
+            self.0.give_up(change);
+        }
+    }
 }
 
 impl ProfileHooks {
     /// Creates hooks that hook nothing.
     pub(crate) const fn new() -> Self {
         Self {
-            plain: Fprobes::new(),
-            nested: Fprobes::new(),
+            plain: Kind(Fprobes::new()),
+            plain_context: Kind(Fprobes::new()),
+            nested: Kind(Fprobes::new()),
+            nested_context: Kind(Fprobes::new()),
             switches: Switches::new(),
         }
     }
 
     /// Returns the number of calls that could ever not be watched.
     pub(crate) fn missed(&self) -> u64 {
-        self.plain.missed().wrapping_add(self.nested.missed())
+        let plain = self.plain.0.missed();
+        let plain = plain.wrapping_add(self.plain_context.0.missed());
+        let nested = self.nested.0.missed();
+        let nested = nested.wrapping_add(self.nested_context.0.missed());
+        plain.wrapping_add(nested)
     }
 
     /// Unhooks all. Needs no memory.
     pub(crate) fn clear(&mut self) {
-        self.plain.clear();
-        self.nested.clear();
+        self.plain.0.clear();
+        self.plain_context.0.clear();
+        self.nested.0.clear();
+        self.nested_context.0.clear();
         self.switches.clear();
     }
 
-    /// Prepares to hook the calls of `counted`, and no others.
+    /// Prepares to hook the calls of those functions of `counted` that are in `alone`, and no
+    /// others, by a `change` that was none.
     ///
     /// # Errors
     ///
-    /// Those of [`Fprobes::prepare`], [`Switches::call`] and [`own_call::need_shadow_stacks`];
-    /// nothing is changed then.
+    /// Those of [`Fprobes::prepare`], [`Switches::call`] and [`own_call::need_shadow_stacks`]; what
+    /// `change` has is to be [given up](Self::give_up) then, too.
     ///
     /// # Safety
     ///
     /// `profiler` stays valid until all is unhooked, by [`Self::clear`] or as this is dropped.
+    #[inline(never)]
     pub(crate) unsafe fn prepare(
         &mut self,
         numbers: &mut FprobeNumber,
         profiler: &Profiler,
         counted: &ProfiledCalls,
-    ) -> Result<ProfileChange> {
-        let ips = counted.functions.as_slice();
-        let is_nested = counted.without_calls || counted.without_sleep;
-        if is_nested {
+        alone: &FunctionSet,
+        change: &mut ProfileChange,
+    ) -> Result {
+        let in_part = counted.without_calls || counted.without_sleep;
+        let is_nested = in_part || !profiler.is_by_counter();
+        if is_nested || counted.contexts {
             own_call::need_shadow_stacks(numbers)?;
         }
-        let groups = |wanted: bool| {
-            let ips = if wanted { ips } else { &[] };
-            [RoleFunctions { role: (), ips }]
-        };
-        let takes_sleep = counted.without_sleep;
-        let hears_switches = takes_sleep && !self.switches.is_on();
-        if hears_switches {
+        change.takes_sleep = counted.without_sleep;
+        if counted.without_sleep && !self.switches.is_on() {
             // SAFETY: The profiler stays valid until all is unhooked, by caller precondition,
             // `switches` among it.
             unsafe { self.switches.call(profiler)? };
+            change.hears_switches = true;
         }
+        let kind = (is_nested, counted.contexts);
         // SAFETY: The profiler stays valid until all is unhooked, by caller precondition.
-        let plain = unsafe { (self.plain).prepare(numbers, profiler, &groups(!is_nested), false) };
-        let plain = plain.inspect_err(|_| self.hear_no_more(hears_switches))?;
-        // SAFETY: The profiler stays valid until all is unhooked, by caller precondition.
-        let nested = unsafe { (self.nested).prepare(numbers, profiler, &groups(is_nested), false) };
-        match nested {
-            Ok(nested) => Ok(ProfileChange {
-                plain,
-                nested,
-                takes_sleep,
-                hears_switches,
-            }),
-            Err(error) => {
-                self.plain.give_up(plain);
-                self.hear_no_more(hears_switches);
-                Err(error)
-            }
-        }
+        unsafe { self.prepare_kinds(numbers, profiler, kind, alone.as_slice(), change) }
     }
 
-    fn hear_no_more(&mut self, is_meant: bool) {
-        if is_meant {
-            self.switches.clear();
-        }
+    /// Prepares to hook functions `ips` with frames of one kind, and none with others.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::prepare`].
+    unsafe fn prepare_kinds(
+        &mut self,
+        numbers: &mut FprobeNumber,
+        profiler: &Profiler,
+        kind: (bool, bool),
+        ips: &[usize],
+        change: &mut ProfileChange,
+    ) -> Result {
+        let of = |is_nested, has_contexts| (kind == (is_nested, has_contexts)).then_some(ips);
+        // SAFETY: The profiler stays valid until all is unhooked, by caller precondition.
+        change.plain = unsafe { self.plain.prepare(numbers, profiler, of(false, false))? };
+        let wanted = of(false, true);
+        // SAFETY: As above.
+        change.plain_context = unsafe { self.plain_context.prepare(numbers, profiler, wanted)? };
+        // SAFETY: As above.
+        change.nested = unsafe { self.nested.prepare(numbers, profiler, of(true, false))? };
+        let wanted = of(true, true);
+        // SAFETY: As above.
+        change.nested_context = unsafe { self.nested_context.prepare(numbers, profiler, wanted)? };
+        Ok(())
     }
 
     /// Has the new probes call their handlers, and the old ones no more: see [`Fprobes::turn`].
     pub(crate) fn turn(&self, change: &ProfileChange) {
         self.plain.turn(&change.plain);
+        self.plain_context.turn(&change.plain_context);
         self.nested.turn(&change.nested);
+        self.nested_context.turn(&change.nested_context);
     }
 
     /// Ends a change after its [`Self::turn`]. Needs no memory.
-    pub(crate) fn finish(&mut self, change: ProfileChange) {
-        self.plain.finish(change.plain);
-        self.nested.finish(change.nested);
+    pub(crate) fn finish(&mut self, change: &mut ProfileChange) {
+        self.plain.finish(change.plain.take());
+        self.plain_context.finish(change.plain_context.take());
+        self.nested.finish(change.nested.take());
+        self.nested_context.finish(change.nested_context.take());
         if !change.takes_sleep {
             self.switches.clear();
         }
     }
 
     /// Takes back a prepared change. Needs no memory.
-    pub(crate) fn give_up(&mut self, change: ProfileChange) {
-        self.plain.give_up(change.plain);
-        self.nested.give_up(change.nested);
-        self.hear_no_more(change.hears_switches);
+    pub(crate) fn give_up(&mut self, change: &mut ProfileChange) {
+        self.plain.give_up(change.plain.take());
+        self.plain_context.give_up(change.plain_context.take());
+        self.nested.give_up(change.nested.take());
+        self.nested_context.give_up(change.nested_context.take());
+        if change.hears_switches {
+            self.switches.clear();
+        }
     }
 }
 
+/// Returns what `$is` says of the parts of a change, of any of them.
+macro_rules! any_part {
+    ($change:expr, $is:ident) => {
+        $change.plain.as_ref().is_some_and(ProbeChange::$is)
+            || $change.plain_context.as_ref().is_some_and(ProbeChange::$is)
+            || $change.nested.as_ref().is_some_and(ProbeChange::$is)
+            || $change
+                .nested_context
+                .as_ref()
+                .is_some_and(ProbeChange::$is)
+    };
+}
+
 impl ProfileChange {
-    /// Returns whether functions may go from one hook to another.
-    pub(crate) fn is_exchange(&self) -> bool {
-        let (plain, nested) = (&self.plain, &self.nested);
-        let goes = plain.has_old() || nested.has_old();
-        goes && (plain.has_new() || nested.has_new())
+    /// Creates a change of nothing, which [`ProfileHooks::prepare`] makes one of.
+    pub(crate) const fn none() -> Self {
+        Self {
+            plain: None,
+            plain_context: None,
+            nested: None,
+            nested_context: None,
+            takes_sleep: false,
+            hears_switches: false,
+        }
+    }
+
+    /// Returns whether hooks go.
+    pub(crate) fn has_old(&self) -> bool {
+        any_part!(self, has_old)
+    }
+
+    /// Returns whether hooks are new.
+    pub(crate) fn has_new(&self) -> bool {
+        any_part!(self, has_new)
     }
 }

@@ -274,6 +274,22 @@ impl Recorder {
         !is_left_out
     }
 
+    /// Returns whether only some tasks or CPUs are traced.
+    #[inline(always)]
+    pub(super) fn is_bounded(&self) -> bool {
+        const BOUNDS: u64 =
+            HookFlag::Pids as u64 | HookFlag::NotPids as u64 | HookFlag::Cpus as u64;
+        self.flags() & BOUNDS != 0
+    }
+
+    /// Returns whether the running task and this CPU are among those that are traced, whatever else
+    /// keeps them from being recorded.
+    pub(super) fn is_within_bounds(&self, token: PreemptOff<'_>) -> bool {
+        let is_task = (!self.has_flag(HookFlag::Pids) || self.is_in(PidList::Traced, token))
+            && !(self.has_flag(HookFlag::NotPids) && self.is_in(PidList::NotTraced, token));
+        is_task && (!self.has_flag(HookFlag::Cpus) || self.is_this_cpu_traced(token))
+    }
+
     /// The flags with which nothing is recorded, nor counted.
     pub(super) const SHUT: u64 = HookFlag::Off as u64 | HookFlag::Pause as u64;
 
@@ -283,6 +299,31 @@ impl Recorder {
         // SAFETY: By the type's invariants the pointer leads to a ring that stays live until this
         // CPU has left the code that it runs with preemption off, as the token proves that it is.
         unsafe { &*self.rings.load(token) }
+    }
+
+    /// Returns the ring of `cpu`, if it has one. No lock is needed to read it, nor can it go, as
+    /// long as preemption is off.
+    pub(crate) fn ring_of<'a>(&'a self, _token: PreemptOff<'a>, cpu: CpuId) -> Option<&'a CpuRing> {
+        let ring = self.rings.get(cpu).load(Ordering::Acquire);
+        if core::ptr::eq(ring, &*self.closed) {
+            return None;
+        }
+        // SAFETY: By the type's invariants the pointer leads to a ring that stays live until every
+        // CPU has left the code that it ran with preemption off, as this one does while the token
+        // lives.
+        Some(unsafe { &*ring })
+    }
+
+    /// Completes the pending entry of `cpu`, so that readers see it.
+    ///
+    /// # Safety
+    ///
+    /// Nothing writes to the CPU's ring.
+    pub(crate) unsafe fn complete_entry_of(&self, token: PreemptOff<'_>, cpu: CpuId) {
+        if let Some(ring) = self.ring_of(token, cpu) {
+            // SAFETY: Nothing writes to it, by caller precondition.
+            unsafe { ring.complete_pending() };
+        }
     }
 
     /// Completes this CPU's pending entry, so that readers see it.

@@ -21,6 +21,8 @@ pub(crate) struct RingMemory {
     missed: AtomicU64,
     /// The number of returns among those events.
     missed_returns: AtomicU64,
+    /// The index before which all events were taken out or cleared, as last noted.
+    position: Word,
 }
 
 /// Parts that a ring tells of what is written to it.
@@ -43,6 +45,7 @@ impl RingMemory {
             counted: Word::new(0),
             missed: AtomicU64::new(0),
             missed_returns: AtomicU64::new(0),
+            position: Word::new(0),
         }
     }
 
@@ -52,6 +55,17 @@ impl RingMemory {
             observers: Some(observers),
             ..Self::alone(slots)
         }
+    }
+
+    /// Notes the index before which all events were taken out or cleared, for readers that may not
+    /// wait for the consumer, which knows it.
+    pub(crate) fn note_position(&self, position: u64) {
+        self.position.store_relaxed(position);
+    }
+
+    /// Returns the index that was noted last.
+    pub(crate) fn noted_position(&self) -> u64 {
+        self.position.load_relaxed()
     }
 
     /// Tells readers that wait for the next event that one was written.

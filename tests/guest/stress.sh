@@ -17,6 +17,20 @@ memory_parts() {
 	awk 'NR > 2 { print $1, int($3 * $4 / 1024) }' /proc/slabinfo
 }
 
+# Moves all tasks into the root of cgroups, and removes the others. (A cgroup of threads does not say what processes it
+# has; that a thread is named will do.)
+no_cgroups_left() {
+	local name thread
+	for name in $(find /tmp/cgroups -mindepth 1 -type d); do
+		# (one that ends meanwhile cannot be moved)
+		for thread in $(cat "$name/cgroup.threads"); do echo "$thread" >/tmp/cgroups/cgroup.procs || :; done
+	done
+	# (one that has ended is there until it is gone)
+	for name in $(find /tmp/cgroups -mindepth 1 -type d | sort -r); do
+		until_true 10 rmdir "$name"
+	done
+}
+
 # Puts back what all tasks use, and leaves nothing of the others.
 back_to_normal() {
 	local file name
@@ -35,7 +49,8 @@ back_to_normal() {
 		[ ! -e /sys/module/$name ] || rmmod $name
 	done
 	rm -f /tmp/stress.*
-} 2>/dev/null
+	no_cgroups_left
+}
 
 # fgraph numbers its users in turn, and tells number 0 of returns that it knows nothing of, of which fprobe warns
 # (docs/upstream/fprobe-return-warning.md). Probes that come and go would get that number some time, so one stays all
@@ -47,6 +62,9 @@ keep_a_probe() {
 	echo 1 >$T/events/stress_kept/kept/enable
 	echo nop >$T/current_tracer
 }
+
+mkdir -p /tmp/cgroups
+mount -t cgroup2 none /tmp/cgroups || rmdir /tmp/cgroups
 
 # What was there first: the second time memory is what it is while nothing is at work.
 load

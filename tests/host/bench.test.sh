@@ -10,10 +10,14 @@ good() {
 	printf '%s\t' row function_one 100.00 cost 600.00; echo 'ftrace function'
 	printf '%s\t' row off_armed 48.00 cost 200.00; echo 'ftrace function'
 	printf '%s\t' row pid_out 44.00 cost 44.00; echo 'ftrace function'
+	printf '%s\t' row cgroup_out 44.00 cost 44.00; echo 'pid of ours'
 	printf '%s\t' row calltrace_one 105.00 cost 100.00; echo 'function of ours'
 	printf '%s\t' row stack_one 4000.00 cost 5000.00; echo 'ftrace function'
 	printf '%s\t' row graph_one 720.00 cost 1600.00; echo 'ftrace function_graph'
-	printf '%s\t' row profile_one 720.00 cost 1600.00; echo 'ftrace function_graph'
+	printf '%s\t' row profile_one 688.00 cost 1600.00; echo 'ftrace function_graph'
+	printf '%s\t' row contexts_one 768.00 cost 1600.00; echo 'ftrace function_graph'
+	printf '%s\t' row contexts_all 4800.00 cost 10000.00; echo 'ftrace function_graph'
+	printf '%s\t' row errno_handled 1100.00 cost 1000.00; echo 'tracing_thresh of ours'
 	printf '%s\t' row available_line 370.00 cost 7400.00; echo 'tracefs'
 	printf '%s\t' row graph_all 5000.00 cost 10000.00; echo 'ftrace function_graph'
 	printf '%s\t' row bytes_graph 24.00 bytes 72.00; echo 'ftrace function_graph'
@@ -56,16 +60,21 @@ becomes() {
 	fi
 }
 
-expect pass "all promises kept" '' "27 passed, 0 failed, 0 skipped"
+expect pass "all promises kept" '' "32 passed, 0 failed, 0 skipped"
 becomes function_one 2 100.01 "instructions is 100.01"
 becomes function_one 4 500.00 "ratio is 0.2,"
 becomes function_all 2 801.00 "ratio is 0.20025"
 becomes pid_out 2 44.01 "instructions is 44.01"
+becomes cgroup_out 2 44.01 "instructions is 44.01"
+becomes cgroup_out 4 43.99 "ratio is 1.0002"
+becomes contexts_one 2 768.10 "ratio is 0.480063"
+becomes contexts_all 2 4800.10 "ratio is 0.48001"
+becomes errno_handled 2 1100.10 "ratio is 1.1001"
 becomes off_armed 2 49.00 "instructions is 49"
 becomes calltrace_one 2 105.01 "ratio is 1.0501"
 becomes stack_one 2 4000.01 "ratio is 0.800002"
 becomes graph_one 2 720.01 "ratio is 0.450006"
-becomes profile_one 2 720.01 "ratio is 0.450006"
+becomes profile_one 2 688.01 "ratio is 0.430006"
 becomes available_line 2 370.01 "ratio is 0.0500014"
 becomes graph_all 2 5000.10 "ratio is 0.50001"
 becomes bytes_graph 2 24.01 "bytes is 24.01"
@@ -88,9 +97,9 @@ expect fail "a peer is not there" 's/^(row\ttext_line.*cost\t)[^\t]*/\1-/' "FAIL
 expect fail "the guest did not come to its end" '/^kernel/d' "did not come to its end"
 expect fail "not a number" 's/48\.00\tcost\t200/cost\t200/' "not a number"
 expect pass "what the guest does not have is skipped" \
-	's/^row\tdrain_event.*/missing\tdrain_event\tno file/' "26 passed, 0 failed, 1 skipped"
+	's/^row\tdrain_event.*/missing\tdrain_event\tno file/' "31 passed, 0 failed, 1 skipped"
 expect pass "instructions are not judged where ns are counted" \
-	's/^(row\tpid_out\t)[^\t]*/\1999.00/' "22 passed, 0 failed" ns
+	's/^(row\tpid_out\t)[^\t]*/\1999.00/' "26 passed, 0 failed" ns
 expect fail "ratios are" 's/^(row\tfunction_all\t)[^\t]*/\1999.00/' "FAIL: function_all: ratio" ns
 of_tool='^row	(record|replay|report)_'
 # alone PART GREP...: with --only PART, the rows that GREP leaves are enough.
@@ -107,7 +116,7 @@ alone module -vE "$of_tool"
 alone tool -E "$of_tool|^kernel"
 
 good | "$report" --json "$dir/json" instructions >"$dir/table"
-if [[ $(grep -c '{"name": ' "$dir/json") == 26 ]] &&
+if [[ $(grep -c '{"name": ' "$dir/json") == 30 ]] &&
 	grep -qF '{"name": "function_one", "ours": 100, "peer": 600, "peer_name": "ftrace function", "unit": "instructions", "ratio": 0.167}' "$dir/json" &&
 	grep -qF '{"name": "idle", "ours": 0, "peer": null, "peer_name": null, "unit": "instructions", "ratio": null}' "$dir/json" &&
 	head -n 1 "$dir/json" | grep -qF '{"kernel": "7.2.12-test", '; then

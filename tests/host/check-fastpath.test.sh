@@ -23,6 +23,7 @@ hook=$copy/rust_ftrace/tracer/function.rs
 platform=$copy/rust_ftrace/platform/kernel.rs
 ring=$copy/rust_ftrace/engine/ring.rs
 probes=$copy/rust_ftrace/tracer/probes.rs
+shared=$copy/rust_ftrace/tracer/shared.rs
 
 # broken NAME WHAT-IS-SAID FILE SED-SCRIPT: FILE, for the next build; the script must change it.
 names=() said=() files=()
@@ -70,6 +71,8 @@ broken "a call on the way" "8callback[^:]*: a call:" "$hook" \
 	's/self\.record(guard.token(), site, cycles)/self.record(guard.token(), site, crate::sys::clock::local_ns)/'
 broken "a call while a hook flag is set" "18entered_with_flags: a call" "$hook" \
 	'/fn entered_with_flags(/,/^    }/s/FunctionEntry { call, registers }, cycles)/FunctionEntry { call, registers }, crate::sys::clock::local_ns)/'
+broken "a call in the part of a shared hook" "10enter_seat: a call" "$shared" \
+	'/fn enter_seat(/,/^    }/s/let place = part.place();/&let _ = core::hint::black_box(crate::sys::clock::local_ns());/'
 broken "an overflowing sum out of the way" "6engine4ring.*: it can panic" "$ring" \
 	's/Self(moved.wrapping_add(\(.*\)))$/Self(moved + \1)/'
 found_all

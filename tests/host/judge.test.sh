@@ -237,6 +237,15 @@ clean_console | sed 's/$/\r/' >"$dir/console"
 clean_result | sed 's/$/\r/' >"$dir/result"
 expect pass "a clean run with the serial line's CRs" "4 passed, 0 failed, 2 skipped"
 
+# (a name in a stack that is left out)
+{
+	clean_console
+	echo '[    9.100000] FAULT_INJECTION: forcing a failure.'
+	echo '[    9.100001]  _RNvXNtNtNtC_11rust_ftrace5files12dump_on_oopsNtB2_10DumpOnOopsNt9Attribute5store+0x18bd/0x1ed0'
+	echo '[    9.100002]  </TASK>'
+} >"$dir/console"
+clean_result >"$dir/result"
+expect pass "a function that is named after an oops" "4 passed, 0 failed, 2 skipped"
 on_console "an oops" "Oops: 0002 [#1] SMP"
 on_console "a bad access" "BUG: unable to handle page fault for address: ffffffff"
 on_console "a BUG" "kernel BUG at rust/helpers/bug.c:7!"

@@ -22,6 +22,8 @@
 use super::{
     Call, EventContext, Head, Ring, Slot, Storage, WriteOutcome, OTHERS_MASK, OTHERS_SHIFT, STEP,
 };
+use core::ops::Range;
+
 use crate::engine::slot::{is_text_address, SlotKind, SlotWords, KIND_SHIFT, PARITY};
 
 /// A call between its entry and its return.
@@ -365,6 +367,51 @@ impl<S: Storage> Ring<S> {
         // - The thread runs on the ring's CPU, with preemption off, until this has returned.
         // - Other writers of the ring only interrupt this one, and end before it goes on.
         unsafe { self.write_group(ctx, &extras, event, false) }.is_ok()
+    }
+
+    /// Writes the return of a call of the function at `ip` that ended before now, and its `result`,
+    /// if that is known.
+    ///
+    /// Returns whether it could be written; if not, that is counted.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Ring::write`].
+    pub unsafe fn write_late_return(
+        &self,
+        ip: u64,
+        times: Range<u64>,
+        result: Option<u64>,
+        depth: u32,
+        context: u32,
+        ctx: &impl EventContext,
+    ) -> bool {
+        // SAFETY: By caller precondition:
+        // - The thread runs on the ring's CPU, with preemption off, until this has returned.
+        // - Other writers of the ring only interrupt this one, and end before it goes on.
+        unsafe { self.complete_pending() };
+        let duration = times.end.wrapping_sub(times.start);
+        let since = SlotWords::since_slot(times.end);
+        let mut rooms = [[SlotWords::default(); super::MAX_CALL_EXTRAS + 1]; 2];
+        let [with_result, with_long] = &mut rooms;
+        let mut extras = match result {
+            Some(result) => with(with_result, &[since], SlotWords::retval_slot(result)),
+            None => with(with_result, &[], since),
+        };
+        if duration >> 32 != 0 {
+            extras = with(with_long, extras, SlotWords::long_slot(duration));
+        }
+        let low = duration as u32;
+        let event = |now| SlotWords::call(SlotKind::Return, ip, now, depth, context, low);
+        // SAFETY: By caller precondition:
+        // - The thread runs on the ring's CPU, with preemption off, until this has returned.
+        // - Other writers of the ring only interrupt this one, and end before it goes on.
+        let written = unsafe { self.write_group(ctx, extras, event, false) };
+        match written {
+            Err(WriteOutcome::Closed) => self.storage.missed_return(),
+            _ => self.cold.returns.local_add(1),
+        }
+        written.is_ok()
     }
 }
 

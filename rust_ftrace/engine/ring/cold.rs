@@ -2,7 +2,7 @@
 
 //! The cold path: events that need more than one slot, or a new sub-buffer, or were interrupted.
 
-use super::group::{ExtraSlots, SlotGroup, StateSlots, GROUP_ROOM};
+use super::group::{ExtraSlots, FoundTask, SlotGroup, StateSlots, GROUP_ROOM};
 use super::{Call, EventContext, Head, Ring, Slot, Storage, WriteOutcome, DROPS};
 use crate::engine::account::Counts;
 use crate::engine::extras::{StackSlots, ARGS_SLOTS};
@@ -245,7 +245,7 @@ impl<S: Storage> Ring<S> {
             self.storage.missed();
             return Err(WriteOutcome::Closed);
         }
-        let task = ctx.task();
+        let found = self.find_task(ctx);
         loop {
             let head = self.head();
             let now = ctx.now();
@@ -261,7 +261,7 @@ impl<S: Storage> Ring<S> {
                         return Err(outcome);
                     }
                     Opening::Ready(start, ours, reached, first_event) => {
-                        let state = StateSlots::new(&task, now, true, true);
+                        let state = StateSlots::new(&found, now, true, true);
                         let group = SlotGroup::new(self, start, state, extra_slots, event(now));
                         let won = self.take(head, start, &group);
                         if ours {
@@ -269,7 +269,7 @@ impl<S: Storage> Ring<S> {
                         }
                         if won {
                             // SAFETY: `take` moved the head over the group's slots from `start` on.
-                            let at = unsafe { self.fill_group(start, &group, now, open) };
+                            let at = unsafe { self.fill_group(start, &group, &found, now, open) };
                             if reached {
                                 self.storage.reached();
                             }
@@ -282,13 +282,13 @@ impl<S: Storage> Ring<S> {
             }
             let needs_time = self.needs_time(now);
             let needs_task = !ctx.is_task(|index| self.task_word(index));
-            let state = StateSlots::new(&task, now, needs_time, needs_task);
+            let state = StateSlots::new(&found, now, needs_time, needs_task);
             let group = SlotGroup::new(self, head, state, extra_slots, event(now));
             if group.length() > self.subbuf_slots().wrapping_sub(place) {
                 self.close(head);
             } else if self.take(head, head, &group) {
                 // SAFETY: `take` moved the head over the group's slots from `head` on.
-                let at = unsafe { self.fill_group(head, &group, now, open) };
+                let at = unsafe { self.fill_group(head, &group, &found, now, open) };
                 return Ok((at, now));
             }
         }
@@ -338,7 +338,14 @@ impl<S: Storage> Ring<S> {
     /// # Safety
     ///
     /// The caller's exchange moved the head over the slots of `group` from `start` on.
-    unsafe fn fill_group(&self, start: Head, group: &SlotGroup<'_>, now: u64, open: bool) -> Head {
+    unsafe fn fill_group(
+        &self,
+        start: Head,
+        group: &SlotGroup<'_>,
+        found: &FoundTask,
+        now: u64,
+        open: bool,
+    ) -> Head {
         let last = start.slot().wrapping_add(group.others());
         let mut index = start.slot();
         for words in group.slots() {
@@ -355,10 +362,9 @@ impl<S: Storage> Ring<S> {
         // more. Its own extra slots stay true, since the task is the same and an older epoch never
         // comes back.
         self.epoch.store_relaxed(now >> TIME_BITS);
-        let task = group.task();
-        self.task[0].store_relaxed(task.ids);
-        self.task[1].store_relaxed(task.comm[0]);
-        self.task[2].store_relaxed(task.comm[1]);
+        if group.has_task() {
+            self.remember_task(found);
+        }
         group.remember_stack();
         start.behind(group.others(), group.others())
     }

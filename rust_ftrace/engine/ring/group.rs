@@ -4,11 +4,11 @@
 
 use super::{Head, Ring, Storage};
 use crate::engine::extras::StackSlots;
-use crate::engine::slot::{SlotWords, Task};
+use crate::engine::slot::{Container, SlotWords, Task};
 
 /// Slots that a sub-buffer must have for a group, apart from the event's extra slots: the header,
-/// time, task (2), and the event.
-pub(super) const GROUP_ROOM: usize = 5;
+/// time, task (2), its container, and the event.
+pub(super) const GROUP_ROOM: usize = 6;
 
 /// The data written beside an event.
 #[derive(Clone, Copy)]
@@ -21,23 +21,40 @@ pub(super) struct ExtraSlots<'a> {
 
 /// The state that is announced for later events, too.
 pub(super) struct StateSlots {
-    /// Time, task (2); those from `from` to `until` are not announced yet.
-    slots: [SlotWords; 3],
+    /// Time, task (2), container; those from `from` to `until` are not announced yet.
+    slots: [SlotWords; 4],
     from: usize,
     until: usize,
-    task: Task,
+}
+
+/// The task of an event, as a writer finds it.
+pub(super) struct FoundTask {
+    /// The task.
+    pub(super) task: Task,
+    /// The [`containers`](super::container) before its container was looked at.
+    pub(super) containers: u64,
+    /// Its container, if it is wanted.
+    pub(super) container: Option<Container>,
 }
 
 impl StateSlots {
-    /// The slots for an event of `task` at `now`.
-    pub(super) fn new(task: &Task, now: u64, needs_time: bool, needs_task: bool) -> Self {
-        let [first, second] = SlotWords::task_slots(task);
+    /// The slots for an event of a task at `now`.
+    pub(super) fn new(found: &FoundTask, now: u64, needs_time: bool, needs_task: bool) -> Self {
+        let [first, second] = SlotWords::task_slots(&found.task);
+        let container = found
+            .container
+            .map_or(SlotWords::PAD, SlotWords::container_slot);
+        let until = if found.container.is_some() { 4 } else { 3 };
         Self {
-            slots: [SlotWords::time_slot(now), first, second],
+            slots: [SlotWords::time_slot(now), first, second, container],
             from: usize::from(!needs_time),
-            until: if needs_task { 3 } else { 1 },
-            task: *task,
+            until: if needs_task { until } else { 1 },
         }
+    }
+
+    /// Returns whether the task is announced.
+    fn has_task(&self) -> bool {
+        self.until > 1
     }
 
     fn slots(&self) -> &[SlotWords] {
@@ -103,9 +120,9 @@ impl<'a> SlotGroup<'a> {
         }
     }
 
-    /// The task that runs.
-    pub(super) fn task(&self) -> &Task {
-        &self.state.task
+    /// Returns whether the task is announced.
+    pub(super) fn has_task(&self) -> bool {
+        self.state.has_task()
     }
 
     /// The number of slots.

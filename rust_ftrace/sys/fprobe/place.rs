@@ -72,8 +72,13 @@ impl<T: CallHandler<D>, D: Copy + 'static> ProbePlace<T, D> {
 
     /// Returns whether a call may be open that knows the address.
     pub(super) fn is_known(&self) -> bool {
-        let address: *const Fprobe<T, D> = &**self.probe;
-        self.was_enabled && shadow_stacks::know(address as u64, true)
+        self.was_enabled && shadow_stacks::know(self.address(), true)
+    }
+
+    /// Has the open calls that know the address be known by that of `other`, which is told of their
+    /// returns. Returns whether there were any: see [`shadow_stacks::adopt`].
+    pub(super) fn hand_over(&self, other: &Self) -> bool {
+        shadow_stacks::adopt(self.address(), other.address(), size_of::<D>() / 8)
     }
 
     /// Frees what is not needed any more of a probe that is not registered.

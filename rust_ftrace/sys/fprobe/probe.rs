@@ -15,6 +15,27 @@ use crate::sys::context::PreemptOff;
 use crate::sys::ftrace::{FunctionEntry, Registers};
 use crate::sys::{dead_ftrace, faults, ffi};
 
+/// The parts of a call that are of interest once it was entered; as fprobe takes it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub(crate) enum Interest {
+    /// Its return.
+    Return = 0,
+    /// Nothing more.
+    Nothing = 1,
+}
+
+impl Interest {
+    /// That in the return of a call, if it `is_of_interest`.
+    #[inline(always)]
+    pub(crate) fn of_return(is_of_interest: bool) -> Self {
+        match is_of_interest {
+            true => Self::Return,
+            false => Self::Nothing,
+        }
+    }
+}
+
 /// Called at the entry and the return of traced functions.
 ///
 /// `D` is what is kept of a call between the two, on the task's shadow stack. It is of plain words,
@@ -23,11 +44,12 @@ pub(crate) trait CallHandler<D: Copy>: Send + Sync + 'static {
     /// The role that the functions of a probe have in common.
     type Role: Copy + Send + Sync + Eq;
 
-    /// A traced function was entered; whether its return is of interest. `data` is not initialised.
+    /// A traced function was entered. Returns what else of the call is of interest. `data` is not
+    /// initialised.
     ///
     /// Runs in any context, NMI included, with preemption off. What it calls may be traced; fgraph
     /// does not come back here from it, but the hooks of others may.
-    fn called(&self, role: Self::Role, call: CallEntry<'_, D>) -> bool;
+    fn called(&self, role: Self::Role, call: CallEntry<'_, D>) -> Interest;
 
     /// A traced function returns. `data` is what `called` left there, perhaps of an earlier probe
     /// with the same `D`.
@@ -141,6 +163,24 @@ impl<T: CallHandler<D>, D: Copy + 'static> Fprobe<T, D> {
         unsafe { flags.write_volatile(value) };
     }
 
+    /// Has it take no calls from now on; it is still told of the returns of those that it took.
+    pub(super) fn shut(&self) {
+        // SAFETY: `fprobe` is initialised, as `new` did that.
+        let handler: *mut ffi::fprobe_entry_cb =
+            unsafe { &raw mut (*self.fprobe.get()).entry_handler };
+        // SAFETY:
+        // - `handler` points to a live, aligned pointer.
+        // - fprobe only reads it, and calls the one function or the other: a volatile store does
+        //   not tear.
+        unsafe { handler.write_volatile(Some(shut)) };
+    }
+
+    /// Its address, by which calls know it.
+    pub(super) fn address(&self) -> u64 {
+        let address: *const Self = self;
+        address as u64
+    }
+
     /// Returns once the handler is not called any more.
     pub(super) fn unregister(&mut self) {
         if !core::mem::take(&mut self.registered) {
@@ -218,7 +258,22 @@ unsafe extern "C" fn entry<T: CallHandler<D>, D: Copy + 'static>(
         token: unsafe { PreemptOff::assume() },
         data,
     };
-    c_int::from(!handler.called(probe.role, called))
+    handler.called(probe.role, called) as c_int
+}
+
+/// Takes no call: fprobe's callback for probes that are only told of returns.
+///
+/// # Safety
+///
+/// None beyond fprobe's: it looks at nothing.
+unsafe extern "C" fn shut(
+    _fprobe: *mut ffi::fprobe,
+    _ip: c_ulong,
+    _parent_ip: c_ulong,
+    _regs: *mut ffi::ftrace_regs,
+    _data: *mut c_void,
+) -> c_int {
+    Interest::Nothing as c_int
 }
 
 /// Passes the return of a function to the handler: fprobe's callback.

@@ -25,13 +25,18 @@ pub(crate) struct Addresses {
     pub(crate) marker_ip: u64,
     /// A function that fprobe calls while it moves its own table, where that is a function; else 0.
     pub(crate) called_by_fprobe: u64,
+    /// A function that returns when lockdep takes the task for one in user mode, where there is
+    /// lockdep; else 0.
+    pub(crate) returns_to_user: u64,
+    /// The functions by which the machine begins to die: of an oops, and of a panic.
+    pub(crate) deaths: [u64; 2],
     numbers: Option<FprobeVariables>,
 }
 
 impl Addresses {
     /// Looks them up, and notes which of the parts are not there.
     pub(crate) fn look_up() -> Self {
-        let [text, text_end, irq_text, irq_text_end, marker, called_by_fprobe, idle_threads, fprobe, lock, table, next, used, users, switched] =
+        let [text, text_end, irq_text, irq_text_end, marker, called_by_fprobe, to_user, idle_threads, fprobe, lock, table, next, used, users, switched, oops, panic] =
             addresses_of([
                 b"_stext".as_slice(),
                 b"_etext",
@@ -39,6 +44,7 @@ impl Addresses {
                 b"__irqentry_text_end",
                 b"tracing_mark_write",
                 b"preempt_count_sub",
+                b"ret_from_fork",
                 b"idle_threads",
                 b"fprobe_graph_ops",
                 b"ftrace_lock",
@@ -47,8 +53,10 @@ impl Addresses {
                 b"fgraph_array_bitmask",
                 b"fgraph_array",
                 b"ftrace_graph_probe_sched_switch",
+                b"oops_enter",
+                b"vpanic",
             ]);
-        let idle_threads = PrivatePart::IdleTasks.at(idle_threads);
+        let idle_threads = PrivatePart::IdleTasks.at(idle_threads.map(pointer_of));
         // SAFETY: It is the address of the kernel's `idle_threads`, or none.
         unsafe { tasks::set_idle_threads(idle_threads) };
         let numbers = || Some([fprobe?, lock?, table?, next?, used?, users?]);
@@ -62,6 +70,8 @@ impl Addresses {
             irq_text: range(PrivatePart::IrqText, irq_text, irq_text_end),
             marker_ip: PrivatePart::Marker.at(marker).unwrap_or(0),
             called_by_fprobe: called_by_fprobe.unwrap_or(0),
+            returns_to_user: to_user.filter(|_| cfg!(CONFIG_PROVE_LOCKING)).unwrap_or(0),
+            deaths: [oops, panic].map(|address| address.unwrap_or(0)),
             numbers: numbers.map(|addresses| {
                 // SAFETY: They are what the kernel has by these names.
                 unsafe { FprobeVariables::at(addresses, switched.map_or(0, entry_of)) }
@@ -86,6 +96,13 @@ fn entry_of(address: u64) -> u64 {
         true => before,
         false => address,
     }
+}
+
+/// The address of a pointer by that which a kprobe has for it: as `entry_of`, but for memory that
+/// may be used for anything since, so that it does not say whether an `endbr64` was left out. That
+/// of variables of each CPU is, when the kernel has booted.
+const fn pointer_of(address: u64) -> u64 {
+    address & !(align_of::<*const u8>() as u64 - 1)
 }
 
 /// The addresses from `start` to `end`, where `part` lies; empty if they are not known, or none

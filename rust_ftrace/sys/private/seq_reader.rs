@@ -152,20 +152,40 @@ pub(crate) fn look_at(list: KernelFile) -> Result {
     result
 }
 
-/// The kernel's description of its own types, `/sys/kernel/btf/vmlinux`.
+/// Most bytes of a description of types: the kernel itself takes none that is as long.
+const MOST_BTF_BYTES: usize = 64 << 20;
+
+/// Reads the description of types `/sys/kernel/btf/NAME`: that of the kernel itself (`vmlinux`), or
+/// that of a module.
 ///
 /// # Errors
 ///
-/// - `ENODEV` if the kernel does not have the file system, `ENOENT` if not the file.
+/// - `ENODEV` if the kernel does not have the file system, or the module goes; `ENOENT` if there is
+///   no such file.
+/// - `EINVAL` if that is no module's name.
+/// - `EFBIG` if it is longer than 64 MiB.
 /// - `ENOMEM` if there is no memory.
-pub(crate) fn read_btf() -> Result<KVVec<u8>> {
-    kernel_thread::call(read_btf_here)?
+pub(crate) fn read_btf(name: &[u8]) -> Result<KVVec<u8>> {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    if name.is_empty() || name.len() > MODULE_NAME_LEN || !name.iter().all(is_plain) {
+        return Err(EINVAL);
+    }
+    kernel_thread::call(|| read_btf_here(name))?
 }
 
-fn read_btf_here() -> Result<KVVec<u8>> {
+/// Room for a module's name.
+const MODULE_NAME_LEN: usize = 64 - size_of::<usize>();
+
+fn read_btf_here(name: &[u8]) -> Result<KVVec<u8>> {
     const AT_A_TIME: usize = 1 << 16;
+    let mut path = [0; 16 + MODULE_NAME_LEN];
+    let parts = [&b"kernel/btf/"[..], name].into_iter().flatten();
+    path.iter_mut()
+        .zip(parts)
+        .for_each(|(to, from)| *to = *from);
+    let path = CStr::from_bytes_until_nul(&path).map_err(|_| EINVAL)?;
     let mount = OwnMount::new(FileSystem::Sysfs)?;
-    let file = OpenKernelFile::open(&mount, c"kernel/btf/vmlinux")?;
+    let file = OpenKernelFile::open(&mount, path)?;
     let mut bytes = KVVec::new();
     let mut room = KVVec::from_elem(0u8, AT_A_TIME, GFP_KERNEL)?;
     let mut position: bindings::loff_t = 0;
@@ -182,6 +202,9 @@ fn read_btf_here() -> Result<KVVec<u8>> {
         let length = usize::try_from(length).map_err(|_| Error::from_errno(length as c_int))?;
         if length == 0 {
             return Ok(bytes);
+        }
+        if bytes.len() > MOST_BTF_BYTES {
+            return Err(EFBIG);
         }
         bytes.extend_from_slice(room.get(..length).ok_or(EIO)?, GFP_KERNEL)?;
     }

@@ -75,6 +75,12 @@ impl<'a> ShadowStack<'a> {
         fgraph::compare(self.words, self.base, FRAME_WORDS, call)
     }
 
+    /// Returns the function and the return address of the call among whose words the one at `index`
+    /// is; `None` if the stack does not tell.
+    pub(crate) fn call_at(self, index: usize) -> Option<(u64, u64)> {
+        fgraph::call_at(self.words, FRAME_WORDS, index)
+    }
+
     /// The calls in it that are tagged with `secret`.
     pub(crate) fn tagged(self, secret: u64) -> Shadow<'a> {
         Shadow::new(self.words, self.base, secret)
@@ -120,4 +126,42 @@ pub(in crate::rust_ftrace::sys) fn know(address: u64, unknown: bool) -> bool {
     let mut found = false;
     let complete = for_each(|stack| found = found || fgraph::knows(stack().words, address));
     found || (unknown && !complete)
+}
+
+/// Has the open calls that know the fprobe at `from`, which keeps `length` words of each, belong to
+/// the one at `to`, which keeps as many: it is told of their returns. To be called once the fprobe
+/// at `from` takes no more calls, and every CPU has left the code that it ran with preemption off
+/// then; both stay registered until it has done so again. Returns whether any was found.
+///
+/// A call stays where it is if not all tasks can be found; nothing is done if it is not known how
+/// fgraph keeps open calls.
+pub(in crate::rust_ftrace::sys) fn adopt(from: u64, to: u64, length: usize) -> bool {
+    if !PrivatePart::ShadowStacks.is_as_known() {
+        return false;
+    }
+    let mut any = false;
+    for_each(|stack| {
+        for word in stack().words {
+            any |= fgraph::adopt(word, from, to, length);
+        }
+    });
+    any
+}
+
+/// Returns whether any open call is among those that `is_one` knows by the words from one on, and
+/// their address; true if that cannot be said.
+pub(crate) fn any_call(is_one: impl Fn(&[Word], u64) -> bool) -> bool {
+    if !PrivatePart::ShadowStacks.is_as_known() {
+        return true;
+    }
+    let mut found = false;
+    let complete = for_each(|stack| {
+        let ShadowStack { words, base } = stack();
+        found = found
+            || (0..words.len()).any(|index| {
+                let address = base.wrapping_add((index as u64).wrapping_mul(8));
+                is_one(words.get(index..).unwrap_or_default(), address)
+            });
+    });
+    found || !complete
 }

@@ -18,13 +18,20 @@ use crate::sys::cpu;
 static IDLE_THREADS: Atomic<u64> = Atomic::new(0);
 
 /// Makes known where idle tasks are found: at `idle_threads` of kernel/smpboot.c, if the kernel
-/// says where that is.
+/// says where that is. If that of CPU 0 is not the kernel's first task, the part is not as known.
 ///
 /// # Safety
 ///
 /// That is its address.
 pub(crate) unsafe fn set_idle_threads(idle_threads: Option<u64>) {
     IDLE_THREADS.store(idle_threads.unwrap_or(0), Relaxed);
+    let mut first = None;
+    for_each_idle(&mut |task| {
+        first.get_or_insert(task);
+    });
+    if first != Some(&raw const bindings::init_task) {
+        PrivatePart::IdleTasks.is_not_as_known();
+    }
 }
 
 /// Calls `user` with every task but idle ones, as `for_each_process_thread()` does.
@@ -36,7 +43,6 @@ pub(in crate::rust_ftrace::sys) unsafe fn for_each(
     user: &mut dyn FnMut(*const bindings::task_struct),
 ) {
     const TASKS: usize = offset_of!(bindings::task_struct, tasks);
-    const NODE: usize = offset_of!(bindings::task_struct, thread_node);
     let init = (&raw const bindings::init_task).cast::<u8>();
     let processes = init.wrapping_byte_add(TASKS).cast();
     let mut of_process = |tasks: *const bindings::list_head| {
@@ -44,26 +50,39 @@ pub(in crate::rust_ftrace::sys) unsafe fn for_each(
             .wrapping_byte_sub(TASKS)
             .cast::<bindings::task_struct>();
         // SAFETY: The node is that of a process, which is live while the caller reads.
-        let signal: *const *mut bindings::signal_struct = unsafe { &raw const (*process).signal };
-        // SAFETY: A live, aligned pointer, which is not written as long as the process is in the
-        // list.
-        let signal = unsafe { signal.read_volatile() };
-        // SAFETY: A process's signals are freed after it, and so are live.
-        let threads: *const bindings::list_head = unsafe { &raw const (*signal).thread_head };
-        let mut of_thread = |node: *const bindings::list_head| {
-            user(node.cast::<u8>().wrapping_byte_sub(NODE).cast());
-        };
-        // SAFETY:
-        // - `threads` is the head of the list of the process's threads, which is changed as RCU
-        //   asks.
-        // - The caller is a reader, by caller precondition, so the process stays, and all nodes
-        //   with it.
-        unsafe { for_each_in_list(threads, &mut of_thread) };
+        unsafe { for_each_thread(process, user) };
     };
     // SAFETY:
     // - `processes` is the head of the list of processes, which is changed as RCU asks.
     // - The caller is a reader, by caller precondition, so all nodes stay.
     unsafe { for_each_in_list(processes, &mut of_process) };
+}
+
+/// Calls `user` with every task of the process that `task` is of, as `for_each_thread()` does.
+///
+/// # Safety
+///
+/// - The task is live.
+/// - The caller is a reader of RCU, and uses tasks only as long as it is.
+pub(in crate::rust_ftrace::sys) unsafe fn for_each_thread(
+    task: *const bindings::task_struct,
+    user: &mut dyn FnMut(*const bindings::task_struct),
+) {
+    const NODE: usize = offset_of!(bindings::task_struct, thread_node);
+    // SAFETY: The task is live, by caller precondition.
+    let signal: *const *mut bindings::signal_struct = unsafe { &raw const (*task).signal };
+    // SAFETY: A live, aligned pointer, which is not written as long as the task is there.
+    let signal = unsafe { signal.read_volatile() };
+    // SAFETY: A process's signals are freed after it, and so are live.
+    let threads: *const bindings::list_head = unsafe { &raw const (*signal).thread_head };
+    let mut of_thread = |node: *const bindings::list_head| {
+        user(node.cast::<u8>().wrapping_byte_sub(NODE).cast());
+    };
+    // SAFETY:
+    // - `threads` is the head of the list of the process's threads, which is changed as RCU asks.
+    // - The caller is a reader, by caller precondition, so the process stays, and all nodes with
+    //   it.
+    unsafe { for_each_in_list(threads, &mut of_thread) };
 }
 
 /// Calls `user` with every node of a list but its head.

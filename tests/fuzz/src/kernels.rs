@@ -6,18 +6,19 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use rftrace_cli::kernel::{self, traceable, DebugInformation, Kernel, KernelSymbols};
 
-use crate::engine::btf::Btf;
+use crate::engine::btf::{Btf, KnownTypes};
 use crate::engine::extras::ARGS;
 use crate::input::Input;
 
 /// Address of the kernel of [`image`].
 const TEXT: u64 = 0xffff_ffff_8100_0000;
 
-/// Reads types (BTF): a whole description, or what follows a valid header.
+/// Reads types (BTF): a whole description, or what follows a valid header; and, as those of a
+/// module, what goes on from a description that is known.
 pub fn types(data: &[u8]) {
     let Some((kind, rest)) = data.split_first() else {
         return;
@@ -39,13 +40,29 @@ pub fn types(data: &[u8]) {
     let tool = kernel::KernelTypes::new(bytes.clone(), None);
     // The command knows more kinds.
     assert!(engine.is_none() || tool.is_some());
-    if let Some(btf) = engine {
+    let write = |types: &KnownTypes<'_, &[u8]>, length: usize| {
         for name in names() {
             let mut text = String::new();
-            let known = btf.write_args(&mut text, name, &[1, 2, 3, u64::MAX, 5, 6]);
+            let known = types.write_args(&mut text, name, &[1, 2, 3, u64::MAX, 5, 6]);
             let is_whole = text.starts_with('(') && text.ends_with(')');
             assert_eq!((known.ok(), text.is_empty()), (Some(is_whole), !is_whole));
-            assert!(text.len() <= (ARGS + 1) * (bytes.len() * 6 + 100));
+            assert!(text.len() <= (ARGS + 1) * (length * 6 + 100));
+        }
+    };
+    if let Some(btf) = engine {
+        write(&btf.alone(), bytes.len());
+    }
+    let base_bytes = &TYPES[..];
+    let base = Btf::new(base_bytes).expect("memory").expect("types");
+    let split = Btf::split(&bytes[..], &base).expect("memory");
+    let known = kernel::KernelTypes::new(base_bytes.to_vec(), None).map(Arc::new);
+    let tool_split = kernel::KernelTypes::new(bytes.clone(), known);
+    assert!(split.is_none() || tool_split.is_some());
+    if let Some(btf) = split {
+        let types = btf.after(&base).expect("its base");
+        write(&types, base_bytes.len() + bytes.len());
+        for name in names().filter_map(|name| std::str::from_utf8(name).ok()) {
+            let _ = tool_split.as_ref().and_then(|btf| btf.prototype(name));
         }
     }
     if let Some(btf) = tool {
@@ -215,15 +232,15 @@ fn with_debug_information(mut data: &[u8]) -> Vec<u8> {
     )
 }
 
-/// Returns a kernel with two functions, and a table of each kind.
-fn image() -> Vec<u8> {
+/// Returns types, and their number of bytes: an int, a function that returns it, its prototype and
+/// its tag.
+fn kernel_types() -> (Vec<u8>, usize) {
     let strings = b"\0call\0int\0n\0bpf_kfunc\0";
-    let mut types = Vec::new();
-    // int; a function that returns it, its prototype and its tag.
-    for word in [6, 1 << 24, 4, 0x0100_0020] {
-        types.extend(u32::to_le_bytes(word));
-    }
-    for word in [
+    let words = [
+        6,
+        1 << 24,
+        4,
+        0x0100_0020,
         0,
         (13 << 24) | 1,
         1,
@@ -236,10 +253,14 @@ fn image() -> Vec<u8> {
         17 << 24,
         3,
         u32::MAX,
-    ] {
-        types.extend(u32::to_le_bytes(word));
-    }
-    let count = types.len();
+    ];
+    let types: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+    ([&types[..], strings].concat(), types.len())
+}
+
+/// Returns a kernel with two functions, and a table of each kind.
+fn image() -> Vec<u8> {
+    let (types, count) = kernel_types();
     let note = [
         &[4, 0, 0, 0, 4, 0, 0, 0, 3, 0, 0, 0][..],
         b"GNU\0",
@@ -260,11 +281,7 @@ fn image() -> Vec<u8> {
             "D__alt_instructions_end",
             &alternative,
         ),
-        (
-            "R__start_BTF",
-            "R__stop_BTF",
-            &btf(&[&types[..], strings].concat(), count),
-        ),
+        ("R__start_BTF", "R__stop_BTF", &btf(&types, count)),
     ];
     let mut memory = Vec::new();
     let mut symbols = vec![("tcall", 0), ("tother", 16)];
@@ -319,4 +336,10 @@ static IMAGE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     assert!(kernel.alternatives().is_ok_and(|all| all.len() == 1));
     assert!(kernel.texts().is_ok_and(|all| all.len() == 2));
     image
+});
+
+/// The description that others go on from.
+static TYPES: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let (types, count) = kernel_types();
+    btf(&types, count)
 });

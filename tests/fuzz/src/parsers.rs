@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::engine::clock::ClockKind;
+use crate::engine::errno::ErrnoSet;
 use crate::engine::filter::{is_space, words as split, Selector};
 use crate::engine::function_set::FunctionSet;
 use crate::engine::glob;
@@ -282,6 +283,15 @@ pub fn values(text: &[u8]) {
     );
 
     assert_eq!(parse_any_base(text).ok(), kstrtoul(text));
+
+    match ErrnoSet::parse(text) {
+        Ok(set) if !set.all && !set.is_empty() => {
+            let names: Vec<&str> = set.names().collect();
+            assert_eq!(ErrnoSet::parse(names.join(",").as_bytes()), Ok(set));
+        }
+        Ok(_) => {}
+        Err(at) => assert!(at <= text.len()),
+    }
 
     let word = parse_word(text);
     let clock = ClockKind::from_name(word);

@@ -20,7 +20,7 @@ use crate::engine::btf::Btf;
 use crate::engine::consumer::TakenSlots;
 use crate::engine::decode::Decoder;
 use crate::engine::options::{Options, TraceOption};
-use crate::engine::raw::{fill_header, TimeFormat, HEADER_BYTES};
+use crate::engine::raw::{begin_record, TimeFormat, BEGIN_BYTES};
 use crate::engine::slot::SLOT_BYTES;
 use crate::engine::text::Text;
 
@@ -100,9 +100,9 @@ fn record(slots: &[u8]) -> Vec<u8> {
         shift: 0,
         offset: 0,
     };
-    let mut bytes = [0; HEADER_BYTES];
-    fill_header(&mut bytes, &chunk, 0, &time);
-    [&bytes[..], &slots[..count * SLOT_BYTES]].concat()
+    let mut begin = [0; BEGIN_BYTES];
+    let begin = begin_record(&mut begin, &chunk, 0, &time);
+    [begin, &slots[..count * SLOT_BYTES]].concat()
 }
 
 /// Counts calls: none is counted twice, whatever comes.

@@ -108,6 +108,17 @@ profile_cost() {
 	echo 0 >$R/function_profile_enabled
 	echo >$R/filter
 }
+# handled_cost FILE VALUE: what function_graph of all functions costs with that, where nothing is shown of it, per pair of
+# errors that the kernel handles.
+handled_cost() {
+	local without
+	without=$(bench handled 20 50)
+	echo "$2" >"$R/$1"
+	echo function_graph >$R/current_tracer
+	echo $(($(bench handled 20 50) - without))
+	echo nop >$R/current_tracer
+	echo 0 >"$R/$1"
+}
 # available_cost DIRECTORY: of one line of the list of all functions, when it is read once more.
 available_cost() {
 	local took bytes lines
@@ -188,6 +199,12 @@ measure_ours() {
 		ours_pid_out=$(extra)
 		echo >$R/pid
 	fi
+	if [ -e $R/cgroup ] && mkdir -p /tmp/cgroups && mount -t cgroup2 none /tmp/cgroups; then
+		mkdir /tmp/cgroups/none
+		echo /none >$R/cgroup
+		ours_cgroup_out=$(extra)
+		echo >$R/cgroup
+	fi
 	ours_text=$(text_cost $R)
 	[ ! -e $R/per_cpu/cpu0/raw ] || ours_drain=$(drain_cost $R raw 262144)
 	[ ! -e $R/per_cpu/cpu0/trace_pipe_raw ] || ours_pages=$(drain_cost $R trace_pipe_raw 4096)
@@ -196,6 +213,11 @@ measure_ours() {
 	size $R 1408
 	ours_off
 	ours_profile=$(profile_cost $F)
+	ours_profile_all=$(profile_cost '')
+	echo 1 >$R/options/profile-contexts
+	ours_contexts=$(profile_cost $F)
+	ours_contexts_all=$(profile_cost '')
+	echo 0 >$R/options/profile-contexts
 	ours_available=$(available_cost $R)
 	echo function >$R/current_tracer
 	ours_all=$(extra)
@@ -205,6 +227,12 @@ measure_ours() {
 	ours_graph_all=$(extra)
 	ours_off
 	ours_calls_bytes=$(bytes_of_calls $R)
+	ours_thresh=$(handled_cost tracing_thresh 10000000)
+	if [ -e /sys/kernel/btf/vmlinux ]; then
+		row errno_handled "$(handled_cost tracing_errno 1)" cost "$ours_thresh" "tracing_thresh of ours"
+	else
+		missing errno_handled "the kernel has no BTF"
+	fi
 }
 
 measure_ftrace() {
@@ -223,6 +251,11 @@ measure_ftrace() {
 		missing pid_out "there is no $R/pid"
 	fi
 	echo >$T/set_ftrace_pid
+	if [ "${ours_cgroup_out:-}" ]; then
+		row cgroup_out "$ours_cgroup_out" cost "$ours_pid_out" "pid of ours"
+	else
+		missing cgroup_out "there is no $R/cgroup, or the kernel has no cgroups"
+	fi
 	row calltrace_one "$ours_calltrace" cost "$ours_one" "function of ours"
 	echo 1 >$T/options/func_stack_trace
 	row stack_one "$ours_stack" cost "$(extra)" "$name, func_stack_trace"
@@ -265,13 +298,17 @@ measure_graph() {
 	row function_one_graph "$ours_one" cost "$peer" "$name"
 	row graph_one "$ours_graph" cost "$peer" "$name"
 	row profile_one "$ours_profile" cost "$peer" "$name"
+	row contexts_one "$ours_contexts" cost "$peer" "$name"
 	row graph_line "$ours_graph_text" cost "$(text_cost $T)" "$name"
 	# (there, a call is two events)
 	row bytes_graph "$ours_graph_bytes" bytes $((2 * $(bytes_at_rest $T))) "$name"
 	size $T 1408
 	stock_off
 	echo function_graph >$T/current_tracer
-	row graph_all "$ours_graph_all" cost "$(extra)" "$name"
+	peer=$(extra)
+	row graph_all "$ours_graph_all" cost "$peer" "$name"
+	row profile_all "$ours_profile_all" cost "$peer" "$name"
+	row contexts_all "$ours_contexts_all" cost "$peer" "$name"
 	stock_off
 	row bytes_graph_all "$ours_calls_bytes" bytes "$(bytes_of_calls $T)" "$name"
 }

@@ -102,7 +102,7 @@ slow_reader() {
 # empty FILE: it may be.
 empty() {
 	case $1 in
-	*/error_log | */printk_formats | */available_events | */show_event_* | */set_event*) true ;;
+	*/error_log | */function_latency | */function_folded | */printk_formats | */available_events | */show_event_* | */set_event*) true ;;
 	*) false ;;
 	esac
 }

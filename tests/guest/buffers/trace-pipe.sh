@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # trace_pipe: each event is given out once, and readers wait for more.
 . /tests/lib/ktap.sh
+. /tests/lib/nmis.sh
 
 reload
 YIELD=$(sys sched_yield)
@@ -321,41 +322,18 @@ hotplugged() {
 	accounts_agree
 }
 
-# CPU 0 interrupts CPU 1 by NMIs, for stacks that are printed. (They are no complaint of the kernel's: the
-# console is to show nothing until it is done with them, which may be later.)
-LEVEL=$(awk '{ print $1 }' /proc/sys/kernel/printk)
-console_idle() {
-	local comm
-	for comm in $(grep -l '^pr/' /proc/[0-9]*/comm); do
-		grep -q '^State:.*[SI] (' "${comm%comm}status" || return 1
-	done
-}
-# complaints BUT: takes what the kernel logged, and logs again what of it were complaints, but for these.
-complaints() {
-	local line
-	dmesg -c | grep -E -f /etc/splats | grep -vE "$1" | while read -r line; do
-		echo "${line#*]}" >/dev/kmsg
-	done
-}
-console_again() {
-	until_true 20 console_idle
-	complaints 'Call Trace:|NMI backtrace for cpu|INFO: NMI handler'
-	echo "$LEVEL" >/proc/sys/kernel/printk
-}
-
 nmi() {
-	local function i
-	function=$(pick nmi_cpu_backtrace_handler nmi_cpu_backtrace)
-	echo "$function" >$R/filter
-	echo 1 >/proc/sys/kernel/printk
+	local i
+	echo "$NMI_FUNCTION" >$R/filter
+	console_off
 	reader /tmp/out fileio stream $R/per_cpu/cpu1/trace_pipe 65536
 	for i in 1 2 3 4 5 6; do
 		waits "$reader"
 		if [ $i -eq 4 ]; then background churn 1; fi
-		taskset 1 sh -c 'echo l >/proc/sysrq-trigger'
+		nmi_on_cpu_1
 		until_true 20 has_lines /tmp/out $i
 	done
-	is 'in an NMI' "$(grep -cE "\[001\] ..[zZ].. .*: $function <-" /tmp/out)" 6
+	is 'in an NMI' "$(grep -cE "\[001\] ..[zZ].. .*: $NMI_FUNCTION <-" /tmp/out)" 6
 	accounts_agree
 }
 

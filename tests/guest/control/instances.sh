@@ -171,6 +171,7 @@ changes_nothing_else() {
 	echo vfs_fsync >$I/a/graph_notrace
 	echo 3 >$I/a/max_depth
 	echo 5 >$I/a/tracing_thresh
+	echo EIO,ENOMEM >$I/a/tracing_errno
 	echo 0 >$I/a/tracing_on
 	echo 777 >$I/a/buffer_size_kb
 	echo 64 >$I/a/buffer_subbuf_size_kb
@@ -189,7 +190,7 @@ changes_nothing_else() {
 	cmp /tmp/top.before /tmp/top.after
 	# All that was to change has.
 	for name in current_tracer filter notrace pid notrace_pid tracing_cpumask graph_function graph_notrace max_depth \
-		tracing_thresh tracing_on buffer_size_kb buffer_subbuf_size_kb buffer_percent trace_clock; do
+		tracing_thresh tracing_errno tracing_on buffer_size_kb buffer_subbuf_size_kb buffer_percent trace_clock; do
 		fails [ "$(grep "^./$name: " /tmp/a.before)" = "$(grep "^./$name: " /tmp/a.after)" ]
 	done
 	for option in nooverwrite funcgraph-proc func-args nosleep-time; do

@@ -20,6 +20,9 @@ model() {
 	else
 		case $name in
 		*options/*) echo $T/options/overwrite ;;
+		# (whatever is written clears)
+		*trace_stat/function) echo $T/trace ;;
+		cgroup | */cgroup) echo $T/set_ftrace_pid ;;
 		*) echo - ;;
 		esac
 	fi
@@ -84,6 +87,7 @@ while_traced() {
 	echo "$PARENT" >$R/graph_function
 	echo 7 >$R/max_depth
 	echo 2 >$R/tracing_thresh
+	[ ! -e /sys/kernel/btf/vmlinux ] || echo EINVAL >$R/tracing_errno
 	echo 1 >$R/snapshot
 	every_file
 }

@@ -58,7 +58,7 @@ symlinks() {
 readme() {
 	grep -E '^  [A-Za-z]' $R/README | grep -v '^  #' | sed 's/^  //' >/tmp/readme.lines
 	grep -v '^instances/' /tmp/readme.lines | sed 's/, /\n/' | sort -u >/tmp/readme.names
-	(cd $R && find . -type f -o -type l) | sed 's|^\./||; s|per_cpu/cpu[0-9]*/|per_cpu/cpuN/|; s|/function[0-9]*$|/functionN|' |
+	(cd $R && find . -type f -o -type l) | sed 's|^\./||; s|per_cpu/cpu[0-9]*/|per_cpu/cpuN/|; s|/function[0-9][0-9]*$|/functionN|' |
 		sort -u >/tmp/present
 	diff /tmp/readme.names /tmp/present
 	# And says something of each.

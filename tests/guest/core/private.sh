@@ -33,7 +33,7 @@ no_list() {
 
 no_stacks() {
 	without $STACKS
-	says_known 'shadow stacks (no graph_function, graph_notrace, tracing_thresh, sleep-time 0, graph-time 0)'
+	says_known 'shadow stacks (no graph_function, graph_notrace, tracing_thresh, tracing_errno, sleep-time 0, graph-time 0, profile-contexts)'
 	echo "$PARENT" >$R/filter
 	echo function_graph >$R/current_tracer
 	calls getppid 100
@@ -41,6 +41,8 @@ no_stacks() {
 	accounts_agree
 	fails sh -c "echo 100 >$R/tracing_thresh"
 	is 'tracing_thresh' "$(cat $R/tracing_thresh)" 0
+	fails sh -c "echo 1 >$R/tracing_errno"
+	is 'tracing_errno' "$(cat $R/tracing_errno)" 0
 	fails sh -c "echo $PARENT >$R/graph_function"
 	fails sh -c "echo 0 >$R/options/sleep-time"
 	calls getppid 100

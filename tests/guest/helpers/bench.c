@@ -4,6 +4,7 @@
  * guest is an instruction (ACCEL=icount) that is hundredths of an instruction.
  *
  *	bench calls CALLS RUNS		a getppid system call: the best of some runs of so many
+ *	bench handled COUNT RUNS	what the kernel does for each error of handled.h, in the same way
  *	bench cpus CPUS CALLS RUNS	the same on that many CPUs at once, each with its own task
  *	bench read PATH SIZE		reads all of the file, SIZE bytes at a time: prints the time
  *					that all read() calls took, the number of bytes, and of lines
@@ -28,6 +29,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "handled.h"
 
 #define MAX_CPUS 64
 
@@ -57,12 +59,20 @@ static void run_on(int cpu)
 		fail("sched_setaffinity");
 }
 
+static int errors_fd = -1;
+
 static long long one_run(void)
 {
 	long long start = now();
 
-	for (long i = 0; i < calls; i++)
-		syscall(SYS_getppid);
+	if (errors_fd < 0) {
+		for (long i = 0; i < calls; i++)
+			syscall(SYS_getppid);
+	} else {
+		for (long i = 0; i < calls; i++)
+			if (have_errors_handled(errors_fd))
+				fail("errors that the kernel is to handle");
+	}
 	return (now() - start) * 100 / calls;
 }
 
@@ -227,6 +237,13 @@ int main(int argc, char **argv)
 	if (!strcmp(mode, "calls") && argc == 4) {
 		calls = atol(argv[2]);
 		runs = atol(argv[3]);
+		printf("%lld\n", best_run());
+	} else if (!strcmp(mode, "handled") && argc == 4) {
+		calls = atol(argv[2]);
+		runs = atol(argv[3]);
+		errors_fd = handled_socket();
+		if (errors_fd < 0)
+			fail("socket");
 		printf("%lld\n", best_run());
 	} else if (!strcmp(mode, "cpus") && argc == 5 && atoi(argv[2]) <= MAX_CPUS) {
 		calls = atol(argv[3]);

@@ -13,6 +13,7 @@
  *		--symbols PATH	prints names of functions; lines of PATH: ADDRESS NAME, in ascending order
  *		--stamps	prints only the time of each event
  *		--no-events	prints none
+ *		--containers	prints CGROUP:PID:TGID of each event, "-" if it is not known, in front
  *
  * Prints a line for each event:
  *	CPU NS PID TGID COMM IP PARENT_IP on|off
@@ -42,9 +43,13 @@
 struct task {
 	uint32_t pid, tgid;
 	char comm[17];
+	/* In its container, if that is known. */
+	int is_contained;
+	uint64_t cgroup;
+	uint32_t own_pid, own_tgid;
 };
 
-static int show_headers, only_stamps, no_events;
+static int show_headers, only_stamps, no_events, show_containers;
 
 static uint64_t number(const uint8_t *from, int bytes)
 {
@@ -66,6 +71,10 @@ static void event(const uint8_t *header, uint64_t w0, uint64_t w1, uint64_t epoc
 
 	if (no_events)
 		return;
+	if (show_containers && task->is_contained)
+		printf("%" PRIu64 ":%u:%u ", task->cgroup, task->own_pid, task->own_tgid);
+	else if (show_containers)
+		printf("- ");
 	if (only_stamps)
 		printf("%" PRIu64 "\n", time);
 	else
@@ -112,6 +121,7 @@ static const char *record(const uint8_t *header, const uint8_t *slots)
 		case 3:
 			task.pid = w0 & 0xffffff;
 			task.tgid = w1 & 0xffffff;
+			task.is_contained = 0;
 			memset(task.comm, 0, sizeof(task.comm));
 			memcpy(task.comm, slots + 12, 4);
 			memcpy(task.comm + 4, slots + 4, 4);
@@ -119,6 +129,12 @@ static const char *record(const uint8_t *header, const uint8_t *slots)
 		case 4:
 			memcpy(task.comm + 8, slots + 4, 4);
 			memcpy(task.comm + 12, slots + 12, 4);
+			break;
+		case 13:
+			task.is_contained = 1;
+			task.cgroup = w0 >> 32 | (w1 & 0xffffffff00000000);
+			task.own_pid = w0 & 0xffffff;
+			task.own_tgid = w1 & 0xffffff;
 			break;
 		case 6:
 			longer = w1 & 0xffffffff00000000;
@@ -215,6 +231,8 @@ int main(int argc, char **argv)
 			only_stamps = 1;
 		else if (!strcmp(argv[i], "--no-events"))
 			no_events = 1;
+		else if (!strcmp(argv[i], "--containers"))
+			show_containers = 1;
 		else if (!strcmp(argv[i], "--symbols"))
 			load_symbols(argv[++i]);
 		else if (!strcmp(argv[i], "--copy"))

@@ -18,6 +18,14 @@
  *	tasks again COUNT FILE		two tasks make a child each, in turn, both of the same ID,
  *					which makes a call. The second one is in the list FILE, which
  *					follows its forks. Prints that ID
+ *	tasks reused COUNT		so many children, one after the other, of the same ID, each
+ *					of which makes two calls, and is still there when RCU tells
+ *					of the end of the one before. Prints that ID
+ *	tasks inside COUNT		a process in a PID namespace of its own, with a thread, makes
+ *					so many calls in each of the two; prints the ID of the process
+ *					outside
+ *	tasks polled COUNT		has the kernel make so many threads, which poll io_uring, and
+ *					waits to be killed
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -295,6 +303,70 @@ static void again(const char *file)
 	printf("%d\n", id);
 }
 
+static void reused(void)
+{
+	const pid_t id = 32000;
+	struct clone_args args = { .exit_signal = SIGCHLD, .set_tid = (uintptr_t)&id, .set_tid_size = 1 };
+
+	for (long i = 0; i < count; i++) {
+		long pid = syscall(SYS_clone3, &args, sizeof(args));
+
+		if (pid < 0)
+			fail("clone3");
+		if (!pid) {
+			call(1);
+			for (int grace = 0; grace < 2; grace++)
+				if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0))
+					fail("membarrier");
+			usleep(20000);
+			call(1);
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+	}
+	printf("%d\n", id);
+}
+
+static void *called(void *unused)
+{
+	(void)unused;
+	call(count);
+	return NULL;
+}
+
+static void inside(void)
+{
+	struct clone_args args = { .flags = CLONE_NEWPID, .exit_signal = SIGCHLD };
+	long pid = syscall(SYS_clone3, &args, sizeof(args));
+	pthread_t thread;
+
+	if (pid < 0)
+		fail("clone3");
+	if (!pid) {
+		call(count);
+		if (pthread_create(&thread, NULL, called, NULL))
+			fail("pthread_create");
+		pthread_join(thread, NULL);
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+	printf("%ld\n", pid);
+}
+
+static void polled(void)
+{
+	for (long i = 0; i < count; i++) {
+		/* struct io_uring_params, of which the third word has flags. */
+		unsigned params[30] = { [2] = 1 << 1 /* IORING_SETUP_SQPOLL */ };
+
+		if (syscall(SYS_io_uring_setup, 4, params) < 0)
+			fail("io_uring_setup");
+	}
+	printf("%ld\n", count);
+	fflush(stdout);
+	pause();
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 2 ? argv[1] : "";
@@ -313,6 +385,12 @@ int main(int argc, char **argv)
 		listed(argv[3]);
 	else if (!strcmp(mode, "again") && argc > 3)
 		again(argv[3]);
+	else if (!strcmp(mode, "reused"))
+		reused();
+	else if (!strcmp(mode, "inside"))
+		inside();
+	else if (!strcmp(mode, "polled"))
+		polled();
 	else
 		return 2;
 	return 0;

@@ -184,11 +184,14 @@ reset() {
 	echo >$R/notrace
 	echo >$R/pid
 	echo >$R/notrace_pid
+	echo >$R/cgroup
 	echo "$ALL_CPUS" >$R/tracing_cpumask
+	echo 0 >$R/dump_on_oops
 	echo >$R/graph_function
 	echo >$R/graph_notrace
 	echo 0 >$R/max_depth
 	echo 0 >$R/tracing_thresh
+	echo 0 >$R/tracing_errno
 	for value in $DEFAULT_OPTIONS; do echo "$value" >$R/trace_options; done
 	read -r value <$R/trace_clock
 	case $value in *'[local]'*) ;; *) echo local >$R/trace_clock ;; esac

@@ -9,6 +9,11 @@
  *	around		calls known_around(150), with interrupts off: 300 instructions in a loop,
  *			known_spin(150), and another 300
  *	pairs		calls known_outer() 150 times, which calls known_inner()
+ *	tree		calls known_left(150) and known_right(150), each of which calls both
+ *			with one less, down to 1
+ *	wait		calls known_waiting(), which calls known_flat() as soon as so many have been
+ *			written to wake, and known_inner() before
+ *	wake		wakes those that wait for so many
  *	deep_irq	does the same as deep, in an interrupt of each other CPU
  *	contexts	calls, on each CPU, known_in_task(), known_in_softirq() (a timer) and
  *			known_in_hardirq() (another's interrupt) 150 times each
@@ -26,6 +31,7 @@
 #include <linux/percpu.h>
 #include <linux/smp.h>
 #include <linux/timer.h>
+#include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <asm/nmi.h>
 
@@ -82,6 +88,69 @@ static int deep_irq_set(void *data, u64 depth)
 	if (depth < 1 || depth > DEEPEST)
 		return -EINVAL;
 	smp_call_function(go_deep, &depth, 1);
+	return 0;
+}
+
+/* More would take as many calls as 2 to this. */
+#define MOST_BRANCHES 20
+
+int known_left(int depth);
+int known_right(int depth);
+
+static __always_inline int both(int depth)
+{
+	int below = 1;
+
+	if (depth > 1) {
+		below += known_left(depth - 1);
+		below += known_right(depth - 1);
+	}
+	/* Keep it from becoming a loop. */
+	barrier();
+	return below;
+}
+
+KNOWN int known_left(int depth)
+{
+	return both(depth);
+}
+
+KNOWN int known_right(int depth)
+{
+	return both(depth);
+}
+
+static int tree_set(void *data, u64 depth)
+{
+	if (depth < 1 || depth > MOST_BRANCHES)
+		return -EINVAL;
+	known_left(depth);
+	known_right(depth);
+	return 0;
+}
+
+static u64 woken;
+static DECLARE_WAIT_QUEUE_HEAD(waiters);
+
+KNOWN int known_waiting(u64 count)
+{
+	int result;
+
+	known_inner(0);
+	result = wait_event_interruptible(waiters, READ_ONCE(woken) >= count);
+	known_flat(0);
+	return result;
+}
+
+static int wait_set(void *data, u64 count)
+{
+	return known_waiting(count);
+}
+
+static int wake_set(void *data, u64 count)
+{
+	WRITE_ONCE(woken, count);
+	wake_up_all(&waiters);
 	return 0;
 }
 
@@ -268,6 +337,9 @@ DEFINE_DEBUGFS_ATTRIBUTE(nmis_file, nmis_get, nmis_set, "%llu\n");
 DEFINE_DEBUGFS_ATTRIBUTE(deep, NULL, deep_set, "%llu\n");
 DEFINE_DEBUGFS_ATTRIBUTE(deep_irq, NULL, deep_irq_set, "%llu\n");
 DEFINE_DEBUGFS_ATTRIBUTE(flat, NULL, flat_set, "%llu\n");
+DEFINE_DEBUGFS_ATTRIBUTE(tree, NULL, tree_set, "%llu\n");
+DEFINE_DEBUGFS_ATTRIBUTE(wait_file, NULL, wait_set, "%llu\n");
+DEFINE_DEBUGFS_ATTRIBUTE(wake, NULL, wake_set, "%llu\n");
 DEFINE_DEBUGFS_ATTRIBUTE(pairs, NULL, pairs_set, "%llu\n");
 DEFINE_DEBUGFS_ATTRIBUTE(spin_file, NULL, spin_set, "%llu\n");
 DEFINE_DEBUGFS_ATTRIBUTE(around, NULL, around_set, "%llu\n");
@@ -283,6 +355,9 @@ static int __init known_calls_init(void)
 	debugfs_create_file("pairs", 0200, dir, NULL, &pairs);
 	debugfs_create_file("spin", 0200, dir, NULL, &spin_file);
 	debugfs_create_file("around", 0200, dir, NULL, &around);
+	debugfs_create_file("tree", 0200, dir, NULL, &tree);
+	debugfs_create_file("wait", 0200, dir, NULL, &wait_file);
+	debugfs_create_file("wake", 0200, dir, NULL, &wake);
 	return 0;
 }
 

@@ -26,6 +26,29 @@ a_mount() {
 	without_instance
 }
 
+# shown FILE: its lines of calls, from the column of functions on.
+shown() { grep -v '^#' "$1" | grep '|  ' | sed 's/^[^|]*//'; }
+
+# Only the calls by which an error came, as they are made and in a recording. (the program ends with 0)
+an_error() {
+	rftrace trace --errno ENODEV -g "$(sys mount)" failing mount >/tmp/out 2>/tmp/said
+	cat /tmp/said /tmp/out
+	grep -q '^19$' /tmp/out
+	grep -q '|  *get_fs_type(); /\* ret=0x0 \*/$' /tmp/out
+	grep -q "|  } /\* $(sys mount) ret=-19 \*/\$" /tmp/out
+	is 'calls' "$(shown /tmp/out | grep -c .)" "$(($(grep -c '{$' /tmp/out) * 2 + 1))"
+	rftrace record -q -o $F --errno any -g "$(sys mount)" failing mount
+	rftrace replay $F >/tmp/again
+	is 'in a recording' "$(shown /tmp/again)" "$(shown /tmp/out)"
+	fails rftrace trace --errno ENOSUCH true 2>/tmp/said
+	cat /tmp/said
+	grep -q 'tracing_errno' /tmp/said
+	grep -q 'There is no error of this name' /tmp/said
+	fails rftrace trace -p function --errno any true 2>/tmp/said
+	grep -q -e '--errno takes the tracer function_graph' /tmp/said
+	without_instance
+}
+
 # Of what the module's own trace shows nothing is missing in a recording.
 recorded() {
 	rftrace record -o $F -g path_mount -l '*mount*' -l '*sb*' mount -t tmpfs none /mnt 2>/tmp/said || { cat /tmp/said; return 1; }
@@ -66,6 +89,32 @@ exits() {
 	is 'with a wrong option' "$(rftrace record -Z 2>/tmp/said; echo $?)" 2
 	is 'of no recording' "$(rftrace replay /bin/busybox 2>/tmp/said; echo $?)" 1
 	grep -q 'cannot read /bin/busybox: it is not a recording of rftrace' /tmp/said
+}
+
+# Of its tasks only; the command, which is none of them, says how long.
+C=/tmp/cgroups
+of_a_cgroup() {
+	local name
+	mkdir "$C/a b"
+	background calls getppid 0 0
+	echo $! >"$C/a b/cgroup.procs"
+	for name in "$C/a b" "$(stat -c %i "$C/a b")" "/"; do
+		# (long enough for the task in it to run, too)
+		rftrace record -q -o $F --cgroup "$name" -p function -l "$PARENT" sh -c 'calls getppid 50; usleep 60000'
+		rftrace replay $F >/tmp/out
+		grep -q -- "-$! " /tmp/out
+		is "of the command, by $name" "$(grep -v -- "-$! " /tmp/out | grep -c ' calls-')" $([ "$name" = / ] && echo 50 || echo 0)
+	done
+	# The IDs are there, if they are asked for.
+	rftrace replay -O record-cgroup $F >/tmp/out
+	grep -q -- "-$! .* $(stat -c %i "$C/a b"):$! " /tmp/out
+	rftrace replay --json $F | grep -q "\"cgroup\":$(stat -c %i "$C/a b"),\"ns_pid\":$!,\"ns_tgid\":$!,"
+	is 'none such' "$(rftrace trace --cgroup /nope -l "$PARENT" true >/tmp/out 2>/tmp/said; echo $?)" 125
+	cat /tmp/said
+	grep -q "cgroup does not take /nope: No such cgroup; /proc/PID/cgroup has paths behind '0::'" /tmp/said
+	without_instance
+	end_background
+	until_true 20 rmdir "$C/a b"
 }
 
 # armed PATH: functions that are armed by an instance.
@@ -193,6 +242,11 @@ children() {
 }
 
 texts 'calls of a command, as they are made' a_mount
+if [ -e /sys/kernel/btf/vmlinux ]; then
+	t 'calls by which an error came' an_error
+else
+	skip 'calls by which an error came' 'no BTF'
+fi
 t 'a recording has the calls, and says how it was made' recorded
 texts 'exit codes, and what is said of wrong words' exits
 t 'a recorder that is killed leaves nothing armed' killed
@@ -201,5 +255,11 @@ texts 'a disk that is full' full_disk
 texts 'ends by time and by size' limits
 t 'the newest events only' newest
 t 'a control file' controlled
+if mkdir -p $C && mount -t cgroup2 none $C 2>/dev/null; then
+	t 'the tasks of a cgroup' of_a_cgroup
+	umount $C
+else
+	skip 'the tasks of a cgroup' 'the kernel has no cgroups'
+fi
 texts 'a command and its children' children
 finish

@@ -20,13 +20,13 @@ scale() {
 }
 SCALE=$(scale)
 
-# took FUNCTION: the duration of the last call of it in the trace, in ns.
+# took FUNCTION [INSTANCE]: the duration of the last call of it in the trace, in ns.
 took() {
 	awk -v name="$1" '
 		index($0, " " name " [known_calls]();") || index($0, "} /* " name " [known_calls] */") {
 			for (i = 2; i <= NF; i++) if ($i == "us") took = $(i - 1) * 1000
 		}
-		END { printf "%.0f\n", took }' $R/trace
+		END { printf "%.0f\n", took }' "$R/${2:+instances/$2/}trace"
 }
 # constant NAME FILE [SLACK]: of lines "INSTRUCTIONS NS", all ns are as many as the instructions and a number that is
 # always the same, but for SLACK, and as far as the guest's clock knows its rate. That is a figure.
@@ -41,6 +41,7 @@ constant() {
 		}
 		END {
 			printf "# %s: always %.0f ns more\n", name, first >>"/tmp/figures"
+			printf "%.0f\n", first >"/tmp/more"
 			exit bad || NR < 4 || first < 0 || first > 5000
 		}' "$2"
 }
@@ -103,6 +104,100 @@ profile_alone() {
 	constant 'profile, a call and one in it' /tmp/outer
 }
 
+# How much longer a call seems, than where one alone watches it: less than 1 us.
+compared() {
+	constant "$1" "$2"
+	[ "$(cat /tmp/more)" -lt $(($3 + 1000)) ]
+}
+# Each of those that share the calls of a function says so, too: three tracers, and a profile.
+shared() {
+	local rounds name alone
+	for name in alone top second third profile; do : >/tmp/took-$name; done
+	echo known_spin >$R/filter
+	for rounds in $LENGTHS; do
+		echo nop >$R/current_tracer
+		for name in second third; do
+			[ ! -d $R/instances/$name ] || rmdir $R/instances/$name
+		done
+		echo function_graph >$R/current_tracer
+		echo 500 >$K/spin
+		echo >$R/trace
+		echo "$rounds" >$K/spin
+		echo $((rounds * 2)) "$(took known_spin)" >>/tmp/took-alone
+		for name in second third; do
+			mkdir $R/instances/$name
+			echo known_spin >$R/instances/$name/filter
+			echo function_graph >$R/instances/$name/current_tracer
+		done
+		echo 1 >$R/function_profile_enabled
+		echo 500 >$K/spin
+		for name in . instances/second instances/third; do echo >$R/$name/trace; done
+		echo >$R/trace_stat/function
+		echo "$rounds" >$K/spin
+		echo $((rounds * 2)) "$(took known_spin)" >>/tmp/took-top
+		for name in second third; do
+			echo $((rounds * 2)) "$(took known_spin $name)" >>/tmp/took-$name
+		done
+		is calls "$(awk '$1 == "known_spin" { print $3 }' $R/trace_stat/function)" 1
+		echo $((rounds * 2)) "$(awk '$1 == "known_spin" { print $4 * 1000 }' $R/trace_stat/function)" >>/tmp/took-profile
+		echo 0 >$R/function_profile_enabled
+	done
+	constant 'function_graph, one alone' /tmp/took-alone
+	alone=$(cat /tmp/more)
+	compared 'function_graph, the first of three and a profile' /tmp/took-top "$alone"
+	compared 'function_graph, the second of three and a profile' /tmp/took-second "$alone"
+	compared 'function_graph, the third of three and a profile' /tmp/took-third "$alone"
+	compared 'a profile with three of function_graph' /tmp/took-profile "$alone"
+}
+
+# A hundred calls, of which the 50th, 90th, 99th and last of the order are of four lengths: "PERCENT COUNT ROUNDS".
+DISTRIBUTION='50 60 500
+90 30 5000
+99 9 50000
+100 1 500000'
+# within FILE: of lines "WHAT INSTRUCTIONS NS", ns are at least those of the instructions and of an entry and return,
+# and at most an eighth more.
+within() {
+	awk -v scale="$SCALE" '
+		{
+			least = $2 * scale / 1000000 * 0.999
+			most = ($2 * scale / 1000000 + 1000) * 1.126
+			printf "# %s: %d instructions: %d ns\n", $1, $2, $3
+			if ($3 < least || $3 > most) bad = 1
+		}
+		END { exit bad || NR != 4 }' "$1"
+}
+percentiles() {
+	local percent count rounds row i
+	echo known_spin >$R/filter
+	echo 1 >$R/function_profile_enabled
+	echo "$DISTRIBUTION" | while read -r percent count rounds; do
+		i=0
+		while [ $i -lt "$count" ]; do
+			echo "$rounds" >$K/spin
+			i=$((i + 1))
+		done
+	done
+	echo 0 >$R/function_profile_enabled
+	row=$(awk '$1 == "known_spin" { print $3, $7 * 1000, $8 * 1000, $9 * 1000, $10 * 1000 }' $R/trace_stat/function)
+	is 'calls' "${row%% *}" 100
+	# shellcheck disable=SC2086 # words they are
+	set -- $row
+	echo "$DISTRIBUTION" | while read -r percent count rounds; do
+		shift
+		echo "p$percent $((rounds * 2)) $1"
+	done >/tmp/percentiles
+	within /tmp/percentiles
+	# The calls are in buckets of their lengths, which for one of the shortest may be another than for the rest.
+	awk '$2 == "-" && $5 == "|" {
+		us = $1 * ($4 == "ms" ? 1000 : 1)
+		calls[us < 5 ? 0 : us < 50 ? 1 : us < 500 ? 2 : 3] += $6
+		count++
+	}
+	END { print calls[0], calls[1], calls[2], calls[3], count <= 5 ? "few" : count }' $R/trace_stat/function_latency >/tmp/buckets
+	is 'buckets' "$(cat /tmp/buckets)" '60 30 9 1 few'
+}
+
 # reported KEY FUNCTION: of the recording, in ns.
 reported() {
 	sed -n "/\"function\":\"$2[ \"]/s/.*\"$1\":\([0-9]*\)[,}].*/\1/p" /tmp/report
@@ -128,6 +223,8 @@ command_alone() {
 t 'a call takes its instructions, and always the same more' graph_alone
 t 'so does one in another' graph_nested
 t 'the profile says so, too' profile_alone
+t 'those that share calls' shared
 t 'and so does the command, of a recording' command_alone
+t 'percentiles, the longest and the histogram are those of the calls made' percentiles
 [ ! -e /tmp/figures ] || cat /tmp/figures
 finish

@@ -30,7 +30,7 @@ of() {
 	if [ "$3" ]; then
 		cat $R/trace_stat/function"$3"
 	else
-		cat $R/trace_stat/function*
+		cat $R/trace_stat/function[0-9]*
 	fi | awk -v name="$2" -v column=$column '
 		$1 == substr(name, 1, 30) { sum += $column }
 		END { print sum + 0 }'
@@ -80,7 +80,7 @@ never_less() {
 nothing_yet() {
 	reload
 	says $R/function_profile_enabled 0
-	is 'files' "$(find $R/trace_stat -name 'function*' | wc -l)" \
+	is 'files' "$(find $R/trace_stat -name 'function[0-9]*' | wc -l)" \
 		"$(find $R/per_cpu -name stats | wc -l)"
 	is 'lines' "$(grep -c . $R/trace_stat/function0)" 2
 	is 'dashes' "$(sed -n 2p $R/trace_stat/function0 | tr -s ' ')" ' -------- --- ---- --- ---'
@@ -337,7 +337,7 @@ under_load() {
 		echo 'path_*' >>$R/filter
 		echo $((left % 2)) >$R/options/graph-time
 		echo $((left % 3 / 2)) >$R/options/sleep-time
-		cat $R/trace_stat/function* >/tmp/profile
+		cat $R/trace_stat/function[0-9]* >/tmp/profile
 		grep -q vfs_ /tmp/profile
 		echo 'vfs_*' >$R/filter
 		ended

@@ -121,6 +121,7 @@ macro_rules! models {
 
 mod calls;
 mod consuming;
+mod containers;
 mod outsiders;
 
 models! {

@@ -47,6 +47,8 @@ pub struct RawEvent {
     pub tgid: u32,
     /// The thread's name.
     pub comm: [u8; 16],
+    /// The ID of its cgroup, its pid and its tgid in its own namespace.
+    pub container: Option<(u64, u32, u32)>,
     /// 0 for a function's entry, else the kind.
     pub kind: u32,
     /// Open calls around it.
@@ -59,6 +61,8 @@ pub struct RawEvent {
     pub since: Option<u64>,
     /// Calls of the task that were too deep to be traced.
     pub overrun: Option<u32>,
+    /// Calls within the call are too deep to be traced.
+    pub too_deep: bool,
     /// The arguments of the call.
     pub args: Option<[u64; 6]>,
     /// The bytes that a program has written.
@@ -126,6 +130,7 @@ fn decode_record(from: &[u8], stacks: &mut Stacks) -> Result<(Record, usize), Er
         *stacks = (word(from, 16)?, Default::default());
     }
     let mut wide = None;
+    let mut container = None;
     // Fields for the next event, and the place of the stack of the next slots.
     let mut next = RawEvent::default();
     let mut place = None;
@@ -160,6 +165,7 @@ fn decode_record(from: &[u8], stacks: &mut Stacks) -> Result<(Record, usize), Er
                 pid,
                 tgid,
                 comm,
+                container,
                 kind: if is_entry { 0 } else { kind },
                 depth: if is_entry { 0 } else { low1 & 0xff },
                 duration: match kind {
@@ -186,6 +192,7 @@ fn decode_record(from: &[u8], stacks: &mut Stacks) -> Result<(Record, usize), Er
             7 => next.retval = Some(halves),
             8 => next.since = Some(halves),
             9 => next.overrun = Some(high1),
+            14 => next.too_deep = true,
             20 => {
                 said.extend(&low0.to_le_bytes()[..3]);
                 said.extend(high0.to_le_bytes());
@@ -224,6 +231,7 @@ fn decode_record(from: &[u8], stacks: &mut Stacks) -> Result<(Record, usize), Er
             2 => epoch = high1,
             3 => {
                 (pid, tgid) = (low0 & 0xff_ffff, low1 & 0xff_ffff);
+                container = None;
                 comm[0..4].copy_from_slice(&high1.to_le_bytes());
                 comm[4..8].copy_from_slice(&high0.to_le_bytes());
             }
@@ -232,6 +240,7 @@ fn decode_record(from: &[u8], stacks: &mut Stacks) -> Result<(Record, usize), Er
                 comm[12..16].copy_from_slice(&high1.to_le_bytes());
             }
             5 => wide = Some(halves),
+            13 => container = Some((halves, low0 & 0xff_ffff, low1 & 0xff_ffff)),
             _ => {}
         }
     }

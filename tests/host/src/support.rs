@@ -3,9 +3,9 @@
 //! Code that tests and models share.
 
 use rftrace_engine::engine::consumer::TakenSlots;
-use rftrace_engine::engine::raw::{fill_header, TimeFormat, HEADER_BYTES};
+use rftrace_engine::engine::raw::{begin_record, TimeFormat, BEGIN_BYTES};
 use rftrace_engine::engine::ring::{Call, EventContext, Ring, Slot, Storage};
-use rftrace_engine::engine::slot::{SlotWords, Task};
+use rftrace_engine::engine::slot::{Container, SlotWords, Task};
 use rftrace_engine::platform::Word;
 
 /// The memory of a ring, from the host's heap.
@@ -48,9 +48,8 @@ pub fn raw_record(chunk: &TakenSlots, cpu: u32, slots: &[SlotWords]) -> Vec<u8> 
         shift: 0,
         offset: 0,
     };
-    let mut header = [0; HEADER_BYTES];
-    fill_header(&mut header, chunk, cpu, &time);
-    let mut bytes = header.to_vec();
+    let mut begin = [0; BEGIN_BYTES];
+    let mut bytes = begin_record(&mut begin, chunk, cpu, &time).to_vec();
     for words in slots {
         bytes.extend(words.0.to_le_bytes());
         bytes.extend(words.1.to_le_bytes());
@@ -67,6 +66,12 @@ pub fn task(pid: u32, tgid: u32, comm: &str) -> Task {
         ids: u64::from(pid) | (u64::from(tgid) << 32),
         comm: [low, high].map(|half| u64::from_le_bytes(half.try_into().unwrap())),
     }
+}
+
+/// Returns the container that a task is in here.
+pub fn container_of(task: &Task) -> Container {
+    let ids = [task.pid(), task.tgid()].map(|id| id as u32 % 100);
+    Container::new(task.ids.rotate_left(23), ids[0], ids[1])
 }
 
 /// Returns the call number `serial` and its context, all of which follow from it.
@@ -106,6 +111,10 @@ impl<C: Fn() -> u64 + Copy> EventContext for FixedContext<C> {
 
     fn task(&self) -> Task {
         self.task
+    }
+
+    fn container(&self) -> Container {
+        container_of(&self.task)
     }
 
     fn is_task(&self, word: impl Fn(usize) -> u64) -> bool {

@@ -5,16 +5,22 @@
 //!
 //! | tests | files of the engine |
 //! |---|---|
+//! | [`blocks`] | none: platform/blocks.rs |
 //! | [`account`], [`nesting`], [`marker`] | `ring/cold`, `ring/group`, `consumer`, `decode` |
 //! | [`call_trees`], [`replay`] | `replay`, `frames`, `call_sites`, `context` |
+//! | [`errno_chain`], [`errno_ending`] | `errno_chain`, `errno_chain/ending`, `errno_chain/links` |
 //! | [`graph`], [`style`] | `graph`, `graph_header`, `duration` |
 //! | [`kernel_page`] | `kernel_page`, `event_format` |
 //! | [`lines`] | `lines`, `text`, `render`, `header`, `graph_header` |
 //! | [`pids`] | `pids`, `outsider` |
+//! | [`profile`] | `profile/numbers`, `profile/table`, `profile/text`, `profile/totals` |
+//! | [`profile`], contexts | `profile/clean_tasks`, `profile/context_counts`, `profile/extents` |
+//! | [`profile`], contexts | `profile/folded` |
 //! | [`plan`] | `plan`, `settings`, `lists`, `catalog`, `command_list`, `options` |
 //! | [`raw_pages`] | `kernel_page`, `consumer` |
 //! | [`render`], [`style`] | `render`, `header`, `line` |
 //! | [`ring`] | `ring`, `reader` |
+//! | [`shared_calls`] | `profile/frame`, `shared_frame` |
 //!
 //! [`cpu`] is what they write rings with. `make check` looks that no file is left out.
 
@@ -26,14 +32,20 @@ use proptest::test_runner::Config;
 use crate::platform::preempt;
 
 mod account;
+mod blocks;
 mod btf;
 mod budget;
 mod call_sites;
 mod call_trees;
+mod cgroups;
 mod clock;
 mod command;
 mod context;
 mod cpu;
+mod dump_on_oops;
+mod errno;
+mod errno_chain;
+mod errno_ending;
 mod extras;
 mod fgraph;
 mod filter;
@@ -44,6 +56,7 @@ mod kernel_page;
 mod lines;
 mod marker;
 mod merge;
+mod module_cache;
 mod name_cache;
 mod nearest;
 mod nesting;
@@ -59,6 +72,9 @@ mod replay;
 mod ring;
 mod set_event;
 mod shadow;
+mod shared_calls;
+mod shared_frame;
+mod sharing;
 mod slot;
 mod sort;
 mod style;

@@ -32,7 +32,7 @@ use self::state::State;
 /// Maximum number of requests of an operation that are failed.
 const MOST: u32 = 20_000;
 /// Number of requests by which two runs of an operation may differ.
-const NEAR: u32 = 4;
+const NEAR: u32 = 12;
 /// Number of requests up to which each is failed when not all are.
 const EACH: u32 = 12;
 
@@ -184,17 +184,17 @@ impl Faults {
         }
     }
 
-    /// Returns whether things are as they are when a file was only opened and closed: with O_TRUNC
-    /// that empties it, as in tracefs, and whatever is closed of free_buffer frees, whether or not
-    /// the write in between succeeds.
-    fn is_opened(&self, stage: &mut Stage, operation: &Operation, now: &State) -> Result<bool> {
+    /// Returns whether things are as they are when an operation was only begun: a file that is
+    /// opened with O_TRUNC is emptied, as in tracefs, whatever is closed of free_buffer frees, and
+    /// a module whose init fails was loaded.
+    fn is_begun(&self, stage: &mut Stage, operation: &Operation, now: &State) -> Result<bool> {
         stage.restore()?;
-        if !operation.open_only()? {
+        if !operation.begin_only()? {
             return Ok(false);
         }
-        let mut opened = State::take();
-        opened.forget(scene::RECORDED);
-        Ok(opened.differs(now).is_empty())
+        let mut begun = State::take();
+        begun.forget(scene::RECORDED);
+        Ok(begun.differs(now).is_empty())
     }
 
     /// Returns whether the fault with this number is in unregister_fprobe(), which leaves functions
@@ -275,7 +275,7 @@ impl Faults {
                         let now = State::take();
                         let differ = stage.before().differs(&now);
                         is_clean = differ.is_empty();
-                        if !is_clean && !self.is_opened(stage, operation, &now)? {
+                        if !is_clean && !self.is_begun(stage, operation, &now)? {
                             self.show(stage.before(), &now);
                             wrong(format!("fails, and changes {differ}"));
                         }

@@ -102,17 +102,21 @@ pub fn garble(hand: &mut Hand) -> io::Result<()> {
 
 /// Sets the tracer and its functions, the most common settings.
 pub fn trace(hand: &mut Hand) -> io::Result<()> {
-    const NAMES: [&str; 6] = [
+    const NAMES: [&str; 8] = [
         "current_tracer",
         "current_tracer",
         "filter",
         "notrace",
         "graph_function",
         "tracing_on",
+        "options/profile-contexts",
+        // Its counts begin from zero.
+        "trace_stat/function",
     ];
     let (name, path) = hand.one_of(&NAMES);
     let data = match name {
-        "tracing_on" => vec![b"01"[hand.random.usize(0..2)]],
+        "trace_stat/function" => Vec::new(),
+        "tracing_on" | "options/profile-contexts" => vec![b"01"[hand.random.usize(0..2)]],
         _ => input::valid(&path, &hand.world, &mut hand.random),
     };
     hand.put(&path, &data)

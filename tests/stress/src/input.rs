@@ -43,8 +43,19 @@ pub fn valid(path: &Path, world: &World, random: &mut Rng) -> Vec<u8> {
             random.u32(0..5_000_000),
             random.u32(0..300)
         ),
+        "cgroup" => {
+            const WORDS: [&str; 8] = ["", "/", "/one", "/one/two", "/four", "!/one", "!1", "/none"];
+            let mut word = || WORDS[random.usize(0..WORDS.len())];
+            format!("{} {}", word(), word())
+        }
+        // An instance that is there, mostly.
+        "dump_on_oops" => {
+            const WORDS: [&str; 6] = ["0", "1", "2", "1,one", "two=2,one", "2,two,one=orig_cpu"];
+            WORDS[random.usize(0..WORDS.len())].to_owned()
+        }
         "trace_marker" => "a mark\n".repeat(random.usize(1..40)),
         "trace_marker_raw" => "rawrawraw".repeat(random.usize(1..40)),
+        "tracing_errno" => random.choice(ERRNOS).unwrap_or("1").to_owned(),
         "max_depth" | "tracing_thresh" => random.u32(0..20).to_string(),
         _ => match random.u8(0..4) {
             0 => a_word(path, random),
@@ -54,6 +65,9 @@ pub fn valid(path: &Path, world: &World, random: &mut Rng) -> Vec<u8> {
     };
     text.into_bytes()
 }
+
+/// Values of `tracing_errno`.
+const ERRNOS: [&str; 4] = ["0", "1", "ENOENT,EAGAIN", "EINVAL"];
 
 /// Returns input that seldom means anything.
 pub fn invalid(world: &World, random: &mut Rng) -> Vec<u8> {

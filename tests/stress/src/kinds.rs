@@ -85,6 +85,7 @@ pub const ALL: &[Kind] = &[
     kind("files", 2, 2, tasks::file_work),
     kind("calls", 1, 100, tasks::calls),
     kind("signals", 1, 50, tasks::signals),
+    if_there(tasks::no_cgroups, kind("cgroups", 1, 5, tasks::cgroups)),
     kind("memory", 1, 3000, memory::pressure),
     if_there(
         command::no_rftrace,

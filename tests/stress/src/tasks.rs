@@ -4,11 +4,13 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::run::Hand;
+use crate::world::{World, CGROUPS, CGROUP_NAMES};
 
 fn silent(command: &mut Command) -> &mut Command {
     command
@@ -82,4 +84,41 @@ pub fn signals(hand: &mut Hand) -> io::Result<()> {
         "trap : USR1; (i=0; while [ $i -lt {count} ]; do kill -USR1 $$; i=$((i + 1)); done) & wait; wait"
     );
     hand.end_soon(Command::new("sh").args(["-c", &script]), 300)
+}
+
+/// Makes a cgroup, removes one, or moves a process of any kind into one; one in a few with threads
+/// that may lie elsewhere.
+pub fn cgroups(hand: &mut Hand) -> io::Result<()> {
+    let name = CGROUP_NAMES[hand.random.usize(0..CGROUP_NAMES.len())];
+    let group = Path::new(CGROUPS).join(name);
+    match hand.random.u8(0..8) {
+        0 => fs::remove_dir(group),
+        1 | 2 => fs::create_dir(group),
+        3 => fs::write(group.join("cgroup.type"), "threaded"),
+        kind => {
+            let file = if kind == 4 {
+                "cgroup.threads"
+            } else {
+                "cgroup.procs"
+            };
+            let pid = some_task(hand)?;
+            fs::write(group.join(file), pid)
+        }
+    }
+}
+
+/// Returns the ID of a process, in words.
+fn some_task(hand: &mut Hand) -> io::Result<String> {
+    let names = fs::read_dir("/proc")?.flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let tasks: Vec<String> = names
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+        .collect();
+    Ok(tasks[hand.random.usize(0..tasks.len())].clone())
+}
+
+/// Returns a reason why there are no cgroups.
+pub fn no_cgroups(_: &World) -> Option<String> {
+    let is_there = Path::new(CGROUPS).join("cgroup.procs").exists();
+    (!is_there).then(|| "the kernel has no cgroups".into())
 }

@@ -12,6 +12,10 @@ pub const DIRECTORY: &str = "/sys/kernel/debug/rftrace";
 pub const TRACEFS: &str = "/sys/kernel/tracing";
 /// The module.
 pub const MODULE: &str = "/rust_ftrace.ko";
+/// The directory of cgroups.
+pub const CGROUPS: &str = "/tmp/cgroups";
+/// Names of cgroups.
+pub const CGROUP_NAMES: [&str; 5] = ["one", "one/two", "one/two/three", "four", "."];
 /// Names of instances.
 pub const INSTANCES: [&str; 4] = ["one", "two", "three", "four"];
 

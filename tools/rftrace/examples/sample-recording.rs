@@ -15,7 +15,7 @@ use rftrace_engine::engine::consumer::TakenSlots;
 use rftrace_engine::engine::context::{HARDIRQ, IRQS_ON, SOFTIRQ};
 use rftrace_engine::engine::decode::Decoder;
 use rftrace_engine::engine::marker::TEXT_BYTES;
-use rftrace_engine::engine::raw::{fill_header, TimeFormat, HEADER_BYTES};
+use rftrace_engine::engine::raw::{begin_record, TimeFormat, BEGIN_BYTES};
 use rftrace_engine::engine::slot::{SlotKind, SlotWords, Task};
 
 const START: u64 = 10_000_000_000;
@@ -135,9 +135,9 @@ impl Sample {
             shift: 0,
             offset: 0,
         };
-        let mut header = [0; HEADER_BYTES];
-        fill_header(&mut header, &chunk, cpu as u32, &time);
-        at.records.extend(header);
+        let mut begin = [0; BEGIN_BYTES];
+        let begin = begin_record(&mut begin, &chunk, cpu as u32, &time);
+        at.records.extend(begin);
         at.records.extend(SlotWords::as_bytes(&at.slots));
         at.in_records += at.events as u32;
         at.first_event += at.events;

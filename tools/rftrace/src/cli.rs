@@ -95,6 +95,7 @@ pub enum Verb {
     #[command(after_help = "Examples:\n  \
         rftrace trace -g path_mount mount -t tmpfs none /mnt\n  \
         rftrace trace -l 'vfs_*' --thresh 1ms --duration 10s\n  \
+        rftrace trace --errno ENODEV mount -t nope none /mnt\n  \
         rftrace trace -P 1234 -D 3 -n @noise")]
     Trace(tracing::TraceArgs),
     /// Record calls into a file
@@ -135,7 +136,8 @@ pub enum Verb {
     /// Draw where the time of a recording went, as an SVG to be opened in a browser
     #[command(after_help = "Examples:\n  \
         rftrace flamegraph -o open.svg\n  \
-        rftrace flamegraph open.data -g vfs_read --by calls -o read.svg")]
+        rftrace flamegraph open.data -g vfs_read --by calls -o read.svg\n  \
+        rftrace flamegraph /sys/kernel/debug/rftrace/trace_stat/function_folded -o now.svg")]
     Flamegraph(exporting::FlameGraph),
     /// Wait to be let run, and become the command
     #[command(name = crate::live::WAIT_VERB, hide = true)]

@@ -78,7 +78,7 @@ impl About<'_> {
         let name = name.split_once(' ').map_or(name, |(name, _)| name);
         let written = self
             .btf
-            .map(|btf| btf.write_args(text, name.as_bytes(), args));
+            .map(|btf| btf.alone().write_args(text, name.as_bytes(), args));
         if let Some(Ok(true)) = written {
             text.pop();
             text.remove(0);

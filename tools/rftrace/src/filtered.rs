@@ -23,6 +23,8 @@ pub struct FilterSettings {
     pub pids: Vec<String>,
     /// Tasks in `notrace_pid`.
     pub notrace_pids: Vec<String>,
+    /// Cgroups in `cgroup`; all, if there are none.
+    pub cgroups: Vec<String>,
     /// CPUs that are online and that `tracing_cpumask` leaves out.
     pub cpus_left_out: Vec<u32>,
     /// Functions in `graph_function`; all, if there are none.
@@ -33,6 +35,8 @@ pub struct FilterSettings {
     pub max_depth: u64,
     /// `tracing_thresh`, in us; 0 for all.
     pub thresh: u64,
+    /// `tracing_errno`; empty for all calls.
+    pub errnos: String,
 }
 
 impl FilterSettings {
@@ -73,11 +77,16 @@ impl FilterSettings {
             stopped: stopped.filter(|why| *why != "no").map(Into::into),
             pids: lines("pid"),
             notrace_pids: lines("notrace_pid"),
+            cgroups: lines("cgroup"),
             cpus_left_out: left_out(&text("tracing_cpumask"), &online.unwrap_or_default()),
             graph_roots: lines("graph_function"),
             graph_notrace: lines("graph_notrace"),
             max_depth: number("max_depth"),
             thresh: number("tracing_thresh"),
+            errnos: match text("tracing_errno").trim() {
+                "0" => String::new(),
+                errnos => errnos.into(),
+            },
         }
     }
 
@@ -91,9 +100,10 @@ impl FilterSettings {
 }
 
 /// Returns the names in a file, one a line. Lines that only say that there are none begin with a
-/// `#`, or are `no pid`.
+/// `#`, or are `no pid` or `no cgroup`.
 fn lines(text: &str) -> Vec<String> {
-    let is_name = |line: &&str| !line.is_empty() && !line.starts_with('#') && *line != "no pid";
+    const NONE: [&str; 2] = ["no pid", "no cgroup"];
+    let is_name = |line: &&str| !line.is_empty() && !line.starts_with('#') && !NONE.contains(line);
     text.lines()
         .map(str::trim)
         .filter(is_name)
@@ -168,6 +178,12 @@ pub fn reasons(
             some(&settings.notrace_pids)
         ));
     }
+    if !settings.cgroups.is_empty() {
+        said.push(format!(
+            "cgroup: only calls of tasks in: {}",
+            some(&settings.cgroups)
+        ));
+    }
     if !settings.cpus_left_out.is_empty() {
         let cpus: Vec<String> = settings.cpus_left_out.iter().map(u32::to_string).collect();
         said.push(format!(
@@ -206,6 +222,11 @@ pub fn reasons(
             "tracing_thresh: only calls of at least {} us",
             settings.thresh
         ));
+    }
+    match settings.errnos.as_str() {
+        "" => {}
+        "1" => said.push("tracing_errno: only calls by which an error came".into()),
+        names => said.push(format!("tracing_errno: only calls by which {names} came")),
     }
     Some(said)
 }
@@ -271,6 +292,7 @@ mod tests {
         assert!(said(&stopped).contains("(budget: 9 calls)"));
         assert!(said(&|settings| settings.pids = list(&["7"])).contains("these tasks: 7"));
         assert!(said(&|settings| settings.notrace_pids = list(&["8"])).starts_with("notrace_pid"));
+        assert!(said(&|settings| settings.cgroups = list(&["/a"])).ends_with("tasks in: /a"));
         assert!(said(&|settings| settings.cpus_left_out = vec![1, 3]).ends_with("CPUs: 1, 3"));
         assert!(
             said(&|settings| settings.graph_roots = list(&["caller"])).ends_with("below caller")
@@ -281,6 +303,8 @@ mod tests {
         );
         assert!(said(&|settings| settings.max_depth = 2).contains("max_depth is 2"));
         assert!(said(&|settings| settings.thresh = 100).contains("100 us"));
+        assert!(said(&|settings| settings.errnos = "1".into()).ends_with("an error came"));
+        assert!(said(&|settings| settings.errnos = "EIO".into()).contains("EIO came"));
     }
 
     #[test]
@@ -289,6 +313,7 @@ mod tests {
             settings.tracer = "function".into();
             settings.graph_roots = list(&["x"]);
             (settings.max_depth, settings.thresh) = (1, 1);
+            settings.errnos = "1".into();
         };
         assert_eq!(tracing(function), Some(vec![]));
     }
@@ -310,6 +335,7 @@ mod tests {
             ("current_tracer", "function\n"),
             ("filter", "vfs_read\nload [loop]\n"),
             ("pid", "no pid\n"),
+            ("cgroup", "no cgroup\n"),
             ("tracing_on", "0\n"),
             ("status", "clock: local\nstopped: budget: 2\n"),
             ("graph_function", "#### all functions enabled ####\n"),

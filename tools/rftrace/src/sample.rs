@@ -6,7 +6,7 @@ pub mod machine;
 
 use rftrace_engine::engine::consumer::TakenSlots;
 use rftrace_engine::engine::decode::Decoder;
-use rftrace_engine::engine::raw::{fill_header, TimeFormat, HEADER_BYTES};
+use rftrace_engine::engine::raw::{begin_record, TimeFormat, BEGIN_BYTES};
 use rftrace_engine::engine::slot::{
     ip_mask, is_text_address, SlotKind, SlotWords, Task, MAX_DEPTH, TIME_BITS,
 };
@@ -145,9 +145,9 @@ impl CpuSample {
                 shift: 0,
                 offset: 0,
             };
-            let mut header = [0; HEADER_BYTES];
-            fill_header(&mut header, &chunk, self.cpu, &time);
-            self.records.extend_from_slice(&header);
+            let mut begin = [0; BEGIN_BYTES];
+            let begin = begin_record(&mut begin, &chunk, self.cpu, &time);
+            self.records.extend_from_slice(begin);
             self.records
                 .extend_from_slice(SlotWords::as_bytes(&self.slots));
             self.all_events += self.events;
@@ -227,6 +227,7 @@ impl CpuSample {
         let next = Decoder {
             epoch: (edge.time >> TIME_BITS) as u32,
             task: edge.task,
+            container: None,
         };
         if self.last.is_none_or(|last| last.epoch != next.epoch) {
             self.slots.push(SlotWords::time_slot(edge.time));

@@ -64,7 +64,8 @@ pub struct SeenEvent<'a> {
 }
 
 impl SeenEvent<'_> {
-    /// Returns when the event's call began, if that was before its own time.
+    /// Returns when the event's call began, or ended if the event is its return, if that was before
+    /// its own time.
     #[inline]
     pub fn since(&self) -> Option<u64> {
         let extras = self.event.has_extras.then_some(&self.owned_extras.extras);

@@ -4,7 +4,8 @@
 
 use proptest::prelude::*;
 
-use crate::engine::btf::Btf;
+use crate::engine::btf::{name_and_module, Btf};
+use crate::engine::errno::ResultKind;
 
 /// A description in the making.
 #[derive(Default)]
@@ -12,6 +13,8 @@ struct Maker {
     types: Vec<u8>,
     strings: Vec<u8>,
     count: u32,
+    /// Bytes of strings of the description that it goes on from.
+    before: u32,
 }
 
 const SIGNED: u32 = 1 << 24;
@@ -24,11 +27,20 @@ impl Maker {
         }
     }
 
+    /// Begins a description that goes on from this one.
+    fn after(&self) -> Self {
+        Self {
+            count: self.count,
+            before: self.before + self.strings.len() as u32,
+            ..Self::default()
+        }
+    }
+
     fn name(&mut self, name: &str) -> u32 {
         let at = self.strings.len();
         self.strings.extend(name.as_bytes());
         self.strings.push(0);
-        at as u32
+        self.before + at as u32
     }
 
     /// Adds a type, and returns its number.
@@ -63,6 +75,10 @@ impl Maker {
 }
 
 fn made() -> Vec<u8> {
+    kernel().bytes()
+}
+
+fn kernel() -> Maker {
     let mut maker = Maker::new();
     let int = maker.add("int", 1, 0, 4, &[SIGNED]);
     let size = maker.add("size_t", 1, 0, 8, &[0]);
@@ -103,13 +119,61 @@ fn made() -> Vec<u8> {
         ],
     );
     maker.function("no_type", &[("what", 0)]);
-    maker.bytes()
+    maker
+}
+
+/// The types of a module: of its own, of the kernel's, and both.
+fn module() -> Maker {
+    let mut maker = kernel().after();
+    let (int, size) = (1, 2);
+    let tiny = maker.add("u8", 1, 0, 1, &[0]);
+    let constant = maker.add("", 10, 0, tiny, &[]);
+    let values = [maker.name("OFF"), 0, maker.name("ON"), 1];
+    let state = maker.add("state", 6, 2, 4, &values);
+    let theirs = maker.add("", 2, 0, size, &[]);
+    maker.function(
+        "probe",
+        &[
+            ("index", int),
+            ("byte", constant),
+            ("state", state),
+            ("sizes", theirs),
+        ],
+    );
+    // The kernel has a function of this name, too, whose name is kept there.
+    let prototype = maker.add("", 13, 1, 0, &[0, tiny]);
+    let shared = text_offset(&kernel(), "by_value");
+    let at = maker.types.len();
+    maker.add("", 12, 0, prototype, &[]);
+    maker.types[at..at + 4].copy_from_slice(&shared.to_le_bytes());
+    maker
+}
+
+/// Returns the offset of a name in the strings.
+fn text_offset(maker: &Maker, name: &str) -> u32 {
+    let wanted = [&[0], name.as_bytes(), &[0]].concat();
+    let mut windows = maker.strings.windows(wanted.len());
+    windows.position(|bytes| bytes == wanted).expect("a name") as u32 + 1
+}
+
+/// Returns the arguments of a module's function, or what became of its types.
+fn shown_of_module(
+    name: &str,
+    base: &Maker,
+    module: Vec<u8>,
+) -> Result<Option<String>, &'static str> {
+    let base = Btf::new(base.bytes()).unwrap().ok_or("no base")?;
+    let module = Btf::split(module, &base).unwrap().ok_or("refused")?;
+    let types = module.after(&base).ok_or("another base")?;
+    let mut text = String::new();
+    let known = types.write_args(&mut text, name.as_bytes(), &[u64::MAX, 2, 1, 0x1000, 5, 6]);
+    Ok(known.unwrap().then_some(text))
 }
 
 fn shown(name: &str, args: [u64; 6]) -> Option<String> {
     let btf = Btf::new(made()).unwrap().expect("types");
     let mut text = String::new();
-    let known = btf.write_args(&mut text, name.as_bytes(), &args);
+    let known = btf.alone().write_args(&mut text, name.as_bytes(), &args);
     known.unwrap().then_some(text)
 }
 
@@ -147,7 +211,192 @@ fn arguments() {
     assert!(unknown.unwrap().ends_with("how=77)"));
 }
 
+/// Results are errors by their types, without their modifiers.
+#[test]
+fn results() {
+    let mut maker = kernel();
+    let (int, size, pointer, name, choice, pair) = (1, 2, 3, 5, 6, 7);
+    let unsigned = maker.add("unsigned int", 1, 0, 4, &[0]);
+    let truth = maker.add("bool", 1, 0, 1, &[4 << 24]);
+    let byte = maker.add("u8", 1, 0, 1, &[0]);
+    let long = maker.add("long", 1, 0, 8, &[SIGNED]);
+    let ssize = maker.add("ssize_t", 8, 0, long, &[]);
+    let error = maker.add("int_t", 8, 0, int, &[]);
+    for (name, result) in [
+        ("nothing", 0),
+        ("of_int", int),
+        ("of_size", size),
+        ("of_pointer", pointer),
+        ("of_name", name),
+        ("of_choice", choice),
+        ("of_pair", pair),
+        ("of_unsigned", unsigned),
+        ("of_truth", truth),
+        ("of_byte", byte),
+        ("of_ssize", ssize),
+        ("of_error", error),
+        ("of_unknown", 1000),
+    ] {
+        let prototype = maker.add("", 13, 0, result, &[]);
+        maker.add(name, 12, 0, prototype, &[]);
+    }
+    let btf = Btf::new(maker.bytes()).unwrap().expect("types");
+    for (name, kind) in [
+        ("nothing", ResultKind::None),
+        ("of_int", ResultKind::Int),
+        ("of_size", ResultKind::Long),
+        ("of_pointer", ResultKind::Long),
+        ("of_name", ResultKind::Long),
+        ("of_choice", ResultKind::Half),
+        ("of_pair", ResultKind::None),
+        ("of_unsigned", ResultKind::Half),
+        ("of_truth", ResultKind::Byte),
+        ("of_byte", ResultKind::Byte),
+        ("of_ssize", ResultKind::Long),
+        ("of_error", ResultKind::Int),
+        ("of_unknown", ResultKind::None),
+        ("not_there", ResultKind::Unknown),
+    ] {
+        assert_eq!(btf.alone().result(name.as_bytes()), kind, "{name}");
+    }
+}
+
+/// Types and names of a module are its own or the kernel's, by number and offset.
+#[test]
+fn types_of_a_module() {
+    let shown = |name| shown_of_module(name, &kernel(), module().bytes());
+    let probe = "(index=-1, byte=0x2, state=1 [ON], sizes=0x1000)";
+    assert_eq!(shown("probe"), Ok(Some(probe.to_owned())));
+    // Its own function, and not that of the kernel; and none of the kernel's.
+    assert_eq!(
+        shown("by_value"),
+        Ok(Some("(=0xffffffffffffffff)".to_owned()))
+    );
+    assert_eq!(shown("all_kinds"), Ok(None));
+    // The kernel's own stay as they are.
+    let btf = Btf::new(made()).unwrap().expect("types");
+    let mut text = String::new();
+    assert_eq!(
+        btf.alone().write_args(&mut text, b"by_value", &[0; 6]),
+        Ok(true)
+    );
+    assert!(text.starts_with("(first=(STRUCT)[0x0:0x0], second=0"));
+    assert_eq!(
+        btf.alone().write_args(&mut text, b"probe", &[0; 6]),
+        Ok(false)
+    );
+}
+
+/// A description that leads to what neither it nor the kernel's has is refused, as is one of
+/// another kernel.
+#[test]
+fn types_of_no_module() {
+    let whole = module();
+    let shown = |base: &Maker, bytes| shown_of_module("probe", base, bytes);
+    let last = whole.count;
+    let broken = |change: &dyn Fn(&mut Maker)| {
+        let mut maker = module();
+        change(&mut maker);
+        shown(&kernel(), maker.bytes())
+    };
+    let names = kernel().strings.len() as u32 + whole.strings.len() as u32;
+    assert!(broken(&|maker| _ = maker.add("", 2, 0, last + 1, &[])).is_ok());
+    assert_eq!(
+        broken(&|maker| _ = maker.add("", 2, 0, last + 2, &[])),
+        Err("refused")
+    );
+    assert_eq!(
+        broken(&|maker| _ = maker.add("", 13, 1, last + 2, &[0, 1])),
+        Err("refused")
+    );
+    assert_eq!(
+        broken(&|maker| _ = maker.add("", 13, 1, 0, &[0, last + 2])),
+        Err("refused")
+    );
+    assert!(broken(&|maker| _ = maker.add("", 13, 1, 0, &[names, 1])).is_ok());
+    assert_eq!(
+        broken(&|maker| _ = maker.add("", 13, 1, 0, &[names + 2, 1])),
+        Err("refused")
+    );
+    assert_eq!(
+        broken(&|maker| _ = maker.add("", 20, 0, 0, &[])),
+        Err("refused")
+    );
+    assert_eq!(
+        broken(&|maker| *maker.strings.last_mut().unwrap() = b'x'),
+        Err("refused")
+    );
+    for length in 0..whole.bytes().len() {
+        assert_eq!(
+            shown(&kernel(), whole.bytes()[..length].to_vec()),
+            Err("refused")
+        );
+    }
+    // A kernel with fewer types, or fewer strings.
+    let mut other = Maker::new();
+    other.add("int", 1, 0, 4, &[SIGNED]);
+    assert_eq!(shown(&other, whole.bytes()), Err("refused"));
+    // Nothing goes on from what goes on from another, and each from its own alone.
+    let base = Btf::new(made()).unwrap().expect("types");
+    let first = Btf::split(whole.bytes(), &base).unwrap().expect("types");
+    assert!(Btf::split(whole.after().bytes(), &first).unwrap().is_none());
+    assert!(first
+        .after(&Btf::new(other.bytes()).unwrap().unwrap())
+        .is_none());
+    assert!(first.after(&first).is_none());
+    // Without the kernel's, its types are missing.
+    let mut text = String::new();
+    assert_eq!(
+        first.alone().write_args(&mut text, b"probe", &[3; 6]),
+        Ok(true)
+    );
+    assert_eq!(text, "(index=?0x3, byte=0x3, state=3, sizes=0x3)");
+}
+
+/// kallsyms has modules in brackets.
+#[test]
+fn names_and_modules() {
+    for (symbol, name, module) in [
+        ("vfs_read", "vfs_read", None),
+        ("ext4_fill_super [ext4]", "ext4_fill_super", Some("ext4")),
+        ("0xffffffffc0000000", "0xffffffffc0000000", None),
+        ("[ext4]", "[ext4]", None),
+        ("", "", None),
+        ("a [b] [c]", "a", Some("b] [c")),
+        ("]", "]", None),
+    ] {
+        let wanted = (name.as_bytes(), module.map(str::as_bytes));
+        assert_eq!(name_and_module(symbol.as_bytes()), wanted, "{symbol}");
+    }
+}
+
 proptest! {
+    /// A broken description of a module is not believed, and every use of it has an end; whatever
+    /// is wrong with the kernel's.
+    #[test]
+    fn any_bytes_of_a_module(
+        changes: Vec<(bool, usize, u8)>,
+        length: usize,
+    ) {
+        let (mut base, mut bytes) = (made(), module().bytes());
+        for (is_base, at, byte) in changes {
+            let changed = if is_base { &mut base } else { &mut bytes };
+            let at = at % changed.len();
+            changed[at] = byte;
+        }
+        bytes.truncate(length % (2 * bytes.len()));
+        if let Some(base) = Btf::new(base).unwrap() {
+            if let Some(btf) = Btf::split(bytes, &base).unwrap() {
+                let types = btf.after(&base).expect("its base");
+                for name in ["probe", "by_value", ""] {
+                    let mut text = String::new();
+                    types.write_args(&mut text, name.as_bytes(), &[7; 6]).unwrap();
+                    prop_assert!(text.len() < 20_000);
+                }
+            }
+        }
+    }
+
     /// A broken description is not believed, and every use of it has an end.
     #[test]
     fn any_bytes(changes: Vec<(usize, u8)>, length: usize) {
@@ -160,7 +409,7 @@ proptest! {
         if let Some(btf) = Btf::new(bytes).unwrap() {
             for name in ["all_kinds", "by_value", "many", "wide", "no_type"] {
                 let mut text = String::new();
-                btf.write_args(&mut text, name.as_bytes(), &[7; 6]).unwrap();
+                btf.alone().write_args(&mut text, name.as_bytes(), &[7; 6]).unwrap();
                 prop_assert!(text.len() < 20_000);
             }
         }

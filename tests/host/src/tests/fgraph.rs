@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use crate::engine::fgraph::{
-    avoid, compare, knows, lacking, pop_frame, OpenFrame, OwnCallFrame, Torn, Unknown, Unlike,
+    adopt, avoid, call_at, compare, is_deepest, knows, lacking, pop_frame, OpenFrame, OwnCallFrame,
+    Torn, Unknown, Unlike,
 };
 use crate::platform::Word;
 
@@ -305,4 +306,67 @@ fn whatever_is_unlike_is_seen() {
     let (stack, call) = own(true);
     let probe = call.probe + 0x60;
     assert_eq!(compared(&stack, &OwnCallFrame { probe, ..call }), unlike);
+}
+
+#[test]
+fn calls_go_from_one_probe_to_another() {
+    let (from, to) = (0xffff_8881_0000_1060, 0xffff_8881_0000_2060);
+    let header = |probe: u64, size: u64| (probe & (u64::MAX >> 4)) | (size << 60);
+    let word = Word::new(header(from, 3));
+    assert!(!adopt(&word, from, to, 2));
+    assert!(!adopt(&word, to, from, 3));
+    assert_eq!(word.load_relaxed(), header(from, 3));
+    assert!(adopt(&word, from, to, 3));
+    assert_eq!(word.load_relaxed(), header(to, 3));
+    assert!(knows(&[word], to));
+}
+
+#[test]
+fn the_call_among_whose_words_one_is() {
+    let mut stack = Vec::new();
+    let mut firsts = Vec::new();
+    for (call, kept) in [
+        vec![(2, vec![1, 2, 3])],
+        vec![],
+        vec![(0, vec![4]), (5, vec![5; 9])],
+    ]
+    .iter()
+    .enumerate()
+    {
+        let first = stack.len();
+        firsts.push(first);
+        push(&mut stack, 1 << 2, kept);
+        stack[first] = 100 + call as u64;
+        stack[first + 1] = 200 + call as u64;
+    }
+    let all = words(&stack);
+    for index in 0..stack.len() {
+        let call = firsts.iter().filter(|first| **first <= index).count() as u64 - 1;
+        assert_eq!(call_at(&all, FRAME, index), Some((200 + call, 100 + call)));
+    }
+    assert_eq!(call_at(&[Word::new(0)], FRAME, 0), None);
+    assert_eq!(call_at(&[], FRAME, 0), None);
+}
+
+/// As kernel/trace/fgraph.c and fprobe.c make room: docs/limits.md has the depths.
+#[test]
+fn the_deepest_call() {
+    const MAX: usize = 512 - (FRAME + 1 + 16);
+    for (length, depth) in [(2, 61), (3, 54), (5, 44), (7, 37)] {
+        let (mut used, mut calls) = (0, 0);
+        // See ftrace_push_return_trace() and fgraph_reserve_data(), of a header and the words.
+        let has_room =
+            |used: usize| used + FRAME + 1 < MAX && used + FRAME + 1 + 1 + length + 1 < MAX;
+        while has_room(used) {
+            let index = used + FRAME + 1 + 1;
+            used = index + length + 1;
+            calls += 1;
+            assert_eq!(
+                is_deepest(index, length),
+                !has_room(used),
+                "{length} words, call {calls}"
+            );
+        }
+        assert_eq!(calls, depth);
+    }
 }

@@ -15,7 +15,7 @@ use crate::engine::header::{BufferTotals, LatencyHeader};
 use crate::engine::line::ROOM;
 use crate::engine::options::{Options, TraceOption};
 use crate::engine::render::SymbolNames;
-use crate::engine::slot::Task;
+use crate::engine::slot::{Container, Task};
 use crate::support::task;
 
 const TOTALS: BufferTotals = BufferTotals {
@@ -542,6 +542,31 @@ fn all_that_is_beside() {
     ));
 }
 
+/// A call at the limit says that those within it are not seen.
+#[test]
+fn too_deep() {
+    let mut screen = Screen::new("nofuncgraph-duration");
+    let deepest = Extras {
+        too_deep: true,
+        ..Extras::default()
+    };
+    screen.write(0, &leaf(1, 2, 1), &deepest, "");
+    screen.write(0, &entry(1, 2), &deepest, "(fd=0x3)");
+    screen.write(0, &end(1, 2, 1), &deepest, "");
+    screen.shows(concat!(
+        " 0)   f2(); /* [too deep] */\n",
+        " 0)   f2(fd=0x3) { /* [too deep] */\n",
+        " 0)   }\n",
+    ));
+    let mut screen = Screen::new("nofuncgraph-duration funcgraph-retval funcgraph-retaddr");
+    let extras = Extras {
+        retval: Some(1),
+        ..deepest
+    };
+    screen.write(0, &leaf(0, 2, 1), &extras, "");
+    screen.shows(" 0) f2(); /* <-f20+0x12/0x34 ret=0x1 [too deep] */\n");
+}
+
 /// An entry that comes late shows when the call began.
 #[test]
 fn late_entries() {
@@ -555,6 +580,40 @@ fn late_entries() {
     // Not after it was recorded.
     screen.write(0, &entry(0, 1), &since(u64::MAX), "");
     screen.shows("12345.678901 |   0) f1() {\n");
+}
+
+/// A return that comes late shows the result, whatever the option says.
+#[test]
+fn late_results() {
+    let mut screen = Screen::new("nofuncgraph-duration");
+    let late = Extras {
+        since: Some(1),
+        retval: Some(-19_i64 as u64),
+        ..Extras::default()
+    };
+    let whole = Extras {
+        ended: Some(2),
+        retval: Some(0),
+        ..late
+    };
+    let usual = Extras {
+        since: None,
+        ..late
+    };
+    screen.write(0, &entry(0, 1), &late, "");
+    screen.write(0, &leaf(1, 0x16, 1), &whole, "");
+    screen.write(0, &end(0, 1, 1), &late, "");
+    screen.write(0, &leaf(0, 2, 1), &usual, "");
+    screen.write(0, &entry(0, 1), &usual, "");
+    screen.write(0, &end(0, 1, 1), &usual, "");
+    screen.shows(concat!(
+        " 0) f1() {\n",
+        " 0)   f16 [module](); /* ret=0x0 */\n",
+        " 0) } /* f1 ret=-19 */\n",
+        " 0) f2();\n",
+        " 0) f1() {\n",
+        " 0) }\n",
+    ));
 }
 
 /// Nothing is cut off, however long.
@@ -680,6 +739,13 @@ impl Reference {
         if has(TraceOption::GraphProc) {
             prologue += &format!("{} | ", comm(&event.task));
         }
+        // The kernel's tracer has no such column.
+        if has(TraceOption::RecordCgroup) {
+            prologue += &match event.container {
+                None => "       -:-       | ".to_owned(),
+                Some(container) => format!("{:8}:{:<7} | ", container.cgroup, container.pid()),
+            };
+        }
         let has_context = has(TraceOption::ContextInfo);
         if !has_context {
             prologue.clear();
@@ -738,8 +804,14 @@ impl Reference {
                 }
             }
         }
+        // Of ours alone: a result that was recorded late is shown.
+        let is_late = match event.what {
+            EventKind::Return => extras.since.is_some(),
+            _ => extras.ended.is_some(),
+        };
+        let with_retval = has(TraceOption::GraphRetval) || is_late;
         let retval = match extras.retval {
-            Some(value) if has(TraceOption::GraphRetval) && is_end => {
+            Some(value) if with_retval && is_end => {
                 let mut error = value as i64;
                 if value >> 32 == 0 {
                     error = i64::from(value as u32 as i32);
@@ -757,6 +829,9 @@ impl Reference {
             _ => String::new(),
         };
         comment += &retval;
+        if extras.too_deep && is_entry {
+            comment += " [too deep]";
+        }
         if !comment.is_empty() {
             comment = format!(" /*{comment} */");
         }
@@ -767,8 +842,7 @@ impl Reference {
         out += &match event.what {
             EventKind::Entry => format!("{name}{arguments} {{{comment}\n"),
             EventKind::Return => {
-                let named =
-                    !matches || has(TraceOption::GraphTail) || has(TraceOption::GraphRetval);
+                let named = !matches || has(TraceOption::GraphTail) || with_retval;
                 match named {
                     true => format!("}} /* {name}{retval} */\n"),
                     false => "}\n".to_owned(),
@@ -803,7 +877,9 @@ fn any_event() -> impl Strategy<Value = (u32, Event, Extras, usize)> {
         Just(task(1, 1, "systemd")),
         Just(task(4_194_303, 7, "kworker/0:1H-ev")),
     ];
-    let who = (0..3u32, 0..3usize, tasks);
+    let container =
+        (number(), 0..1u32 << 22).prop_map(|(cgroup, pid)| Container::new(cgroup, pid, 1));
+    let who = (0..3u32, 0..3usize, tasks, prop::option::of(container));
     let depth = prop_oneof![6 => 0..4u8, 1 => 47..53u8, 1 => any::<u8>()];
     let numbers = (number(), number(), prop::option::of(number()));
     let extras = (prop::option::of(number()), prop::option::of(any::<u32>()));
@@ -817,7 +893,7 @@ fn any_event() -> impl Strategy<Value = (u32, Event, Extras, usize)> {
     )
         .prop_map(
             |(
-                (cpu, what, task),
+                (cpu, what, task, container),
                 depth,
                 (ip, parent_ip),
                 (time, duration, since),
@@ -832,12 +908,15 @@ fn any_event() -> impl Strategy<Value = (u32, Event, Extras, usize)> {
                     parent_ip,
                     depth,
                     task,
+                    container,
                     ..Event::default()
                 };
                 let extras = Extras {
                     retval,
                     since,
+                    ended: since.filter(|_| depth % 2 == 0),
                     overrun,
+                    too_deep: time % 4 == 0,
                     ..Extras::default()
                 };
                 (

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::cases;
 use crate::engine::outsider::Outsider;
 use crate::engine::pids::{is_beginning, PidError, PidSet, PidSetError, PID_LIMIT};
-use crate::platform::preempt;
+use crate::platform::{preempt, AllocError};
 
 fn set(pids: impl IntoIterator<Item = u32>) -> PidSet {
     let words: Vec<_> = pids.into_iter().map(|pid| pid.to_string()).collect();
@@ -333,5 +333,61 @@ fn outsiders_are_asked_for_again_after_a_change() {
             true
         });
         assert_eq!(remembered(&outsider).is_empty(), !now);
+    }
+}
+
+#[test]
+fn room_and_walks() {
+    let from = set([0, 63, 64, 5000, PID_LIMIT - 1]);
+    let other = PidSet::new().expect("memory");
+    assert!(!other.has_room(5000));
+    other.make_room_for(&from).expect("memory");
+    assert!(other.has_room(5000) && other.has_room(0) && !other.has_room(100_000));
+    assert!(other.is_empty());
+    other.make_room(100_000).expect("memory");
+    assert!(other.has_room(100_000));
+    let mut walked = Vec::new();
+    from.for_each(|pid| walked.push(pid));
+    assert_eq!(walked, pids(&from));
+    from.clear();
+    assert!(from.is_empty() && from.has_room(5000));
+}
+
+#[test]
+fn a_set_follows_what_is_said_of_an_id() {
+    let pids = PidSet::new().expect("memory");
+    // What is not to be in needs no room.
+    assert_eq!(pids.follow(77, || false), Ok(false));
+    assert_eq!(pids.follow(77, || true), Err(AllocError));
+    pids.make_room_now(77).expect("memory");
+    for wanted in [true, true, false, false, true] {
+        assert_eq!(pids.follow(77, || wanted), Ok(wanted));
+        assert_eq!(pids.contains(77), wanted);
+    }
+    // What is said changes in between: it is asked once more.
+    let answers = RefCell::new(vec![false, false, false, true]);
+    let said = || answers.borrow_mut().pop().expect("asked once too often");
+    assert_eq!(pids.follow(5, said), Ok(false));
+    assert!(!pids.contains(5) && answers.borrow().is_empty());
+}
+
+/// Several follow at once while what is said changes: in the end the set is as it said last.
+#[test]
+fn a_set_follows_in_many_threads() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    for round in 0..2000u32 {
+        let pids = PidSet::new().expect("memory");
+        pids.make_room(3).expect("memory");
+        let said = AtomicU32::new(round);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    said.fetch_add(round % 3 + 1, Ordering::SeqCst);
+                    let is_in = || said.load(Ordering::SeqCst) % 2 == 1;
+                    pids.follow(3, is_in).expect("memory");
+                });
+            }
+        });
+        assert_eq!(pids.contains(3), said.into_inner() % 2 == 1);
     }
 }

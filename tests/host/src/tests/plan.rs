@@ -11,9 +11,10 @@ use proptest::prelude::*;
 use super::cases;
 use crate::engine::catalog::{BadLine, Catalog};
 use crate::engine::command::Action;
+use crate::engine::errno::{ErrnoSet, ResultKind};
 use crate::engine::lists::{FunctionList, KnownFunctions, ListError};
 use crate::engine::options::TraceOption;
-use crate::engine::plan::{FrameKind, HookPlan, NeededMemory, Surroundings};
+use crate::engine::plan::{CallsByResult, FrameKind, HookPlan, NeededMemory, Surroundings};
 use crate::engine::settings::{Settings, Tracer};
 use crate::platform::{memory, AllocError};
 
@@ -76,6 +77,7 @@ struct Model {
     options: BTreeSet<u8>,
     profile: bool,
     thresh: bool,
+    errnos: bool,
     has_module: bool,
 }
 
@@ -241,6 +243,7 @@ enum Step {
     Option(TraceOption),
     Profile(bool),
     Thresh(bool),
+    Errnos(bool),
     ModuleComes,
     ModuleGoes,
     EndRecording,
@@ -287,6 +290,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => prop::sample::select(options.to_vec()).prop_map(Step::Option),
         1 => any::<bool>().prop_map(Step::Profile),
         1 => any::<bool>().prop_map(Step::Thresh),
+        1 => any::<bool>().prop_map(Step::Errnos),
         1 => Just(Step::ModuleComes),
         1 => Just(Step::ModuleGoes),
         1 => Just(Step::EndRecording),
@@ -328,6 +332,12 @@ fn do_step(
         }
         Step::Profile(on) => new.profile = *on,
         Step::Thresh(on) => new.thresh = u64::from(*on),
+        Step::Errnos(all) => {
+            new.errnos = ErrnoSet {
+                all: *all,
+                ..ErrnoSet::NONE
+            }
+        }
         Step::ModuleComes => new.lists.resolve(b"m", catalog)?,
         Step::ModuleGoes => {
             new.forget(&MODULE);
@@ -358,6 +368,7 @@ fn model_step(model: &mut Model, step: &Step) -> bool {
         }
         Step::Profile(on) => model.profile = *on,
         Step::Thresh(on) => model.thresh = *on,
+        Step::Errnos(on) => model.errnos = *on,
         Step::ModuleComes => model.module_comes(),
         Step::ModuleGoes => model.module_goes(),
         Step::EndRecording => {
@@ -376,7 +387,7 @@ fn plan(settings: &OwnSettings, catalog: &Catalog) -> Result<HookPlan, AllocErro
         settings,
         &Surroundings {
             catalog: settings.need_catalog().then_some(catalog),
-            never_called: OWN,
+            never_called: [OWN, 0..0],
             unwinder: UNWINDER,
         },
     )
@@ -396,12 +407,26 @@ fn check(model: &Model, settings: &OwnSettings, plan: &HookPlan) {
             model.thresh || !model.has(TraceOption::SleepTime),
             is_rooted,
         ) {
+            _ if model.errnos => FrameKind::Errno,
             (true, _) => FrameKind::Long,
             (false, true) => FrameKind::Tagged,
             (false, false) if !skip.is_empty() => FrameKind::Tagged,
             (false, false) => FrameKind::Plain,
         };
         assert_eq!(calls.frames, frames);
+        // Each function is in the set of its result.
+        let kind_of = |ip: usize| ResultKind::ALL[ip / 0x100 % ResultKind::ALL.len()];
+        let results = CallsByResult::of(calls, kind_of).expect("memory");
+        for (whole, divided) in [
+            (&calls.plain, &results.plain),
+            (&calls.roots, &results.roots),
+        ] {
+            let all = whole.as_slice().iter();
+            for (kind, set) in ResultKind::ALL.into_iter().zip(divided) {
+                let wanted = all.clone().filter(|ip| kind_of(**ip) == kind);
+                assert!(wanted.eq(set.as_slice()), "{kind:?}");
+            }
+        }
     }
     let counted = plan
         .counted
@@ -414,6 +439,7 @@ fn check(model: &Model, settings: &OwnSettings, plan: &HookPlan) {
         buffers: model.tracer.is_some() || stacks || snapshots,
         snapshots,
         stacks: stacks || model.has(TraceOption::FuncStackTrace),
+        links: model.errnos && model.calls().is_some(),
     };
     assert_eq!(plan.memory, memory);
     // All functions that are hooked at all.

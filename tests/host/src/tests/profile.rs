@@ -2,6 +2,10 @@
 
 //! The profile's tables, and the lines made of them.
 
+mod contexts;
+mod frame;
+mod histogram;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -12,10 +16,17 @@ use proptest::prelude::*;
 use super::render::Page;
 use super::{cases, interrupted};
 use crate::engine::line::ROOM;
-use crate::engine::profile::{numbered, write_row, FunctionNumbers, FunctionTotals, ProfileTable};
+use crate::engine::profile::histogram::{Chunk, Pool};
+use crate::engine::profile::numbers::{numbered, FunctionNumbers};
+use crate::engine::profile::table::ProfileTable;
+use crate::engine::profile::text::{
+    write_bucket, write_histogram_header, write_row, write_statistics, write_summary, Summary,
+    SUMMARY_HEADER,
+};
+use crate::engine::profile::totals::{epoch, longest, FunctionTotals};
 use crate::platform::{memory, AllocError, Vec as EngineVec};
 
-type CpuTable = ProfileTable<Rc<FunctionNumbers>>;
+type CpuTable = ProfileTable<Rc<FunctionNumbers>, Rc<Chunk>>;
 
 const TEXT: usize = 0xffff_ffff_8100_0000;
 
@@ -27,24 +38,49 @@ fn places(ips: impl IntoIterator<Item = usize>) -> Rc<FunctionNumbers> {
     Rc::new(FunctionNumbers::new(numbers).unwrap())
 }
 
+/// Returns `pool`, grown to histograms for so many functions.
+fn grown(pool: &Pool<Rc<Chunk>>, functions: usize) -> Pool<Rc<Chunk>> {
+    let chunk = |limit| Ok::<_, AllocError>(Rc::new(Chunk::new(limit)?));
+    pool.grown(functions, chunk).unwrap()
+}
+
 fn table(ips: impl IntoIterator<Item = usize>) -> CpuTable {
-    ProfileTable::new(places(ips), 1).unwrap()
+    let places = places(ips);
+    let pool = grown(&Pool::new(), places.ips().len());
+    ProfileTable::new(places, pool, 0).unwrap()
+}
+
+/// Counts the return of a call, as the hook does.
+fn leave(table: &CpuTable, number: u64, time: u64, within: u64) {
+    if let Some(record) = table.record(number) {
+        if !record.is_usual(time) {
+            record.note_longest(time);
+        }
+        record.add(time, within);
+    }
 }
 
 /// Counts a call of `ip` that takes `time`.
 fn call(table: &CpuTable, ip: usize, time: u64) {
-    let known = table.enter(ip as u64).expect("a known function");
-    table.leave(known, time);
+    let first = table.enter(ip as u64);
+    let known = first.or_else(|| table.enter_behind(ip as u64));
+    leave(table, known.expect("a known function"), time, 0);
 }
 
 /// Returns the totals to be counted for calls that take `times`.
 fn totals_of(times: &[u64]) -> FunctionTotals {
     FunctionTotals {
         hits: times.len() as u64,
-        time: times.iter().fold(0, |sum, time| sum.wrapping_add(*time)),
+        total: times.iter().fold(0, |sum, time| sum.wrapping_add(*time)),
         squares: (times.iter()).fold(0, |sum, time| {
             sum.wrapping_add(u128::from(*time) * u128::from(*time))
         }),
+        longest: times
+            .iter()
+            .map(|time| longest(epoch(0), *time))
+            .max()
+            .unwrap_or(0),
+        ..FunctionTotals::default()
     }
 }
 
@@ -99,7 +135,7 @@ proptest! {
 
     /// Calls are counted.
     #[test]
-    fn calls_are_counted(calls in vec((0usize..40, any::<u64>()), 0..300)) {
+    fn calls_are_counted(calls in vec((0usize..40, 0u64..1 << 62), 0..300)) {
         let table = table((0..40).map(|number| TEXT + number * 16));
         let mut wanted = HashMap::<_, Vec<u64>>::new();
         for (number, time) in calls {
@@ -119,8 +155,8 @@ proptest! {
     fn averages_and_variances_are_right(times in vec(0u64..1 << 40, 1..60)) {
         let totals = totals_of(&times);
         let n = times.len() as u128;
-        prop_assert_eq!(u128::from(totals.average()), u128::from(totals.time) / n);
-        let sum = u128::from(totals.time);
+        prop_assert_eq!(u128::from(totals.average()), u128::from(totals.time()) / n);
+        let sum = u128::from(totals.time());
         let wanted = match n {
             1 => 0,
             _ => (n * totals.squares - sum * sum) / (n * (n - 1)),
@@ -132,8 +168,8 @@ proptest! {
 
     /// No sums make it fail, not even those that no calls have.
     #[test]
-    fn any_sums_have_a_variance(hits: u64, time: u64, squares: u128) {
-        FunctionTotals { hits, time, squares }.variance();
+    fn any_sums_have_a_variance(hits: u64, total: u64, uncounted: u64, squares: u128) {
+        FunctionTotals { hits, total, uncounted, squares, ..Default::default() }.variance();
     }
 }
 
@@ -142,8 +178,9 @@ proptest! {
 fn interrupts_lose_nothing() {
     let ips = || [TEXT, TEXT + 16];
     // The squares carry into the upper half, again and again.
-    let times = [u64::MAX - 1, u64::MAX, 1 << 40];
+    let times = [(1 << 62) - 1, 1 << 62, 1 << 40];
     let mut rounds = 0;
+    let mut most = 0;
     'points: for first in 0.. {
         for second in 0.. {
             let table = Rc::new(table(ips()));
@@ -169,34 +206,36 @@ fn interrupts_lose_nothing() {
             rounds += 1;
             assert_eq!(table.totals(0), totals_of(&times), "{first} {second}");
             assert_eq!(table.totals(1), totals_of(&times[..1]));
+            most = most.max(second);
         }
     }
-    // Four operations in each of two calls, and the interrupt has as many.
-    assert_eq!(rounds, 8 * 4);
+    // There are some operations in each of two calls, and the interrupt has as many.
+    assert!(rounds > 300 && most > 10, "{rounds} {most}");
 }
 
-/// Calls that were open when counting began anew are none of the new ones.
+/// A call may return on another CPU.
 #[test]
-fn calls_of_earlier_sessions_do_not_count() {
-    let places = places([TEXT, TEXT + 16]);
-    let before = CpuTable::new(places.clone(), 1).unwrap();
-    let after = CpuTable::new(places, 2).unwrap();
-    let known = before.enter(TEXT as u64).unwrap();
-    after.leave(known, 100);
-    assert_eq!(after.totals(0), FunctionTotals::default());
-    // On another CPU of the same session they do.
-    let other_cpu = table([TEXT, TEXT + 16]);
-    other_cpu.leave(known, 100);
-    assert_eq!(other_cpu.totals(0).time, 100);
-    assert_eq!(other_cpu.totals(0).hits, 0);
+fn returns_count_where_they_are() {
+    let (one, other) = (table([TEXT, TEXT + 16]), table([TEXT, TEXT + 16]));
+    let known = one.enter(TEXT as u64).unwrap();
+    leave(&other, known, 100, 10);
+    assert_eq!((one.totals(0).hits, one.totals(0).total), (1, 0));
+    let there = other.totals(0);
+    assert_eq!((there.hits, there.total, there.own()), (0, 100, 90));
 }
 
 #[test]
 fn a_table_without_functions_knows_none() {
-    let table = table([]);
-    assert_eq!(table.enter(TEXT as u64), None);
-    table.leave(0, 100);
-    assert_eq!(table.totals(0), FunctionTotals::default());
+    for table in [
+        table([]),
+        // Nor does one without histograms.
+        CpuTable::new(places([TEXT]), Pool::new(), 0).unwrap(),
+    ] {
+        assert_eq!(table.enter(TEXT as u64), None);
+        assert_eq!(table.enter_behind(TEXT as u64), None);
+        leave(&table, 0, 100, 0);
+        assert!(table.totals(0).is_none());
+    }
 }
 
 #[test]
@@ -209,8 +248,15 @@ fn want_of_memory_is_an_error() {
     let made = memory::with_allocations(0, || FunctionNumbers::new(EngineVec::new()).err());
     assert_eq!(made, Some(AllocError));
     let places = places([TEXT]);
-    let made = memory::with_allocations(0, || CpuTable::new(places, 1).err());
+    let pool = grown(&Pool::new(), 1);
+    let made = memory::with_allocations(0, || CpuTable::new(places, pool, 0).err());
     assert_eq!(made, Some(AllocError));
+    let pool = grown(&Pool::new(), 1);
+    assert!(memory::with_allocations(0, || pool.duplicate().is_err()));
+    let chunk = |limit| Ok::<_, AllocError>(Rc::new(Chunk::new(limit)?));
+    assert!(memory::with_allocations(0, || pool
+        .grown(40, chunk)
+        .is_err()));
     assert!(FunctionNumbers::new(numbers()).is_ok());
 }
 
@@ -218,6 +264,19 @@ fn want_of_memory_is_an_error() {
 fn sums_are_added_up() {
     let (one, other) = (totals_of(&[1, 2]), totals_of(&[u64::MAX]));
     assert_eq!(one.plus(other), totals_of(&[1, 2, u64::MAX]));
+}
+
+/// A part that the options leave out is no part of the time that counts, nor of its squares.
+#[test]
+fn parts_do_not_count() {
+    let table = table([TEXT]);
+    let record = table.record(table.enter(TEXT as u64).unwrap()).unwrap();
+    record.note_longest(100);
+    record.add_part(100, 40, 30);
+    let totals = table.totals(0);
+    assert_eq!((totals.total, totals.own(), totals.time()), (100, 60, 70));
+    assert_eq!((totals.squares, totals.max()), (70 * 70, 100));
+    assert_eq!((totals.average(), totals.average_total()), (70, 100));
 }
 
 fn row(name: &str, totals: &FunctionTotals, to_ns: impl Fn(u64) -> u64) -> String {
@@ -264,4 +323,93 @@ fn large_squares_are_converted() {
     // 10 s are 1e7 us, and half the square of that.
     let variance: f64 = text.split_whitespace().nth(6).unwrap().parse().unwrap();
     assert!((variance / 5e13 - 1.).abs() < 1e-6, "{text}");
+}
+
+/// Lines of all CPUs have their columns, whatever is in them.
+#[test]
+fn summaries_have_their_columns() {
+    let line = |name: &str, summary: &Summary| {
+        let mut page = Page(String::new(), [0; ROOM]);
+        write_summary(&mut page, name.as_bytes(), summary).unwrap();
+        page.0
+    };
+    let mut summary = Summary {
+        calls: 12,
+        total: 1_234_567,
+        own: 999,
+        average: 102_880,
+        percentiles: Some([1000, 20_001, 300_000]),
+        max: 1_000_000_000,
+    };
+    let text = line("vfs_read", &summary);
+    let wanted = "  vfs_read                       |         12      1234.567         0.999     102.880       \
+                  1.000      20.001     300.000 1000000.000\n";
+    assert_eq!(text, wanted);
+    for header in SUMMARY_HEADER.lines() {
+        assert_eq!(header.len() + 1, wanted.len());
+    }
+    summary.percentiles = None;
+    let text = line(&"x".repeat(300), &summary);
+    let words: Vec<_> = text.split_whitespace().collect();
+    assert_eq!(words[0].len(), 300);
+    assert_eq!(
+        words[1..],
+        [
+            "|",
+            "12",
+            "1234.567",
+            "0.999",
+            "102.880",
+            "-",
+            "-",
+            "-",
+            "1000000.000"
+        ]
+    );
+    let text = line("vfs_read", &summary);
+    assert_eq!(text.len(), wanted.len());
+}
+
+/// Histograms have the columns of `perf ftrace latency`.
+#[test]
+fn histograms_have_the_columns_of_perf() {
+    let mut page = Page(String::new(), [0; ROOM]);
+    write_histogram_header(&mut page, b"vfs_read").unwrap();
+    let same = |ticks| ticks;
+    // 1,024 to 1,151; 1 << 20 to (1 << 20) + (1 << 17) - 1; all values above.
+    for (bucket, count) in [(64, 3), (144, 1), (495, 0)] {
+        write_bucket(&mut page, bucket, count, 4, same).unwrap();
+    }
+    let summary = Summary {
+        calls: 4,
+        total: 1_051_721,
+        average: 262_930,
+        percentiles: Some([1151, 1_179_647, 1_179_647]),
+        max: 1_048_600,
+        own: 0,
+    };
+    write_statistics(&mut page, &summary, 1024).unwrap();
+    let bar = |count: usize| format!("{:<46}", "#".repeat(count));
+    let wanted = [
+        "# function: vfs_read".into(),
+        format!("#       DURATION         |      COUNT | {:<46} |", "GRAPH"),
+        format!("     1.024 -    1.152 us |          3 | {} |", bar(34)),
+        format!("     1.048 -    1.179 ms |          1 | {} |", bar(11)),
+        format!(
+            "  17293822569.102 - 18446744073.709 s  |          0 | {} |",
+            bar(0)
+        ),
+        String::new(),
+        "# statistics  (in usec)".into(),
+        "  total time:             1051.721".into(),
+        "    avg time:              262.930".into(),
+        "    max time:             1048.600".into(),
+        "    min time:                1.024".into(),
+        "    p50 time:                1.151".into(),
+        "    p90 time:             1179.647".into(),
+        "    p99 time:             1179.647".into(),
+        "  call count:                    4".into(),
+        String::new(),
+    ];
+    assert_eq!(page.0, wanted.map(|line| line + "\n").concat());
 }

@@ -3,6 +3,7 @@
 //! Rings that are not interrupted, and readers of them while they are written.
 
 mod call;
+mod container;
 mod kept;
 
 use std::cell::RefCell;

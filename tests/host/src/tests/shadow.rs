@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 
+use crate::engine::profile::contexts::CallContext;
 use crate::engine::shadow::{flags_of, secret, switched, tag, Shadow, IN_IRQ, SHOWN, SKIP};
+use crate::engine::shared_frame::{self, Seat};
 use crate::platform::Word;
 
 const BASE: u64 = 0xffff_8881_0000_1000;
@@ -135,3 +137,68 @@ proptest! {
 }
 
 const _: () = assert!(SKIP | IN_IRQ | SHOWN == 7);
+
+#[test]
+fn shared_calls_are_known_by_their_seats() {
+    const MACHINE: u64 = 0x1234_5678_9abc_def0;
+    let own = secret(SESSION, 5);
+    let of_machine = secret(MACHINE, shared_frame::WORDS);
+    let (one, other) = (1, 6);
+    let marks = shared_frame::marks(9)
+        | shared_frame::mark(one, IN_IRQ, 0)
+        | shared_frame::mark(other, 0, 2);
+    let words = words(&[
+        mark_at(0, own, SKIP),
+        1,
+        2,
+        3,
+        0,
+        mark_at(5, of_machine, 0),
+        marks,
+        70,
+        71,
+        72,
+        73,
+        74,
+    ]);
+    let seat = |number, own_start, since| Seat {
+        number,
+        own_start,
+        sleeps: true,
+        since,
+    };
+    let shadow = |seat: Option<Seat>| {
+        let alone = Shadow::new(&words, BASE, own);
+        seat.map_or(alone, |seat| alone.seated(seat, of_machine))
+    };
+    let innermost = |seat| shadow(seat).innermost().expect("a call");
+    // Without a seat, or one that came later, the shared call is none.
+    for seat in [None, Some(seat(2, false, 0)), Some(seat(one, false, 10))] {
+        assert_eq!(innermost(seat).index(), 0);
+        assert_eq!(shadow(seat).frames().count(), 1);
+    }
+    let frame = innermost(Some(seat(one, false, 9)));
+    assert_eq!(
+        (frame.index(), frame.flags(), frame.call()),
+        (5, IN_IRQ, None)
+    );
+    assert_eq!((frame.start(), frame.info()), (70, 71));
+    frame.set(SHOWN);
+    assert_eq!(frame.flags(), IN_IRQ | SHOWN);
+    let second = innermost(Some(seat(other, true, 4)));
+    assert_eq!((second.flags(), second.start(), second.info()), (0, 74, 73));
+    frame.add_sleep(5);
+    frame.add_within(10);
+    assert_eq!((frame.word(3), frame.word(4)), (81, 77));
+    frame.sleeps(100);
+    frame.wakes(130);
+    assert_eq!(frame.word(4), 107);
+    assert_eq!(frame.context(), CallContext(73));
+    // The call around it is the user's alone.
+    let frames: Vec<_> = shadow(Some(seat(one, false, 9))).frames().collect();
+    assert_eq!(frames.len(), 2);
+    assert_eq!(
+        (frames[0].start(), frames[0].info(), frames[0].call()),
+        (1, 2, Some(3))
+    );
+}

@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 
 use crate::engine::decode::{DecodedGroup, Decoder};
-use crate::engine::slot::{ip_mask, is_text_address, SlotKind, SlotWords, Task, ENTRY, PARITY};
+use crate::engine::slot::{
+    ip_mask, is_text_address, Container, SlotKind, SlotWords, Task, ENTRY, PARITY,
+};
 use crate::support::task;
 
 const PARITIES: [u64; 2] = [0, PARITY];
@@ -48,6 +50,22 @@ proptest! {
         prop_assert_eq!(decoder.task, task);
     }
 
+    #[test]
+    fn containers(cgroup: u64, pid in 0..1u32 << 24, tgid in 0..1u32 << 24, odd: usize) {
+        let container = Container::new(cgroup, pid, tgid);
+        prop_assert_eq!((container.pid(), container.tgid()), (pid, tgid));
+        let words = SlotWords::container_slot(container).with_parity(PARITIES[odd % 2]);
+        prop_assert!(words.kind() == Some(SlotKind::Container) && !words.is_event());
+        let mut decoder = Decoder::default();
+        prop_assert!(decoder.decode(words, &mut DecodedGroup::default()).is_none());
+        prop_assert_eq!(decoder.container, Some(container));
+        // It is that of the task before.
+        for words in SlotWords::task_slots(&Task::default()) {
+            decoder.decode(words, &mut DecodedGroup::default());
+        }
+        prop_assert_eq!(decoder.container, None);
+    }
+
     /// Decoding survives any contents of the memory.
     #[test]
     fn any_words(first: u64, second: u64) {
@@ -78,6 +96,11 @@ fn layout() {
     assert_eq!(
         SlotWords::wide_slot(0x7fff_1234_5678),
         SlotWords(0x1234_5678_0000_0000, 0x0000_7fff_0500_0000)
+    );
+    let container = Container::new(0x0102_0304_0506_0708, 0x33, 0x44);
+    assert_eq!(
+        SlotWords::container_slot(container),
+        SlotWords(0x0506_0708_0000_0033, 0x0102_0304_0d00_0044)
     );
     assert_eq!(
         SlotWords::task_slots(&task(0x11, 0x22, "abcdefghijklmno")),

@@ -11,6 +11,7 @@ use crate::engine::header::{write_header, BufferTotals, LatencyHeader};
 use crate::engine::line::ROOM;
 use crate::engine::options::{Options, TraceOption};
 use crate::engine::render::{EntryColumns, Moment, Style};
+use crate::engine::slot::Container;
 use crate::support::task;
 
 fn options(changes: &[(TraceOption, bool)]) -> Options {
@@ -32,9 +33,12 @@ type Line = (
 
 #[test]
 fn columns() {
-    use TraceOption::{ContextInfo, FuncDepth, IrqInfo, LatencyFormat, RecordTgid, Verbose};
+    use TraceOption::{
+        ContextInfo, FuncDepth, IrqInfo, LatencyFormat, RecordCgroup, RecordTgid, Verbose,
+    };
     let event = Event {
         task: task(77, 77, "a_name_of_tasks"),
+        container: Some(Container::new(4567, 12, 10)),
         context: ContextWord(IRQS_ON | HARDIRQ | 1),
         ..Event::default()
     };
@@ -64,6 +68,12 @@ fn columns() {
             None,
         ),
         (
+            &[(RecordCgroup, true)],
+            TimeUnit::Nanoseconds,
+            " a_name_of_tasks-77          4567:12      [003] ..h1.  5000.123457: ",
+            None,
+        ),
+        (
             &[(LatencyFormat, true)],
             TimeUnit::Nanoseconds,
             "a_name_o-77        3..h1.  457us : ",
@@ -90,6 +100,17 @@ fn columns() {
             (*wanted, *mark)
         );
     }
+    let style_of_cgroups = style(&[(RecordCgroup, true), (RecordTgid, true)]);
+    let mut page = Page(String::new(), [0; ROOM]);
+    let unknown = Event {
+        container: None,
+        ..event
+    };
+    let _ = style_of_cgroups.write_columns(&mut page, 3, &unknown, moment);
+    assert_eq!(
+        page.0,
+        " a_name_of_tasks-77      (     77)        -:-       [003] ..h1.  5000.123457: "
+    );
     assert!(style(&[]).is_plain());
     assert!(style(&[(FuncDepth, true)]).is_plain());
 }
@@ -170,7 +191,7 @@ const TOTALS: BufferTotals = BufferTotals {
 /// A function's name begins in a line where the header has it.
 #[test]
 fn headers() {
-    use TraceOption::{ContextInfo, IrqInfo, LatencyFormat, RecordTgid, Verbose};
+    use TraceOption::{ContextInfo, IrqInfo, LatencyFormat, RecordCgroup, RecordTgid, Verbose};
     let header = |changes: &[(TraceOption, bool)], totals, with_depth| {
         let mut text = String::new();
         let options = options(changes);
@@ -212,8 +233,8 @@ fn headers() {
         index: 0,
     };
     for irqs in [false, true] {
-        for tgid in [false, true] {
-            let changes = [(IrqInfo, irqs), (RecordTgid, tgid)];
+        for (tgid, cgroup) in [(false, false), (false, true), (true, false), (true, true)] {
+            let changes = [(IrqInfo, irqs), (RecordTgid, tgid), (RecordCgroup, cgroup)];
             let text = header(&changes, TOTALS, true);
             assert!(text.starts_with(
                 "# tracer: function\n#\n# entries-in-buffer/entries-written: 7/9   #P:2\n#\n"
@@ -227,13 +248,20 @@ fn headers() {
             assert_eq!(names.find("CPU#"), first, "{names}");
             assert_eq!(names.find("|||||"), flags, "{names}");
             assert_eq!(names.contains("TGID"), tgid);
+            // Both stand above the colon between them.
+            let place = |text: &str, what| cgroup.then(|| text.find(what));
+            assert_eq!(names.contains("CGROUP:PID"), cgroup);
+            let colon = place(&page.0, ":-").map(|colon| colon.map(|colon| colon - 6));
+            assert_eq!(place(names, "CGROUP:PID"), colon, "{names}");
         }
     }
 }
 
 #[test]
 fn headers_of_calls() {
-    use TraceOption::{ContextInfo, GraphAbstime, GraphCpu, GraphProc, LatencyFormat};
+    use TraceOption::{
+        ContextInfo, GraphAbstime, GraphCpu, GraphDuration, GraphProc, LatencyFormat, RecordCgroup,
+    };
     let header = |changes: &[(TraceOption, bool)], totals: BufferTotals| {
         let options = options(changes);
         let mut text = String::new();
@@ -254,8 +282,20 @@ fn headers_of_calls() {
         "#     TIME        CPU  TASK/PID         DURATION                  FUNCTION CALLS\n\
         #      |          |     |    |           |   |                     |   |   |   |\n";
     assert_eq!(plain, format!("{nothing}{names}"));
+    let with_cgroup = header(
+        &[
+            (GraphProc, true),
+            (RecordCgroup, true),
+            (GraphDuration, false),
+        ],
+        TOTALS,
+    );
+    let names = "# CPU  TASK/PID         CGROUP:PID                      FUNCTION CALLS\n\
+        # |     |    |               | |                        |   |   |   |\n";
+    assert_eq!(with_cgroup, format!("{nothing}{names}"));
     // The flags' explanation is above the flags' column, whatever is before it.
-    for columns in [&all[..], &all[..1], &[(GraphCpu, false)]] {
+    let cgroup = [(GraphProc, true), (RecordCgroup, true)];
+    for columns in [&all[..], &all[..1], &[(GraphCpu, false)], &cgroup] {
         let text = header(&[columns, &[(LatencyFormat, true)]].concat(), TOTALS);
         let lines: Vec<&str> = text.lines().collect();
         let [.., above, _, rule] = lines[..] else {

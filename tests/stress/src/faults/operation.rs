@@ -244,15 +244,20 @@ impl Operation {
         }
     }
 
-    /// Opens and closes the file, if that changes something by itself; returns false if it does
-    /// not.
-    pub fn open_only(&self) -> io::Result<bool> {
+    /// Does the part of the operation that changes something even if the rest fails: opens and
+    /// closes the file, or has a module come and go. Returns false if there is none.
+    pub fn begin_only(&self) -> io::Result<bool> {
         match &self.step {
             Step::Write(path, _, true) => {
                 open(path, OpenOptions::new().write(true).truncate(true))?;
             }
             Step::Write(path, _, false) if path.ends_with("free_buffer") => {
                 open(path, OpenOptions::new().append(true))?;
+            }
+            // If only its init fails, it was there, and filters that waited for it wait no more.
+            Step::LoadOther => {
+                load(&other(), &[])?;
+                unload(OTHER)?;
             }
             _ => return Ok(false),
         }

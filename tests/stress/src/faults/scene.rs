@@ -52,7 +52,11 @@ pub const ALL: &[Scene] = &[
     Scene {
         name: "profile",
         is_loaded: true,
-        written: &[("filter", "A B C"), ("function_profile_enabled", "1")],
+        written: &[
+            ("filter", "A B C"),
+            ("options/profile-contexts", "1"),
+            ("function_profile_enabled", "1"),
+        ],
     },
     Scene {
         name: "unloaded",
@@ -241,6 +245,10 @@ impl Stage {
                 false => say_again(&path, text),
             };
         }
+        // A tracer that began with the filter would end with it.
+        let tracer = Path::new(DIRECTORY).join("current_tracer");
+        let name = fs::read_to_string(&tracer)?;
+        put(&tracer, name.trim_end(), true)?;
         let mut now = State::take();
         let mut base = self.base.clone();
         if base.says_another(RECORDED, &now) {

@@ -24,17 +24,17 @@ pub struct State {
 /// The kernel's list of functions that are hooked.
 const HOOKS: &str = "the kernel's hooks";
 
-/// Directories whose files have the same content as others.
-const TOLD_ELSEWHERE: [&str; 2] = ["options/", "per_cpu/"];
+/// Directories whose files are no settings: others have the same content, or calls change it.
+const NO_SETTINGS: [&str; 3] = ["options/", "per_cpu/", "trace_stat/"];
 
-/// Returns the module's files that hold settings: those that can be read and written, and whose
-/// content no other file has.
+/// Returns the module's files that hold settings: those that can be read and written, whose content
+/// no other file has, and calls do not change, but for what is recorded.
 fn settings() -> Vec<PathBuf> {
     let is_setting = |path: &PathBuf| {
         let name = name_of(path);
         let mode = fs::metadata(path).map_or(0, |data| data.permissions().mode());
-        let is_told = TOLD_ELSEWHERE.iter().any(|begin| name.starts_with(begin));
-        mode & 0o600 == 0o600 && !is_told && !name.starts_with("instances/")
+        let is_other = NO_SETTINGS.iter().any(|begin| name.starts_with(begin));
+        mode & 0o600 == 0o600 && !is_other && !name.starts_with("instances/")
     };
     world::files().into_iter().filter(is_setting).collect()
 }

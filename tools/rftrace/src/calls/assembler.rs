@@ -150,7 +150,7 @@ impl<V: Visitor> Assembler<V> {
         self.counts.last = self.counts.last.max(end_of(event));
         match event.what {
             EventKind::Entry | EventKind::Call => self.begin(cpu, event, seen.since()),
-            EventKind::Return => self.end(cpu, event),
+            EventKind::Return => self.end(cpu, event, seen.since()),
             EventKind::Function => {
                 let function = self.function(event.ip);
                 let caller = (event.parent_ip != 0).then(|| self.function(event.parent_ip));
@@ -238,9 +238,9 @@ impl<V: Visitor> Assembler<V> {
         calls.push(cpu, event, Some(function), since.unwrap_or(event.time));
     }
 
-    /// Follows a return.
+    /// Follows a return, which was at `since` if it was recorded late.
     #[inline(always)]
-    fn end(&mut self, cpu: u32, event: &Event) {
+    fn end(&mut self, cpu: u32, event: &Event, since: Option<u64>) {
         let function = self.function(event.ip);
         let place = self.task(cpu, event);
         let stack = self.tasks.open(place);
@@ -250,7 +250,7 @@ impl<V: Visitor> Assembler<V> {
             counts: &mut self.counts,
             losses: &self.losses,
         };
-        calls.returned(cpu, event, function);
+        calls.returned(cpu, event, function, since.unwrap_or(event.time));
     }
 }
 
@@ -347,7 +347,7 @@ impl<V: Visitor> CallStack<'_, V> {
         let frame = self.enter(cpu, event, function, level);
         let is_whole = event.what == EventKind::Call && function.is_some();
         let until = match is_whole {
-            true => event.time.saturating_add(event.duration),
+            true => begin.saturating_add(event.duration),
             false => u64::MAX,
         };
         self.open.push(AssembledCall {
@@ -395,12 +395,12 @@ impl<V: Visitor> CallStack<'_, V> {
         known.is_none_or(|call| call.level < level)
     }
 
-    /// Ends the call that a return belongs to.
+    /// Ends the call that a return at `time` belongs to.
     #[inline(always)]
-    fn returned(&mut self, cpu: u32, event: &Event, function: FunctionId) {
+    fn returned(&mut self, cpu: u32, event: &Event, function: FunctionId, time: u64) {
         let mut depth = usize::from(event.depth);
         // Where events were lost, another call of the function may have returned.
-        let begin = event.time.saturating_sub(event.duration);
+        let begin = time.saturating_sub(event.duration);
         let losses = self.losses;
         let is_it = |call: &AssembledCall<V::Frame>| {
             call.function == Some(function)
@@ -412,12 +412,12 @@ impl<V: Visitor> CallStack<'_, V> {
             depth += deep.iter().rposition(is_it).unwrap_or(0);
         }
         self.end_from(depth + 1);
-        self.end_over(event.time);
+        self.end_over(time);
         if self.open.len() == depth + 1 {
             match self.open.last_mut() {
                 Some(call) if is_it(call) => {
                     call.duration = event.duration;
-                    call.until = event.time;
+                    call.until = time;
                     return self.leave(CallEnd::Returned);
                 }
                 // Another call, whose return was missed.
@@ -425,12 +425,12 @@ impl<V: Visitor> CallStack<'_, V> {
             }
         }
         self.fill(cpu, event, depth);
-        self.returned_unseen(cpu, event, function);
+        self.returned_unseen(cpu, event, function, time);
     }
 
     /// Reports a call whose entry was not seen, at the innermost place.
     #[cold]
-    fn returned_unseen(&mut self, cpu: u32, event: &Event, function: FunctionId) {
+    fn returned_unseen(&mut self, cpu: u32, event: &Event, function: FunctionId, time: u64) {
         let level = event.context.level();
         let frame = self.enter(cpu, event, Some(function), level);
         self.open.push(AssembledCall {
@@ -439,9 +439,9 @@ impl<V: Visitor> CallStack<'_, V> {
             level,
             is_whole: false,
             is_unclear: true,
-            begin: event.time.saturating_sub(event.duration),
+            begin: time.saturating_sub(event.duration),
             duration: event.duration,
-            until: event.time,
+            until: time,
             others: 0,
             item: self.counts.events,
         });

@@ -35,6 +35,22 @@ pub struct SelectionArgs {
 }
 
 impl SelectionArgs {
+    /// Returns whether anything is chosen.
+    pub fn is_any(&self) -> bool {
+        let Self {
+            roots,
+            functions,
+            not_functions,
+            pids,
+            depth,
+            threshold,
+        } = self;
+        let has_names = [roots, functions, not_functions]
+            .iter()
+            .any(|names| !names.is_empty());
+        has_names || !pids.is_empty() || depth.is_some() || threshold.is_some()
+    }
+
     /// Returns the selection in the form that streams of events take.
     pub fn selection(&self) -> Selection {
         Selection {
@@ -68,6 +84,16 @@ mod tests {
     #[test]
     fn letters_make_a_selection() {
         assert_eq!(selection("rftrace"), Ok(Selection::default()));
+        let is_any = |line: &str| {
+            Verb::try_parse_from(line.split(' '))
+                .unwrap()
+                .selecting
+                .is_any()
+        };
+        assert!(!is_any("rftrace"));
+        for line in ["-g a", "-l a", "-n a", "-P 1", "-D 1", "--thresh 1us"] {
+            assert!(is_any(&format!("rftrace {line}")), "{line}");
+        }
         let chosen = selection(
             "rftrace -g vfs_read -g ksys_* -l ext4_* -n @noise -n kfree -P 7,9 -P 11 -D 3 --thresh 1.5ms",
         )

@@ -49,6 +49,9 @@ pub struct Tracing {
     /// Record what functions return
     #[arg(long)]
     pub ret: bool,
+    /// Only failures, and the calls by which the error came: of these names (ENOENT,EINVAL), or any
+    #[arg(long, value_name = "NAMES|any")]
+    pub errno: Option<String>,
     /// With -g: hook only the functions that ROOT can reach, by the kernel's text, instead of all
     #[arg(long, requires = "roots", conflicts_with = "functions")]
     pub closure: bool,
@@ -58,6 +61,10 @@ pub struct Tracing {
     /// Trace all tasks, not only the command's
     #[arg(short = 'a', long)]
     pub all: bool,
+    /// Only tasks in this cgroup (v2) and below it, the command's or not: its folder, its path as
+    /// /proc/PID/cgroup has it, or its ID (may be repeated)
+    #[arg(long = "cgroup", value_name = "CGROUP", value_hint = ValueHint::DirPath)]
+    pub cgroups: Vec<String>,
     /// Size of each CPU's buffer
     #[arg(short = 'b', long, value_name = "SIZE", default_value = "8M")]
     pub buffer_size: Size,

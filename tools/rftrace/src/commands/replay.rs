@@ -88,6 +88,13 @@ struct EventJson<'a> {
     pid: i32,
     tgid: i32,
     comm: &'a str,
+    /// The ID of its cgroup, and the IDs that it has in its own PID namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cgroup: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ns_pid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ns_tgid: Option<u32>,
     event: &'static str,
     function: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,6 +125,8 @@ fn print_json(
     out: &mut dyn Write,
 ) -> Result<()> {
     use rftrace_engine::engine::decode::EventKind;
+    use rftrace_engine::engine::slot::Container;
+
     let mut symbolizer = symbolizer.borrow_mut();
     while let Some(item) = events.next()? {
         let event = &item.event;
@@ -141,6 +150,9 @@ fn print_json(
             pid: event.task.pid(),
             tgid: event.task.tgid(),
             comm: &comm,
+            cgroup: event.container.map(|container| container.cgroup),
+            ns_pid: event.container.map(Container::pid),
+            ns_tgid: event.container.map(Container::tgid),
             event: match event.what {
                 EventKind::Function => "function",
                 EventKind::Entry => "entry",

@@ -119,12 +119,17 @@ fn plan(tracing: &Tracing) -> TracePlan {
         selection: tracing.selection.selection(),
         args: tracing.args,
         ret: tracing.ret,
+        errnos: tracing.errno.as_ref().map(|names| match names.as_str() {
+            "any" => "1".into(),
+            names => names.into(),
+        }),
         // An interrupt is nothing that a root can reach, though it calls some of the same
         // functions.
         no_irqs: tracing.no_irqs || tracing.closure,
         hooked: None,
         command: tracing.command.clone(),
         all: tracing.all,
+        cgroups: tracing.cgroups.clone(),
         buffer_kb: tracing.buffer_size.0.div_ceil(1024).max(1),
         clock: "local".into(),
         budget: (!tracing.force)

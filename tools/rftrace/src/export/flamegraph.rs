@@ -33,6 +33,25 @@ pub fn write(
             (Weight::Calls, _) => bail!("there are no calls"),
         }
     }
+    let mut said = Vec::new();
+    if !about.settings.command.is_empty() {
+        said.push(about.settings.command.join(" "));
+    }
+    said.extend(caveats(about, stacks.counts()));
+    draw(&mut out, &lines, weight, said)
+}
+
+/// Draws stacks with their weights, a line each, and says what there is to be said of them.
+///
+/// # Errors
+///
+/// If the picture cannot be written.
+pub fn draw(
+    mut out: impl Write,
+    lines: &[String],
+    weight: Weight,
+    more: Vec<String>,
+) -> Result<()> {
     let mut weights = lines
         .iter()
         .filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
@@ -53,10 +72,7 @@ pub fn write(
     options.title = title.into();
     options.count_name = unit.into();
     let mut said = vec![total];
-    if !about.settings.command.is_empty() {
-        said.push(about.settings.command.join(" "));
-    }
-    said.extend(caveats(about, stacks.counts()));
+    said.extend(more);
     options.subtitle = Some(said.join("; "));
     let mut svg = Vec::new();
     from_lines(&mut options, lines.iter().map(String::as_str), &mut svg)

@@ -96,18 +96,19 @@ impl Tracks {
     }
 
     /// Follows a call's event: replaces `steps` by what it changes, in this order. `since` is when
-    /// its call began, if that was recorded beside it.
+    /// its call began, or ended if the event is its return, if that was recorded beside it.
     pub fn follow(&mut self, item: &Item, since: Option<u64>, steps: &mut Vec<TrackStep>) {
         steps.clear();
         let event = &item.event;
-        let (key, time) = (task_key(item.cpu, event), event.time);
+        let key = task_key(item.cpu, event);
+        let time = since.unwrap_or(event.time).min(event.time);
         self.leave_interrupts(item, key, steps);
         let level = self.level(event);
         let open = self.tasks.entry(key).or_default();
         let depth = usize::from(event.depth);
         let began = match event.what {
             EventKind::Return => time.saturating_sub(event.duration),
-            _ => since.unwrap_or(time).min(time),
+            _ => time,
         };
         let is_return = event.what == EventKind::Return;
         // Another call of the function may have begun meanwhile, where its entry was lost.
@@ -116,7 +117,12 @@ impl Tracks {
         let is_matched = is_return && open.get(depth).is_some_and(is_it);
         let kept = depth + usize::from(is_matched);
         while open.len() > kept {
-            cut(open, began, time, steps);
+            cut(
+                open,
+                began,
+                if is_return { time } else { event.time },
+                steps,
+            );
         }
         if is_matched {
             if let Some(call) = open.pop() {
@@ -288,6 +294,38 @@ mod tests {
         assert_eq!(
             step(item(2, 7, EventKind::Return, 0, 1, 70, 60)),
             [TrackStep::End(TASK, 70)]
+        );
+    }
+
+    #[test]
+    fn calls_that_are_recorded_late_have_their_times() {
+        let mut tracks = tracks(&RecordingSettings::default());
+        let mut step = |item, since| {
+            let mut steps = Vec::new();
+            tracks.follow(&item, Some(since), &mut steps);
+            steps
+        };
+        let [outer, inner, leaf] = [(0, 1), (1, 2), (2, 3)];
+        let at = |what, (depth, ip), duration| item(2, 7, what, depth, ip, 100, duration);
+        assert_eq!(
+            step(at(EventKind::Entry, outer, 0), 10),
+            [TrackStep::Begin(TASK, 10)]
+        );
+        assert_eq!(
+            step(at(EventKind::Entry, inner, 0), 20),
+            [TrackStep::Begin(TASK, 20)]
+        );
+        assert_eq!(
+            step(at(EventKind::Call, leaf, 5), 30),
+            [TrackStep::Begin(TASK, 30), TrackStep::End(TASK, 35)]
+        );
+        assert_eq!(
+            step(at(EventKind::Return, inner, 20), 40),
+            [TrackStep::End(TASK, 40)]
+        );
+        assert_eq!(
+            step(at(EventKind::Return, outer, 85), 95),
+            [TrackStep::End(TASK, 95)]
         );
     }
 

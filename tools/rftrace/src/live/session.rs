@@ -4,6 +4,8 @@
 //! its results.
 
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::Child;
 
 use rustix::time::{clock_gettime, ClockId, Timespec};
@@ -33,6 +35,8 @@ pub struct TracePlan {
     pub args: bool,
     /// True if return values are recorded.
     pub ret: bool,
+    /// The errors whose calls alone are recorded, as `tracing_errno` has them.
+    pub errnos: Option<String>,
     /// True if calls in hardware interrupts are not recorded.
     pub no_irqs: bool,
     /// Functions to hook, where they are fewer than those that `selection` names.
@@ -41,6 +45,9 @@ pub struct TracePlan {
     pub command: Vec<OsString>,
     /// True if all tasks are traced, not only the command's.
     pub all: bool,
+    /// Cgroups whose tasks are traced, whether they are the command's or not; all tasks, if there
+    /// are none.
+    pub cgroups: Vec<String>,
     /// Size of each CPU's buffer, in KiB.
     pub buffer_kb: u64,
     /// The trace clock.
@@ -126,8 +133,15 @@ impl Session {
             .iter()
             .flat_map(|pid| threads(*pid))
             .collect();
-        if let (Some(child), false) = (&self.child, plan.all) {
+        if let (Some(child), false) = (&self.child, plan.all || !plan.cgroups.is_empty()) {
             pids.push(child.pid());
+        }
+        if !plan.cgroups.is_empty() {
+            let words: Vec<String> = plan.cgroups.iter().map(|name| cgroup_word(name)).collect();
+            // Ended, as an error of a word that may go on would come when the file is closed.
+            instance.write("cgroup", &format!("{}\n", words.join(" ")))?;
+            // Which of them, or of those below, an event is of.
+            instance.write("options/record-cgroup", "1")?;
         }
         instance.write("options/function-fork", "1")?;
         if pids.is_empty() {
@@ -170,6 +184,14 @@ impl Session {
         if let Some(threshold) = selection.threshold {
             let us = threshold.div_ceil(1000);
             instance.write("tracing_thresh", &us.to_string())?;
+        }
+        if let Some(errnos) = &plan.errnos {
+            if !is_graph {
+                return Err(Error::Refused(
+                    "--errno takes the tracer function_graph: others do not see returns".into(),
+                ));
+            }
+            instance.write("tracing_errno", errnos)?;
         }
         Ok(())
     }
@@ -302,6 +324,17 @@ fn lossy(word: &OsString) -> String {
     word.to_string_lossy().into_owned()
 }
 
+/// Returns the word for a cgroup that was named by its folder, its path in the hierarchy, or its
+/// ID.
+fn cgroup_word(name: &str) -> String {
+    let has_control = Path::new(name).join("cgroup.controllers").exists();
+    match std::fs::metadata(name) {
+        // A cgroup's ID is the number of its folder's inode.
+        Ok(folder) if has_control => folder.ino().to_string(),
+        _ => name.to_owned(),
+    }
+}
+
 /// Returns all threads of a process; the number itself if it has none.
 fn threads(pid: i32) -> Vec<i32> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/task"));
@@ -344,6 +377,21 @@ mod tests {
         let stats = "entries: 0\noldest event ts:     0.000000\nnow ts:    12.000345\n";
         assert_eq!(now_of(stats), Some(12_000_345_000));
         assert_eq!(now_of("now ts: 77\n"), None);
+    }
+
+    #[test]
+    fn a_cgroup_is_named_in_three_ways() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("a group");
+        std::fs::create_dir(&folder).unwrap();
+        let name = folder.to_str().unwrap();
+        // A folder of something else.
+        assert_eq!(cgroup_word(name), name);
+        std::fs::write(folder.join("cgroup.controllers"), "").unwrap();
+        let id = std::fs::metadata(&folder).unwrap().ino();
+        assert_eq!(cgroup_word(name), id.to_string());
+        assert_eq!(cgroup_word("/system.slice"), "/system.slice");
+        assert_eq!(cgroup_word("1234"), "1234");
     }
 
     #[test]

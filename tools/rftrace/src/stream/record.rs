@@ -79,6 +79,8 @@ impl RecordHeader {
                     ids: long(72),
                     comm: [long(80), long(88)],
                 },
+                // The first slot says it.
+                container: None,
             },
         }))
     }

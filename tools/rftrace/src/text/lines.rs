@@ -65,7 +65,9 @@ impl TracedKernel for RecordedKernel<'_> {
         args: &[u64; ARGS],
     ) -> Result<bool, fmt::Error> {
         match self.btf {
-            Some(btf) => btf.write_args(text, SymbolNames::name(self.symbolizer, ip), args),
+            Some(btf) => btf
+                .alone()
+                .write_args(text, SymbolNames::name(self.symbolizer, ip), args),
             None => Ok(false),
         }
     }
@@ -127,9 +129,13 @@ impl Lines {
             stack_bytes: STACK_BYTES,
         };
         let is_graph = settings.tracer == Tracer::FunctionGraph.name();
-        // Options are those of lines of calls; others look as usual.
+        // Options are those of lines of calls; others look as usual, but for the container.
         let (tracer, options) = match (is_graph, time) {
-            (false, _) => (Tracer::Function, Options::new()),
+            (false, _) => {
+                let option = TraceOption::RecordCgroup;
+                let options = Options::new().with(option, options.has(option));
+                (Tracer::Function, options)
+            }
             (true, TimeColumn::Trace) => {
                 let options = options.with(TraceOption::GraphAbstime, true);
                 (Tracer::FunctionGraph, options)

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Profile, hook side: calls of whose time not all may count, or that are timed by another clock
+//! than the time stamp counter.
+
+use super::{Counting, Nested, Profiler, NESTED_WORDS};
+use crate::engine::profile::contexts::CallContext;
+use crate::engine::profile::frame::Times;
+use crate::engine::shadow::{self, Shadow, ShadowFrame};
+use crate::platform::Ordering;
+use crate::sys::context::{Current, PreemptOff};
+use crate::sys::fprobe::{CallEntry, CallHandler, CallReturn, Interest};
+use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
+
+/// A call that returns, of whose time not all may count.
+pub(super) struct NestedReturn {
+    /// The address of its words.
+    pub(super) address: *const u64,
+    /// The time of its entry.
+    pub(super) start: u64,
+    /// The time of its return; `None` if that is not known.
+    pub(super) now: Option<u64>,
+    /// The time of calls within it.
+    pub(super) within: u64,
+    /// The time for which the task did not run.
+    pub(super) slept: u64,
+    pub(super) context: Option<CallContext>,
+}
+
+impl Profiler {
+    /// The secret of frames of so many words that are [`Nested`].
+    fn nested_secret(&self, words: usize) -> u64 {
+        shadow::secret(self.key.load(Ordering::Relaxed), words)
+    }
+
+    /// That of those frames that there are now.
+    fn secret(&self) -> u64 {
+        let [without, with] = NESTED_WORDS;
+        self.nested_secret(match self.counting.has(Counting::Contexts) {
+            true => with,
+            false => without,
+        })
+    }
+
+    /// Returns the innermost of the calls around the one whose words are at `address`, if a part of
+    /// their time may not count.
+    pub(super) fn outer<'a>(
+        &self,
+        current: &'a Current<'_>,
+        address: *const u64,
+    ) -> Option<ShadowFrame<'a>> {
+        let (words, base) = current.shadow_below(address);
+        let shadow = Shadow::new(words, base, self.secret());
+        self.seat.seated(shadow).innermost()
+    }
+
+    /// Ends a call whose tag or mark was just taken away, of the function that has the `number` in
+    /// the tables.
+    pub(super) fn leave_nested(
+        &self,
+        call: NestedReturn,
+        number: Option<u64>,
+        token: PreemptOff<'_>,
+    ) {
+        let NestedReturn {
+            address,
+            start,
+            now,
+            within,
+            slept,
+            context,
+        } = call;
+        // The highest bit says that the task stopped running, and was not seen to go on: switches
+        // are watched no more.
+        let slept = if slept >> 63 == 0 { slept } else { 0 };
+        let current = token.current();
+        let outer = self.outer(&current, address);
+        let without = |what, time| if self.counting.has(what) { time } else { 0 };
+        if slept != 0 {
+            if let Some(outer) = outer {
+                outer.add_sleep(slept);
+            }
+        }
+        let Some(now) = now else {
+            return;
+        };
+        let awake = now.saturating_sub(start);
+        let awake = awake.saturating_sub(without(Counting::WithoutSleep, slept));
+        if let Some(outer) = outer {
+            outer.add_within(awake);
+        }
+        let uncounted = without(Counting::WithoutCalls, within).min(awake);
+        let table = self.this_table(token);
+        if let Some(record) = number.and_then(|number| table.functions.record(number)) {
+            if !record.is_usual(awake) {
+                record.note_longest(awake);
+            }
+            record.add_part(awake, within, uncounted);
+        }
+        if let Some(context) = context {
+            let time = awake;
+            table.leave_context(context, Times { time, within });
+        }
+    }
+}
+
+impl<const N: usize> CallHandler<Nested<N>> for Profiler {
+    type Role = ();
+
+    fn called(&self, _role: (), call: CallEntry<'_, Nested<N>>) -> Interest {
+        let CallEntry { site, token, data } = call;
+        // A word that was there before is no tag.
+        *data = Nested([0; N]);
+        let address = data.0.as_ptr() as u64;
+        let Some(known) = self.enter_behind(token, site.call.ip) else {
+            return Interest::Nothing;
+        };
+        let context = match N > NESTED_WORDS[0] {
+            true => self.find_context(token, site, address, None, known),
+            false => Some(CallContext::NOWHERE),
+        };
+        let (Some(context), Some(now)) = (context, self.now(token)) else {
+            return Interest::Nothing;
+        };
+        let tag = shadow::tag(address, self.nested_secret(N), 0);
+        let words = [tag, now, known, 0, 0, context.0];
+        for (word, value) in data.0.iter_mut().zip(words) {
+            *word = value;
+        }
+        Interest::Return
+    }
+
+    fn returned(&self, call: CallReturn<'_, Nested<N>>) {
+        let CallReturn { token, data, .. } = call;
+        let now = self.now(token);
+        let address = data.0.as_ptr();
+        // This is checked before anything is written: only `called` can have left that here.
+        if shadow::flags_of(data.0[0], address as u64, self.nested_secret(N)).is_none() {
+            return;
+        }
+        let words = core::mem::replace(data, Nested([0; N])).0;
+        let Some([_, start, known, within, slept]) = words.first_chunk() else {
+            return;
+        };
+        let call = NestedReturn {
+            address,
+            start: *start,
+            now,
+            within: *within,
+            slept: *slept,
+            context: words.get(NESTED_WORDS[0]).copied().map(CallContext),
+        };
+        self.leave_nested(call, Some(*known), token);
+    }
+}
+
+impl SwitchHandler for Profiler {
+    /// Adds up the time for which tasks do not run.
+    fn switched(&self, prev: ShadowStack<'_>, next: ShadowStack<'_>, token: PreemptOff<'_>) {
+        let secret = self.secret();
+        let [prev, next] = [prev, next].map(|stack| self.seat.seated(stack.tagged(secret)));
+        shadow::switched(prev, next, || self.now(token));
+    }
+}
