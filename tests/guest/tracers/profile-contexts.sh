@@ -138,7 +138,7 @@ everything() {
 	else
 		# (to hook all takes minutes there)
 		left=2
-		echo "$YIELD x64_sys_call *sched* *fork* *irq* *timer*" >$R/filter
+		echo "$YIELD *sched* *fork* *irq* *timer*" >$R/filter
 	fi
 	profile
 	# These find room, whatever comes after them.
