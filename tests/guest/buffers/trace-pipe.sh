@@ -367,7 +367,7 @@ t 'lost events are told of exactly, once' lost
 t 'a reader that waits can be killed' killed
 t 'the module stays while somebody reads' held
 t 'tracing_on 0 ends who has read' ended
-t 'all functions are traced, those of the readers too' everything
+stressed 'all functions are traced, those of the readers too' everything
 complaints '^$'
 t 'a reader is woken by the events of an NMI' nmi
 console_again

@@ -259,8 +259,8 @@ t '> replaces, >> adds' replace_and_append
 t 'without O_TRUNC the list is added to' without_truncation
 t '! removes, the last one ends the tracing' removal
 t 'several writes, and words in parts' several_writes
-t 'patterns mean what they mean to tracefs, in the same order' globs
-t 'all functions by a pattern, in time' all_by_glob
+texts 'patterns mean what they mean to tracefs, in the same order' globs
+texts 'all functions by a pattern, in time' all_by_glob
 t 'a pattern counts what it could not arm' skipped
 if grep -q ' __x64_sys_getppid$' /proc/kallsyms; then
 	t 'aliases of a function name it' aliases

@@ -230,7 +230,7 @@ t 'the lists follow modules that come and go' lists_follow
 t 'a module is removed while traced' removed_while_traced
 t 'nothing is traced when all that was has gone' all_of_it_removed
 t 'notrace of a module that goes' notrace_of_a_module
-t 'a module that comes while all functions are traced is traced' comes_while_all_are_traced
+stressed 'a module that comes while all functions are traced is traced' comes_while_all_are_traced
 t 'calls of a module that is removed while traced' calls_removed_while_traced
 if [ "$SLOWER" -eq 1 ]; then
 	t 'calls of a module that comes and goes while all are traced' calls_of_all

@@ -119,7 +119,7 @@ nothing() {
 	is 'of path_umount' "$(grep -c path_umount /tmp/said)" 0
 }
 
-t 'a report of a recording' reported
+texts 'a report of a recording' reported
 texts 'a graph of a recording' graphed
 texts 'formats of other programs' exported
 texts 'a profile with percentiles, and by task' profiled

@@ -243,7 +243,7 @@ children() {
 
 texts 'calls of a command, as they are made' a_mount
 if [ -e /sys/kernel/btf/vmlinux ]; then
-	t 'calls by which an error came' an_error
+	texts 'calls by which an error came' an_error
 else
 	skip 'calls by which an error came' 'no BTF'
 fi
@@ -256,7 +256,7 @@ texts 'ends by time and by size' limits
 t 'the newest events only' newest
 t 'a control file' controlled
 if mkdir -p $C && mount -t cgroup2 none $C 2>/dev/null; then
-	t 'the tasks of a cgroup' of_a_cgroup
+	texts 'the tasks of a cgroup' of_a_cgroup
 	umount $C
 else
 	skip 'the tasks of a cgroup' 'the kernel has no cgroups'
