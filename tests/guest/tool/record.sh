@@ -36,6 +36,7 @@ an_error() {
 	grep -q '^19$' /tmp/out
 	grep -q '|  *get_fs_type(); /\* ret=0x0 \*/$' /tmp/out
 	grep -q "|  } /\* $(sys mount) ret=-19 \*/\$" /tmp/out
+	shown /tmp/out
 	is 'calls' "$(shown /tmp/out | grep -c .)" "$(($(grep -c '{$' /tmp/out) * 2 + 1))"
 	rftrace record -q -o $F --errno any -g "$(sys mount)" failing mount
 	rftrace replay $F >/tmp/again
