@@ -69,3 +69,4 @@ pub mod sort;
 pub mod text;
 pub mod timeline;
 pub mod trace_reader;
+pub mod waiting;

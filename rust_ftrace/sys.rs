@@ -35,6 +35,7 @@ pub(crate) mod too_deep;
 pub(crate) mod tracepoint;
 pub(crate) mod unwind;
 pub(crate) mod wait;
+pub(crate) mod wakeups;
 pub(crate) mod work;
 
 /// This module, as `THIS_MODULE` of the kernel's C. (The kernel crate has that in one place before

@@ -17,6 +17,7 @@ pub(crate) mod graph;
 mod graph_frames;
 pub(crate) mod graph_hooks;
 pub(crate) mod graph_settings;
+mod graph_switches;
 pub(crate) mod hook_flags;
 pub(crate) mod last_words;
 pub(crate) mod marker;

@@ -5,6 +5,7 @@
 use super::context::ContextWord;
 use super::extras::ARGS;
 use super::slot::{Container, SlotKind, SlotWords, Task, TIME_BITS};
+use super::waiting::Waited;
 
 /// An event as readers see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,6 +67,8 @@ impl Event {
 pub struct Extras {
     /// The return value of the call.
     pub retval: Option<u64>,
+    /// The waits in the call.
+    pub waited: Option<Waited>,
     /// The time at which the call began, or at which it ended if the event is its return, if that
     /// was before the event's own time.
     pub since: Option<u64>,
@@ -131,6 +134,7 @@ impl DecodedGroup {
         self.any |= end.any;
         self.said = true;
         self.extras.retval = end.extras.retval;
+        self.extras.waited = end.extras.waited;
         self.extras.ended = end.extras.since;
         self.extras.overrun = end.extras.overrun;
     }
@@ -244,6 +248,7 @@ impl Decoder {
             Some(SlotKind::Long) => group.long = words.high1(),
             Some(SlotKind::Wide) => group.wide = Some(words.wide()),
             Some(SlotKind::Retval) => extras.retval = Some(words.wide()),
+            Some(SlotKind::Waited) => extras.waited = Some(words.waited()),
             Some(SlotKind::Since) => extras.since = Some(words.wide()),
             Some(SlotKind::Overrun) => extras.overrun = Some(words.high1()),
             Some(SlotKind::TooDeep) => extras.too_deep = true,

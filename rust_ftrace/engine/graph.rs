@@ -47,6 +47,9 @@ pub struct CallLine<'a> {
     pub duration: Option<u64>,
     /// The arguments, in parentheses; empty if they were not recorded.
     pub arguments: &'a [u8],
+    /// The waits in the call, as [`waiting::write`](super::waiting::write) has them; empty if there
+    /// were none.
+    pub waits: &'a [u8],
 }
 
 /// Returns the time that is shown of a call's event, in ticks of the trace clock.
@@ -355,11 +358,12 @@ impl GraphLines {
         let retval = shown.extras.retval.filter(|_| with_retval);
         let has_place = !is_return && event.parent_ip != 0 && self.has(TraceOption::GraphRetaddr);
         let is_deepest = !is_return && shown.extras.too_deep;
-        let mut in_comment = retval.is_some() || has_place || is_deepest;
+        let has_waits = !shown.waits.is_empty();
+        let mut in_comment = retval.is_some() || has_place || is_deepest || has_waits;
         if is_return {
             line.push(b'}');
             let names = TraceOption::GraphTail;
-            in_comment = !matches || self.has(names) || with_retval;
+            in_comment = !matches || self.has(names) || with_retval || has_waits;
             if in_comment {
                 line.put(u64::from_le_bytes(*b" /*     "), 4);
                 append!(out, line, symbols.name(event.ip));
@@ -390,6 +394,9 @@ impl GraphLines {
                 line = write_long(out, length, b"")?;
             }
             self.put_retval(&mut line, value);
+        }
+        if has_waits {
+            append!(out, line, shown.waits);
         }
         if is_deepest {
             append!(out, line, b" [too deep]");

@@ -17,6 +17,7 @@ use super::replay::Replay;
 use super::settings::Tracer;
 use super::text::Text;
 use super::timeline::Timeline;
+use super::waiting::{self, WakerNames};
 use crate::platform::AllocError;
 
 /// The traced kernel, as far as lines tell of it beside the events.
@@ -98,6 +99,10 @@ pub struct LineMaker {
     shown: DepthColumns,
     /// The arguments of an event, or what a program has written.
     args: Text,
+    /// The waits in a call.
+    waits: Text,
+    /// The names of tasks, if waits are shown.
+    names: WakerNames,
     /// The stacks of tasks, if the depth is shown.
     replay: Option<Replay>,
     /// For events of `function_graph`.
@@ -158,6 +163,8 @@ impl LineMaker {
             stack_bytes,
             shown,
             args: Text::new(),
+            waits: Text::new(),
+            names: WakerNames::new(),
             replay: shown.replay(stack_bytes),
             graph: GraphLines::new(settings.options, cpus, irq_text),
             entries: EntryLines::new(settings.options, settings.start()),
@@ -260,6 +267,7 @@ impl LineMaker {
                 time: time.0,
                 duration: None,
                 arguments: &[],
+                waits: &[],
             };
             return self.graph.write_marker(text, &shown, self.args.as_bytes());
         }
@@ -335,6 +343,14 @@ impl LineMaker {
                 false => 0,
             };
             let ticks = graph::ticks_of(event);
+            self.waits.clear();
+            if let Some(waited) = &extras.waited {
+                let slept = timeline.duration(waited.slept);
+                waiting::write(&mut self.waits, slept, waited.wait, &self.names)?;
+            }
+            if self.settings.options.has(TraceOption::GraphWait) {
+                self.names.note(&event.task).map_err(no_memory)?;
+            }
             let shown = graph::CallLine {
                 cpu,
                 event,
@@ -342,6 +358,7 @@ impl LineMaker {
                 time,
                 duration: ticks.and_then(|ticks| timeline.duration(ticks)),
                 arguments: self.args.as_bytes(),
+                waits: self.waits.as_bytes(),
             };
             return self.graph.write_event(text, kernel.symbols(), &shown);
         }

@@ -109,6 +109,8 @@ options! {
     GraphArgs = "funcgraph-args" off,
     /// With `tracing_errno`, `function_graph` shows errors that callers have handled, too.
     GraphHandled = "funcgraph-handled" off,
+    /// `function_graph` records what calls waited for.
+    GraphWait = "funcgraph-wait" off,
     /// Durations include the time for which the task did not run.
     SleepTime = "sleep-time" on,
     /// The profile's times of functions include those of what they called.
@@ -117,6 +119,8 @@ options! {
     ProfileContexts = "profile-contexts" off,
     /// These are told apart by the task's name.
     ProfileTasks = "profile-tasks" off,
+    /// The profile counts what calls waited for.
+    ProfileWait = "profile-wait" off,
     /// Lines of `function_folded` have all of the time, also that of calls within.
     FoldedTotal = "folded-total" off,
     /// Lines of `function_folded` have the number of calls.
@@ -186,7 +190,9 @@ impl TraceOption {
                 | Self::RecordCgroup
                 | Self::SleepTime
                 | Self::GraphTime
+                | Self::GraphWait
                 | Self::ProfileContexts
+                | Self::ProfileWait
         )
     }
 

@@ -70,6 +70,8 @@ pub enum FrameKind {
     /// As `Tagged`, and the data for an entry that is recorded later, and the time for which the
     /// task did not run.
     Long,
+    /// As `Long`, and what the task waited for.
+    Waits,
     /// As `Long`, and the last call within the call.
     Errno,
 }
@@ -112,10 +114,12 @@ impl Calls {
             plain = plain.difference(&skip)?;
             roots = roots.difference(&skip)?;
         }
-        let takes_sleep = !settings.options.has(TraceOption::SleepTime);
+        let waits = settings.options.has(TraceOption::GraphWait) && settings.errnos.is_empty();
+        let takes_sleep = waits || !settings.options.has(TraceOption::SleepTime);
         let is_marked = lists.has(FunctionList::GraphFunction) || !skip.is_empty();
         let frames = match settings.thresh != 0 || takes_sleep {
             _ if !settings.errnos.is_empty() => FrameKind::Errno,
+            _ if waits => FrameKind::Waits,
             true => FrameKind::Long,
             false if is_marked => FrameKind::Tagged,
             false => FrameKind::Plain,
@@ -214,6 +218,8 @@ pub struct ProfiledCalls {
     pub without_sleep: bool,
     /// The calls are counted by their contexts, too.
     pub contexts: bool,
+    /// It is counted for how long tasks were asleep, and for how long they could have run.
+    pub waits: bool,
 }
 
 impl ProfiledCalls {
@@ -232,7 +238,7 @@ impl ProfiledCalls {
     /// Returns whether both hook the same functions in the same way.
     pub fn is(&self, other: &Self) -> bool {
         (self.without_calls, self.without_sleep) == (other.without_calls, other.without_sleep)
-            && self.contexts == other.contexts
+            && (self.contexts, self.waits) == (other.contexts, other.waits)
             && self.functions.as_slice() == other.functions.as_slice()
     }
 }
@@ -248,6 +254,8 @@ pub struct NeededMemory {
     pub stacks: bool,
     /// Room for calls that have returned errors.
     pub links: bool,
+    /// Room for the wakers of tasks.
+    pub wakers: bool,
 }
 
 /// The plan: all functions to hook, and the memory that they need.
@@ -351,6 +359,7 @@ impl HookPlan {
                 snapshots: false,
                 stacks: false,
                 links: false,
+                wakers: false,
             },
         }
     }
@@ -393,10 +402,12 @@ impl HookPlan {
                 without_calls: !settings.options.has(TraceOption::GraphTime),
                 without_sleep: !settings.options.has(TraceOption::SleepTime),
                 contexts: settings.options.has(TraceOption::ProfileContexts),
+                waits: settings.options.has(TraceOption::ProfileWait),
             }),
             false => None,
         };
-        let is_errno = (calls.as_ref()).is_some_and(|calls| calls.frames == FrameKind::Errno);
+        let frames = calls.as_ref().map(|calls| calls.frames);
+        let has_frames = |kind| frames == Some(kind);
         let snapshots = settings.commands.has_snapshot();
         let stacks = !with_stacks.is_empty();
         Ok(Self {
@@ -409,7 +420,8 @@ impl HookPlan {
                 buffers: settings.tracer != Tracer::Nop || stacks || snapshots,
                 snapshots,
                 stacks: stacks || unwinds_all,
-                links: is_errno,
+                links: has_frames(FrameKind::Errno),
+                wakers: has_frames(FrameKind::Waits),
             },
         })
     }

@@ -12,6 +12,7 @@
 //! - [`contexts`]: a tree of the ways in which functions come to be called, the same for all CPUs;
 //!   [`context_counts`]: what a CPU counts for its nodes; [`clean_tasks`] and [`extents`]: by which
 //!   calls are known whose callers were not seen; [`folded`]: the lines.
+//! - [`waits`]: for how long tasks did not run.
 //! - [`totals`]: the counts as they are read, added up, and less those before a clear.
 //! - [`text`]: lines of the files.
 
@@ -26,3 +27,4 @@ pub mod numbers;
 pub mod table;
 pub mod text;
 pub mod totals;
+pub mod waits;

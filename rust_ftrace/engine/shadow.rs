@@ -15,7 +15,8 @@
 //! | 2    | its token, or depth (bits 0-7) and context (8-23), if it is not announced yet |
 //! | 3    | low half: `ip`; high half: `parent_ip`                                        |
 //! | 4    | bits 0-62: how long the task did not run; 63: it does not run now             |
-//! | 5    | the profiler's: the call's [`CallContext`]                                    |
+//! | 5    | the tracer's: its [`Wait`]; the profiler's: the call's [`CallContext`]        |
+//! | 6    | the profiler's: its [`Wait`]                                                  |
 //!
 //! Words from 3 on exist only if they are needed. The profiler has other data in words 1 to 3, and
 //! with `tracing_errno` there are others from 5 on ([`errno_chain`](super::errno_chain)).
@@ -25,6 +26,7 @@
 
 use super::profile::contexts::CallContext;
 use super::shared_frame::{self, Seat, MARKS};
+use super::waiting::{Wait, Waker};
 use crate::platform::Word;
 
 /// Flag: nothing is recorded of this call and those below it.
@@ -48,6 +50,11 @@ const SLEEP: usize = 4;
 const SLEEPS: u64 = 1 << 63;
 /// The index of the word in which the profiler has the context.
 const CONTEXT: usize = 5;
+/// The index of the word in which the tracer has what the task waited for.
+const WAIT: usize = 5;
+
+/// The number of words of a call with that.
+pub const WAIT_WORDS: usize = 6;
 
 /// A task's shadow stack, as far as it is used.
 #[derive(Clone, Copy)]
@@ -58,6 +65,8 @@ pub struct Shadow<'a> {
     secret: u64,
     /// The user's seat in calls that are shared, and the secret of their tags.
     shared: Option<(Seat, u64)>,
+    /// The index of the word with a call's [`Wait`], if there is one.
+    wait: usize,
 }
 
 /// The secret for words of `length` that are written in `session`, a random number.
@@ -98,7 +107,13 @@ impl<'a> Shadow<'a> {
             base,
             secret,
             shared: None,
+            wait: WAIT,
         }
+    }
+
+    /// Has waits in the word with that index.
+    pub const fn with_waits_at(self, wait: usize) -> Self {
+        Self { wait, ..self }
     }
 
     /// Knows calls that are shared, too, in which the user has `seat`, and whose tags are made with
@@ -121,7 +136,12 @@ impl<'a> Shadow<'a> {
                 Some(seat)
             }
         };
-        Some(ShadowFrame { words, index, seat })
+        Some(ShadowFrame {
+            words,
+            index,
+            seat,
+            wait: self.wait,
+        })
     }
 
     /// The call whose tag is so many words below the end.
@@ -153,18 +173,29 @@ impl<'a> Shadow<'a> {
 
 /// Notes for the calls that both tasks are in that a task with shadow stack `prev` stops running,
 /// and one with `next` goes on. The time, which may not be there, is asked for only if one of them
-/// is tagged.
-pub fn switched(prev: Shadow<'_>, next: Shadow<'_>, now: impl FnOnce() -> Option<u64>) {
+/// is tagged. If calls have a word for waits, `queues` says for how many ns the first has been in
+/// run queues in its life, and then the second, and what has woken that.
+pub fn switched(
+    prev: Shadow<'_>,
+    next: Shadow<'_>,
+    now: impl FnOnce() -> Option<u64>,
+    queues: Option<(u64, impl FnOnce() -> (u64, Waker))>,
+) {
     let (prev, next) = (prev.innermost(), next.innermost());
     if prev.is_none() && next.is_none() {
         return;
     }
     if let Some(now) = now() {
-        if let Some(frame) = prev {
-            frame.sleeps(now);
+        let (life, went_on) = queues.unzip();
+        if let Some(frame) = prev.filter(|frame| frame.sleeps(now)) {
+            if let Some(life) = life {
+                frame.update_wait(|wait| wait.stopped(life));
+            }
         }
-        if let Some(frame) = next {
-            frame.wakes(now);
+        if let Some(frame) = next.filter(|frame| frame.wakes(now)) {
+            if let Some((life, waker)) = went_on.map(|went_on| went_on()) {
+                frame.update_wait(|wait| wait.gone_on(life, waker));
+            }
         }
     }
 }
@@ -177,6 +208,8 @@ pub struct ShadowFrame<'a> {
     index: usize,
     /// The user's seat, if the call is shared.
     seat: Option<Seat>,
+    /// The index of the word with its waits, if there is one.
+    wait: usize,
 }
 
 impl<'a> ShadowFrame<'a> {
@@ -266,20 +299,38 @@ impl<'a> ShadowFrame<'a> {
         self.seat.map_or(SLEEP, |seat| seat.slept(self.word(MARKS)))
     }
 
-    /// Notes that the task stops running at `now`.
-    pub fn sleeps(&self, now: u64) {
+    /// Notes that the task stops running at `now`, unless that is noted already. Returns whether it
+    /// was not.
+    pub fn sleeps(&self, now: u64) -> bool {
         let slept = self.word(self.sleep());
-        if slept & SLEEPS == 0 {
+        let is_awake = slept & SLEEPS == 0;
+        if is_awake {
             self.store(self.sleep(), slept.wrapping_sub(now) | SLEEPS);
+        }
+        is_awake
+    }
+
+    /// Notes that the task goes on at `now`, if it was noted that it stopped. Returns whether it
+    /// was.
+    pub fn wakes(&self, now: u64) -> bool {
+        let slept = self.word(self.sleep());
+        let is_asleep = slept & SLEEPS != 0;
+        if is_asleep {
+            self.store(self.sleep(), slept.wrapping_add(now) & !SLEEPS);
+        }
+        is_asleep
+    }
+
+    /// Changes what the task has waited for, of a call with a word for that.
+    fn update_wait(&self, change: impl FnOnce(Wait) -> Wait) {
+        if self.seat.is_none() {
+            self.store(self.wait, change(Wait(self.word(self.wait))).0);
         }
     }
 
-    /// Notes that the task goes on at `now`, if it was noted that it stopped.
-    pub fn wakes(&self, now: u64) {
-        let slept = self.word(self.sleep());
-        if slept & SLEEPS != 0 {
-            self.store(self.sleep(), slept.wrapping_add(now) & !SLEEPS);
-        }
+    /// Adds the waits of a call within this one.
+    pub fn add_wait(&self, wait: Wait) {
+        self.update_wait(|before| before.and(wait));
     }
 
     /// Adds to the time of calls within this one.

@@ -170,11 +170,13 @@ impl<'a> Subscriber<'a> {
     pub fn tracer(calls: &'a Calls, own_start: bool) -> Self {
         let plain = match calls.frames {
             FrameKind::Plain => Watch::Plain,
-            FrameKind::Tagged | FrameKind::Long | FrameKind::Errno => Watch::Tagged,
+            FrameKind::Tagged | FrameKind::Long | FrameKind::Waits | FrameKind::Errno => {
+                Watch::Tagged
+            }
         };
         let words = match calls.frames {
             // They are all that there are, and others.
-            FrameKind::Errno => ROOM + 1,
+            FrameKind::Waits | FrameKind::Errno => ROOM + 1,
             _ => 1 + usize::from(own_start) + usize::from(calls.takes_sleep),
         };
         Self {
@@ -189,20 +191,26 @@ impl<'a> Subscriber<'a> {
 
     /// The part of a profile; `own_start` if its clock is not the time stamp counter.
     pub fn profile(counted: &'a ProfiledCalls, own_start: bool) -> Self {
-        let watch = match counted.without_calls || counted.without_sleep || own_start {
-            true => Watch::Nested,
-            false => Watch::Counted,
-        };
+        let watch =
+            match counted.without_calls || counted.without_sleep || counted.waits || own_start {
+                true => Watch::Nested,
+                false => Watch::Counted,
+            };
         Self {
             sets: [&counted.functions, NONE, NONE],
             watches: [watch; 3],
             own_start,
             is_long: counted.contexts,
             sleeps: counted.without_sleep,
-            words: 1
-                + usize::from(own_start)
-                + usize::from(counted.without_sleep)
-                + usize::from(counted.contexts),
+            words: match counted.waits {
+                // They are all that there are, and others.
+                true => ROOM + 1,
+                false => {
+                    1 + usize::from(own_start)
+                        + usize::from(counted.without_sleep)
+                        + usize::from(counted.contexts)
+                }
+            },
         }
     }
 

@@ -119,6 +119,8 @@ pub enum SlotKind {
     Args45 = 18,
     /// The upper bits of all arguments.
     ArgsHigh = 19,
+    /// The waits in the call that follows, as [`waiting`](super::waiting) has them.
+    Waited = 21,
     /// Bytes of the marker that follows. [`marker`](super::marker) describes these and the markers.
     Text = 20,
     /// A call that began.
@@ -155,6 +157,7 @@ impl SlotKind {
             18 => Some(Self::Args45),
             19 => Some(Self::ArgsHigh),
             20 => Some(Self::Text),
+            21 => Some(Self::Waited),
             0x40 => Some(Self::CallEntry),
             0x41 => Some(Self::Call),
             0x42 => Some(Self::Return),

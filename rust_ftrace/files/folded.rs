@@ -12,8 +12,7 @@ use super::context::FileContext;
 use crate::engine::catalog::Catalog;
 use crate::engine::clock::ClockKind;
 use crate::engine::options::TraceOption;
-use crate::engine::profile::contexts::Node;
-use crate::engine::profile::folded::Measure;
+use crate::engine::profile::folded::{FoldedLine, Measure};
 use crate::engine::profile::text::write_address;
 use crate::engine::text::Text;
 use crate::engine::timeline::Timeline;
@@ -50,23 +49,23 @@ pub(super) struct FoldedLines {
     /// As they were when reading began.
     contexts: FoldedContexts,
     /// Those with a line, in their order.
-    lines: Vec<Node>,
+    lines: Vec<FoldedLine>,
     measure: Measure,
     timeline: Timeline,
     next: usize,
 }
 
 impl FoldedLines {
-    /// The number that the line of a node ends with.
-    fn value(&self, node: Node) -> u64 {
-        let value = self.contexts.tree.value(node, self.measure);
+    /// The number that a line ends with.
+    fn value(&self, line: FoldedLine) -> u64 {
+        let value = self.contexts.tree.value(line, self.measure);
         match self.measure {
             Measure::Calls => value,
             Measure::Own | Measure::Total => self.timeline.duration(value).unwrap_or(value),
         }
     }
 
-    fn write(&self, node: Node, text: &mut Text) -> Result {
+    fn write(&self, line: FoldedLine, text: &mut Text) -> Result {
         let instance = &self.context.instance;
         let contexts = &self.contexts;
         let path = |catalog: &Catalog| {
@@ -77,11 +76,11 @@ impl FoldedLines {
                 };
                 (instance.profiling()).with_name_in(catalog, contexts, number, name)
             };
-            let path = contexts.tree.write_path(node, text, function);
+            let path = contexts.tree.write_path(line, text, function);
             path.map_err(no_memory)
         };
         instance.machine().with_catalog(path)?;
-        writeln!(text, " {}", self.value(node)).map_err(no_memory)
+        writeln!(text, " {}", self.value(line)).map_err(no_memory)
     }
 }
 
@@ -98,7 +97,9 @@ impl Records for FoldedLines {
         };
         // The memory is given back before more is asked for.
         (self.contexts, self.lines) = (FoldedContexts::new(), Vec::new());
-        self.contexts = instance.profiling().folded()?;
+        let sleep_counts = options.has(TraceOption::SleepTime);
+        let profiling = instance.profiling();
+        self.contexts = profiling.folded(instance.machine(), sleep_counts)?;
         self.lines = self.contexts.tree.lines(self.measure)?;
         self.timeline = instance.machine().timeline(ClockKind::Local);
         self.next = 0;
@@ -106,13 +107,13 @@ impl Records for FoldedLines {
     }
 
     fn next(&mut self, text: &mut Text) -> Result<bool> {
-        let Some(node) = self.lines.get(self.next).copied() else {
+        let Some(line) = self.lines.get(self.next).copied() else {
             return Ok(false);
         };
         self.next = self.next.wrapping_add(1);
         // A part of a ns is no number.
-        if self.value(node) != 0 {
-            self.write(node, text)?;
+        if self.value(line) != 0 {
+            self.write(line, text)?;
         }
         Ok(true)
     }

@@ -122,6 +122,8 @@ struct Summaries {
     timeline: Timeline,
     /// The times of the calls of one of them.
     sums: Option<Distribution>,
+    /// Waits were counted.
+    has_waits: bool,
 }
 
 impl Summaries {
@@ -131,6 +133,7 @@ impl Summaries {
             histograms: Histograms::new(),
             timeline: instance.machine().timeline(ClockKind::Local),
             sums: None,
+            has_waits: false,
         }
     }
 
@@ -142,6 +145,7 @@ impl Summaries {
             histograms,
             timeline: instance.machine().timeline(ClockKind::Local),
             sums: Some(Distribution::new()?),
+            has_waits: instance.profiling().has_waits(),
         };
         Ok(())
     }
@@ -179,6 +183,10 @@ impl Summaries {
             average: self.to_ns(row.totals.average_total()),
             percentiles: sums.map(|sums| lines::PERCENTILES.map(|percent| at(sums, percent))),
             max: self.to_ns(max),
+            waits: self.has_waits.then(|| {
+                let slept = self.to_ns(row.totals.slept);
+                [slept.saturating_sub(row.totals.queued), row.totals.queued]
+            }),
         };
         (summary, sums)
     }
@@ -248,7 +256,11 @@ impl Records for SummaryLines {
     fn next(&mut self, text: &mut Text) -> Result<bool> {
         let Some(next) = self.next else {
             self.next = Some(0);
-            text.write_str(lines::SUMMARY_HEADER).map_err(no_memory)?;
+            let header = match self.functions.has_waits {
+                true => lines::WAITS_HEADER,
+                false => lines::SUMMARY_HEADER,
+            };
+            text.write_str(header).map_err(no_memory)?;
             return Ok(true);
         };
         let Some(row) = self.functions.rows.get(next).copied() else {

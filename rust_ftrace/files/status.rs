@@ -53,7 +53,7 @@ impl Attribute for Status {
         let types = instance.machine().types_size();
         let lists = instance.machine().catalog_bytes() + types.kernel + types.modules;
         let profile = instance.profile_stats();
-        let lists = lists + instance.plan_bytes() + instance.link_bytes();
+        let lists = lists + instance.plan_bytes() + instance.graph_bytes();
         let lists = lists + instance.dump_bytes() + member_bytes;
         let memory = stats.bytes + lists + pid_bytes + not_pid_bytes + profile.bytes;
         let mut write = || {

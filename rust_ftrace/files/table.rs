@@ -371,6 +371,11 @@ pub(super) const TABLE: &[Spec] = &[
         "1: with tracing_errno, errors that callers have handled are shown, too"
     ),
     spec!(
+        "options/funcgraph-wait",
+        option GraphWait,
+        "1: function_graph records and shows what calls waited for, and what woke them"
+    ),
+    spec!(
         "options/sleep-time",
         option SleepTime,
         "1: durations include the time that the task was not running"
@@ -389,6 +394,11 @@ pub(super) const TABLE: &[Spec] = &[
         "options/profile-tasks",
         option ProfileTasks,
         "1: paths counted from now on begin with the task's name"
+    ),
+    spec!(
+        "options/profile-wait",
+        option ProfileWait,
+        "1: the profile counts for how long calls were asleep, and queued for a CPU"
     ),
     spec!(
         "options/folded-total",

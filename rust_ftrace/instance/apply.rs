@@ -212,6 +212,9 @@ impl Instance {
             let extras = self.recording.hook.handler().entry_extras();
             extras.make_room(self.machine.core_text())?;
         }
+        if memory.wakers {
+            self.recording.hook.handler().graph().make_wakers()?;
+        }
         if memory.links {
             self.recording.hook.handler().graph().make_links()?;
         }
@@ -586,4 +589,5 @@ fn counting(counted: &ProfiledCalls) -> FlagSet<Counting> {
         .with(Counting::WithoutCalls, counted.without_calls)
         .with(Counting::WithoutSleep, counted.without_sleep)
         .with(Counting::Contexts, counted.contexts)
+        .with(Counting::Waits, counted.waits)
 }

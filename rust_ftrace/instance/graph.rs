@@ -23,6 +23,7 @@ fn wants(options: Options) -> FlagSet<Want> {
         (TraceOption::GraphOverrun, true, Want::Overrun),
         (TraceOption::GraphIrqs, false, Want::NoIrqs),
         (TraceOption::GraphHandled, true, Want::Handled),
+        (TraceOption::SleepTime, false, Want::NoSleep),
     ]
     .iter()
     .fold(FlagSet::NONE, |wants, (option, on, want)| {
@@ -40,6 +41,8 @@ impl Instance {
         let unusual = graph.set(wants, settings.max_depth);
         graph.set_thresh((self.machine).ticks(self.recording.clock(), settings.thresh));
         graph.set_errnos(&settings.errnos);
+        let waits = settings.options.has(TraceOption::GraphWait) && settings.errnos.is_empty();
+        graph.set_waits(waits);
         let is_graph = settings.tracer == Tracer::FunctionGraph;
         recorder.set_flag(HookFlag::Graph, unusual && is_graph);
     }
@@ -115,9 +118,10 @@ impl Instance {
         links.map_or(0, ErrnoLinks::cut)
     }
 
-    /// Returns the bytes of memory that links take.
-    pub(crate) fn link_bytes(&self) -> usize {
-        let links = self.recording.hook.handler().graph().links();
-        links.map_or(0, ErrnoLinks::bytes)
+    /// Returns the bytes of memory that links and wakers take.
+    pub(crate) fn graph_bytes(&self) -> usize {
+        let graph = self.recording.hook.handler().graph();
+        let links = graph.links().map_or(0, ErrnoLinks::bytes);
+        links.wrapping_add(graph.waker_bytes())
     }
 }

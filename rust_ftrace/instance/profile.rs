@@ -25,6 +25,7 @@ use crate::engine::profile::histogram::{Chunk, Pool};
 use crate::engine::profile::numbers::{numbered, FunctionNumbers};
 use crate::engine::profile::table::ProfileTable;
 use crate::engine::profile::totals::FunctionTotals;
+use crate::engine::profile::waits::Waits;
 use crate::machine::{Machine, ProfileLimits};
 use crate::platform::Vec;
 use crate::sys::{cpu, lockdep, rcu};
@@ -42,6 +43,8 @@ struct CpuCounts {
     pool: Pool<Arc<Chunk>>,
     /// The counts of contexts, which the next table has too.
     contexts: Option<Arc<ContextTable>>,
+    /// The waits by contexts, which the next table has too.
+    waits: Option<Arc<Waits>>,
     base: Base,
 }
 
@@ -53,6 +56,7 @@ impl CpuCounts {
             past: Vec::new(),
             pool: Pool::new(),
             contexts: None,
+            waits: None,
             base: Base::new(),
         }
     }
@@ -64,19 +68,29 @@ impl CpuCounts {
         tables.fold(past, |sum, table| sum.plus(table.functions.totals(number)))
     }
 
-    /// Returns a table for the functions of `places` that counts in the histograms of `pool`, and
-    /// in those `contexts`.
+    /// Returns a table for the functions of `places` that counts in what is `kept`, and waits if
+    /// these are to be counted.
     fn table(
         places: &Arc<FunctionNumbers>,
-        pool: &Pool<Arc<Chunk>>,
-        contexts: &Option<Arc<ContextTable>>,
+        kept: &Kept,
         clears: u64,
+        waits: bool,
     ) -> Result<KBox<CpuTable>> {
+        let functions = ProfileTable::new(places.clone(), kept.pool.duplicate()?, clears)?;
         let table = CpuTable {
-            functions: ProfileTable::new(places.clone(), pool.duplicate()?, clears)?,
-            contexts: contexts.clone(),
+            functions: match waits {
+                true => functions.with_waits()?,
+                false => functions,
+            },
+            contexts: kept.contexts.clone(),
+            waits: kept.waits.clone(),
         };
         Ok(KBox::new(table, GFP_KERNEL)?)
+    }
+
+    /// Keeps what a new table counts in.
+    fn keep(&mut self, kept: Kept) {
+        (self.pool, self.contexts, self.waits) = (kept.pool, kept.contexts, kept.waits);
     }
 
     /// Keeps only the sums of a table that was replaced, once nothing writes to it any more.
@@ -87,6 +101,13 @@ impl CpuCounts {
             }
         }
     }
+}
+
+/// The counts that tables of a CPU have one after the other.
+struct Kept {
+    pool: Pool<Arc<Chunk>>,
+    contexts: Option<Arc<ContextTable>>,
+    waits: Option<Arc<Waits>>,
 }
 
 /// A function that was called, and has gone.
@@ -130,6 +151,8 @@ pub(super) struct Profile {
     limits: ProfileLimits,
     /// The tree of contexts, if calls were ever counted by these.
     tree: Option<Arc<Contexts>>,
+    /// Waits are counted, or were.
+    waits: bool,
     /// The counts of all CPUs before a clear, by the node.
     context_base: Vec<ContextSums>,
     /// The addresses of the functions that are counted by contexts.
@@ -157,6 +180,7 @@ impl Profile {
             clears: 0,
             limits,
             tree: None,
+            waits: false,
             context_base: Vec::new(),
             extents: None,
             serial,
@@ -180,6 +204,8 @@ impl Profile {
             let own = own.wrapping_add(counts.base.bytes());
             let contexts = counts.contexts.as_ref();
             let own = own.wrapping_add(contexts.map_or(0, |contexts| contexts.bytes()));
+            let waits = counts.waits.as_ref();
+            let own = own.wrapping_add(waits.map_or(0, |waits| waits.bytes()));
             tables.fold(own, |sum, table| sum.wrapping_add(table.functions.bytes()))
         };
         let tables = self.cpus.iter().map(of_cpu).fold(0, usize::wrapping_add);
@@ -252,6 +278,7 @@ impl Profile {
         self.places = None;
         self.clears = 0;
         self.tree = None;
+        self.waits = false;
         self.context_base = Vec::new();
         self.extents = None;
     }
@@ -272,7 +299,9 @@ impl Profile {
         let ips = counted.functions.as_slice().iter().copied();
         let mut new = ips.filter(|ip| !self.is_known(*ip));
         let tree = self.tree_for(counted)?;
+        let waits = self.waits || counted.waits;
         let is_old = self.places.is_some() && tree.is_some() == self.tree.is_some();
+        let is_old = is_old && waits == self.waits;
         if is_old && new.clone().next().is_none() {
             return Ok(false);
         }
@@ -288,10 +317,9 @@ impl Profile {
             let (Some(slot), Some(counts)) = (tables.get_mut(number), self.cpus.get(number)) else {
                 continue;
             };
-            let pool = self.grown(&counts.pool, &places)?;
-            let contexts = counts.contexts_of(&tree)?;
-            let table = CpuCounts::table(&places, &pool, &contexts, self.clears)?;
-            *slot = Some((table, pool, contexts));
+            let kept = self.kept(counts, &places, &tree, waits)?;
+            let table = CpuCounts::table(&places, &kept, self.clears, waits)?;
+            *slot = Some((table, kept));
         }
         // This makes room for the sums of CPUs that get another table, or are not online any more.
         for counts in &mut self.cpus {
@@ -308,19 +336,17 @@ impl Profile {
             .retain(|gone| places.ips().get(gone.number) == Some(&0));
         self.places = Some(places);
         self.tree = tree;
+        self.waits = waits;
         for cpu in cpu::possible() {
             let number = cpu.as_u32() as usize;
             let (Some(counts), Some(slot)) = (self.cpus.get_mut(number), tables.get_mut(number))
             else {
                 continue;
             };
-            let (table, kept) = slot
-                .take()
-                .map(|(table, pool, contexts)| (table, (pool, contexts)))
-                .unzip();
+            let (table, kept) = slot.take().unzip();
             counts.old = core::mem::replace(&mut counts.live, table);
-            if let Some((pool, contexts)) = kept {
-                (counts.pool, counts.contexts) = (pool, contexts);
+            if let Some(kept) = kept {
+                counts.keep(kept);
             }
             // SAFETY:
             // - What takes the table away keeps it until nothing counts in it; at the end the
@@ -329,6 +355,22 @@ impl Profile {
             unsafe { profiler.set_table(cpu, counts.live.as_deref()) };
         }
         Ok(true)
+    }
+
+    /// Returns what a table for the functions of `places` counts in, by the nodes of `tree`, too,
+    /// and waits if these are to be counted.
+    fn kept(
+        &self,
+        counts: &CpuCounts,
+        places: &FunctionNumbers,
+        tree: &Option<Arc<Contexts>>,
+        waits: bool,
+    ) -> Result<Kept> {
+        Ok(Kept {
+            pool: self.grown(&counts.pool, places)?,
+            contexts: counts.contexts_of(tree)?,
+            waits: counts.waits_of(tree.as_ref().filter(|_| waits))?,
+        })
     }
 
     /// Returns the histograms of `pool`, and more if the functions of `places` may take more.
@@ -356,13 +398,12 @@ impl Profile {
         let Some(counts) = self.of(cpu).filter(|counts| counts.live.is_none()) else {
             return Ok(());
         };
-        let pool = self.grown(&counts.pool, &places)?;
-        let contexts = counts.contexts_of(&self.tree)?;
-        let table = CpuCounts::table(&places, &pool, &contexts, self.clears)?;
+        let kept = self.kept(counts, &places, &self.tree, self.waits)?;
+        let table = CpuCounts::table(&places, &kept, self.clears, self.waits)?;
         let Some(counts) = self.of_mut(cpu) else {
             return Ok(());
         };
-        (counts.pool, counts.contexts) = (pool, contexts);
+        counts.keep(kept);
         let table = counts.live.insert(table);
         // SAFETY:
         // - What takes the table away keeps it until nothing counts in it; at the end the instance

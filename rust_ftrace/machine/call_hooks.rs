@@ -301,6 +301,7 @@ impl CallHooks {
                 without_calls: false,
                 without_sleep: false,
                 contexts: false,
+                waits: false,
             };
             let counted = counted.unwrap_or(&not_counted);
             let Some(watchers) = member.watchers else {

@@ -11,14 +11,21 @@ use kernel::bindings;
 use kernel::prelude::*;
 
 use super::context::PreemptOff;
-pub(crate) use super::private::shadow_stacks::ShadowStack;
+pub(crate) use super::private::shadow_stacks::{need_queues, ShadowStack};
 use super::rcu;
 use super::tracepoint::Registration;
 
 /// Called when tasks change.
 pub(crate) trait SwitchHandler: Send + Sync + 'static {
-    /// `prev` stops running and `next` goes on, whose shadow stacks are these. Interrupts are off.
-    fn switched(&self, prev: ShadowStack<'_>, next: ShadowStack<'_>, token: PreemptOff<'_>);
+    /// `prev` stops running, and does not sleep if `is_queued`, and `next` goes on, whose shadow
+    /// stacks are these. Interrupts are off.
+    fn switched(
+        &self,
+        prev: ShadowStack<'_>,
+        is_queued: bool,
+        next: ShadowStack<'_>,
+        token: PreemptOff<'_>,
+    );
 }
 
 /// A handler that is called, or not.
@@ -101,10 +108,10 @@ impl<T: SwitchHandler> Drop for Switches<T> {
 /// - Interrupts are off during the call.
 unsafe extern "C" fn probe<T: SwitchHandler>(
     handler: *mut c_void,
-    _preempt: bool,
+    preempt: bool,
     prev: *mut bindings::task_struct,
     next: *mut bindings::task_struct,
-    _prev_state: c_uint,
+    prev_state: c_uint,
 ) {
     // SAFETY: `handler` points to a `T` that is valid during the call, by caller precondition; it
     // is only shared.
@@ -115,5 +122,6 @@ unsafe extern "C" fn probe<T: SwitchHandler>(
     let next = unsafe { ShadowStack::of(next) };
     // SAFETY: Interrupts are off during the call, by caller precondition, so nothing is preempted.
     let token = unsafe { PreemptOff::assume() };
-    handler.switched(prev, next, token);
+    // A task that is preempted does not sleep, whatever it was about to do.
+    handler.switched(prev, preempt || prev_state == 0, next, token);
 }

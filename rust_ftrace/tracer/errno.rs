@@ -172,7 +172,7 @@ impl Recorder {
         };
         let current = token.current();
         let around = self.around_errno(&current, data);
-        Self::hand_on_sleep(&around, data.word(4));
+        Self::hand_on_sleep(&around, data.word(4), None);
         let ending = Ending {
             words: data.words(),
             flags,

@@ -2,14 +2,14 @@
 
 //! `function_graph`, hook side: writes calls with their entry and return into this CPU's ring.
 
-use crate::engine::errno_chain::FRAME_WORDS;
 use crate::engine::ring::{Call, OpenCall, MAX_CALL_EXTRAS};
-use crate::engine::shadow::{self, Shadow, ShadowFrame};
+use crate::engine::shadow::{self, Shadow, ShadowFrame, WAIT_WORDS};
 use crate::engine::slot::{text_address, SlotWords};
+use crate::engine::waiting::{Wait, Waited};
 use crate::sys::context::{cycles, Current, PreemptOff};
 use crate::sys::fprobe::{frame_words, CallEntry, CallHandler, CallReturn, Interest};
 use crate::sys::ftrace::{FunctionEntry, Registers};
-use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
+use crate::sys::sched_switch::ShadowStack;
 use crate::tracer::cpu_context::{CpuContext, Raised, State, IN_FPROBE};
 use crate::tracer::graph_frames::{FramePlace, TaggedFrame, TaggedReturn};
 use crate::tracer::graph_settings::Want;
@@ -181,7 +181,8 @@ impl Recorder {
         written
     }
 
-    /// Records a return with all extras that are wanted; `slept` ticks of the time do not count.
+    /// Records a return with all extras that are wanted, and the waits in the call if there were
+    /// any; `slept` ticks of the time do not count.
     fn leave_with_extras(
         &self,
         ip: u64,
@@ -189,11 +190,15 @@ impl Recorder {
         token: PreemptOff<'_>,
         open: OpenCall,
         slept: u64,
+        waited: Option<Waited>,
     ) {
         let settings = self.graph();
         let mut call_extras = CallExtras::none();
         if settings.wants(Want::Retval) {
             call_extras.push(SlotWords::retval_slot(registers.return_value()));
+        }
+        if let Some(waited) = waited.filter(|waited| waited.slept != 0) {
+            call_extras.push(SlotWords::waited_slot(waited));
         }
         if settings.wants(Want::Overrun) {
             call_extras.push(SlotWords::overrun_slot(token.current().call_overrun()));
@@ -257,7 +262,7 @@ impl Recorder {
     ) {
         match self.is_shut_here(token) {
             true => self.miss_return(token),
-            false => self.leave_with_extras(ip, registers, token, *open, 0),
+            false => self.leave_with_extras(ip, registers, token, *open, 0, None),
         }
     }
 
@@ -385,18 +390,22 @@ impl Recorder {
             data.set(2, open.token);
             data.set(3, packed_call(site.call));
             data.set(4, 0);
+            data.set(5, 0);
         }
         data.tag(self.secret::<N>(), flags);
         true
     }
 
-    /// Adds the time for which the task did not run in a call that ends to the innermost call
-    /// around it.
+    /// Adds the time for which the task did not run in a call that ends, and what it waited for,
+    /// to the innermost call around it.
     #[inline(always)]
-    pub(super) fn hand_on_sleep(around: &Shadow<'_>, slept: u64) {
+    pub(super) fn hand_on_sleep(around: &Shadow<'_>, slept: u64, wait: Option<Wait>) {
         if slept != 0 {
             if let Some(outer) = around.innermost() {
                 outer.add_sleep(slept);
+                if let Some(wait) = wait {
+                    outer.add_wait(wait);
+                }
             }
         }
     }
@@ -415,6 +424,9 @@ impl Recorder {
                 token: data.word(2),
             },
             slept: data.word(4),
+            // With the highest bit the task was not seen to go on.
+            wait: (N == WAIT_WORDS && data.word(4) >> 63 == 0)
+                .then(|| Wait(data.word(WAIT_WORDS - 1))),
             address,
             call: Some(unpacked_call(data.word(3))),
         };
@@ -433,6 +445,7 @@ impl Recorder {
             flags,
             mut open,
             slept,
+            wait,
             address,
             call,
         } = returned;
@@ -441,7 +454,12 @@ impl Recorder {
         }
         let current = token.current();
         let around = self.around::<N>(&current, address);
-        Self::hand_on_sleep(&around, slept);
+        Self::hand_on_sleep(&around, slept, wait);
+        let waited = wait.map(|wait| Waited { slept, wait });
+        let slept = match wait.is_none() || self.graph().wants(Want::NoSleep) {
+            true => slept,
+            false => 0,
+        };
         let thresh = self.graph().thresh();
         if thresh == 0 && self.is_shut_here(token) {
             return self.miss_return(token);
@@ -474,7 +492,7 @@ impl Recorder {
             }
             open.token = 0;
         }
-        self.leave_with_extras(ip, registers, token, open, slept);
+        self.leave_with_extras(ip, registers, token, open, slept, waited);
     }
 
     /// Records the entry of a call that began earlier, from what was kept of it. One of which the
@@ -603,17 +621,5 @@ impl<const N: usize> CallHandler<TaggedFrame<N>> for Recorder {
     #[inline(always)]
     fn returned(&self, mut call: CallReturn<'_, TaggedFrame<N>>) {
         self.returned_tagged(&mut call);
-    }
-}
-
-impl SwitchHandler for Recorder {
-    /// Adds up the time for which tasks do not run.
-    fn switched(&self, prev: ShadowStack<'_>, next: ShadowStack<'_>, token: PreemptOff<'_>) {
-        let secret = match self.graph().asks_for_any() {
-            true => self.secret::<FRAME_WORDS>(),
-            false => self.secret::<5>(),
-        };
-        let [prev, next] = [prev, next].map(|stack| self.graph().seat.seated(stack.tagged(secret)));
-        shadow::switched(prev, next, || self.now(token));
     }
 }

@@ -3,19 +3,21 @@
 //! `function_graph`, the words that are kept of a call on the shadow stack.
 
 use crate::engine::errno_chain::FRAME_WORDS;
+use crate::engine::fgraph;
 use crate::engine::ring::{Call, OpenCall};
-use crate::engine::{fgraph, shadow};
+use crate::engine::shadow::{self, WAIT_WORDS};
+use crate::engine::waiting::Wait;
 use crate::sys::context::{PreemptOff, SHADOW_STACK_SIZE};
 
 /// The frame of a tagged call, see [`shadow`](crate::engine::shadow): three words, or five if its
-/// entry may be recorded late, or if the time is measured for which the task does not run; seven if
-/// errors are asked for.
+/// entry may be recorded late, or if the time is measured for which the task does not run; six if
+/// it is recorded what it waits for; seven if errors are asked for.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct TaggedFrame<const N: usize>([u64; N]);
 
 impl<const N: usize> TaggedFrame<N> {
-    const _LONG_ENOUGH: () = assert!(N == 3 || N == 5 || N == FRAME_WORDS);
+    const _LONG_ENOUGH: () = assert!(N == 3 || N == 5 || N == WAIT_WORDS || N == FRAME_WORDS);
 
     pub(super) fn word(&self, index: usize) -> u64 {
         self.0.get(index).copied().unwrap_or(0)
@@ -85,6 +87,8 @@ pub(super) struct TaggedReturn {
     pub(super) open: OpenCall,
     /// The time for which the task did not run.
     pub(super) slept: u64,
+    /// Its waits, of a call with a word for that.
+    pub(super) wait: Option<Wait>,
     /// The address of its words.
     pub(super) address: *const u64,
     /// The call, if the words say which it is.

@@ -8,9 +8,11 @@ use crate::engine::errno::ResultKind;
 use crate::engine::function_set::FunctionSet;
 use crate::engine::plan::{CallsByResult, FrameKind};
 use crate::engine::ring::OpenCall;
+use crate::engine::shadow::WAIT_WORDS;
 use crate::sys::fprobe::{Fprobes, OpenCalls, ProbeChange, RoleFunctions};
 use crate::sys::private::FprobeNumber;
-use crate::sys::sched_switch::Switches;
+use crate::sys::sched_switch::{need_queues, Switches};
+use crate::sys::wakeups::Wakeups;
 use crate::tracer::errno::{ErrnoFrame, ErrnoRole};
 use crate::tracer::graph::GraphRole;
 use crate::tracer::graph_frames::TaggedFrame;
@@ -36,9 +38,12 @@ pub(crate) struct GraphHooks {
     plain: Fprobes<Recorder, OpenCall>,
     tagged: Fprobes<Recorder, TaggedFrame<3>>,
     long: Fprobes<Recorder, TaggedFrame<5>>,
+    waits: Fprobes<Recorder, TaggedFrame<WAIT_WORDS>>,
     errno: Fprobes<Recorder, ErrnoFrame>,
     /// The hook of task switches, which measures for how long tasks do not run.
     switches: Switches<Recorder>,
+    /// The hook of wake-ups, which notes the wakers of tasks.
+    wakeups: Wakeups<Recorder>,
 }
 
 /// A prepared change of the hooks of calls.
@@ -47,10 +52,14 @@ pub(crate) struct GraphChange {
     plain: Option<ProbeChange<Recorder, OpenCall>>,
     tagged: Option<ProbeChange<Recorder, TaggedFrame<3>>>,
     long: Option<ProbeChange<Recorder, TaggedFrame<5>>>,
+    waits: Option<ProbeChange<Recorder, TaggedFrame<WAIT_WORDS>>>,
     errno: Option<ProbeChange<Recorder, ErrnoFrame>>,
     takes_sleep: bool,
+    takes_wakers: bool,
     /// The change has task switches hooked, which were not hooked before.
     hears_switches: bool,
+    /// The change has wake-ups hooked, which were not hooked before.
+    hears_wakeups: bool,
 }
 
 impl GraphHooks {
@@ -60,8 +69,10 @@ impl GraphHooks {
             plain: Fprobes::new(),
             tagged: Fprobes::new(),
             long: Fprobes::new(),
+            waits: Fprobes::new(),
             errno: Fprobes::new(),
             switches: Switches::new(),
+            wakeups: Wakeups::new(),
         }
     }
 
@@ -73,6 +84,7 @@ impl GraphHooks {
         taken.plain.forget_missed();
         taken.tagged.forget_missed();
         taken.long.forget_missed();
+        taken.waits.forget_missed();
         taken.errno.forget_missed();
         taken
     }
@@ -82,8 +94,10 @@ impl GraphHooks {
         self.plain.clear();
         self.tagged.clear();
         self.long.clear();
+        self.waits.clear();
         self.errno.clear();
         self.switches.clear();
+        self.wakeups.clear();
     }
 
     /// Unhooks all, and has the returns of open calls ignored.
@@ -91,13 +105,16 @@ impl GraphHooks {
         self.plain.forget_calls();
         self.tagged.forget_calls();
         self.long.forget_calls();
+        self.waits.forget_calls();
         self.errno.forget_calls();
         self.switches.clear();
+        self.wakeups.clear();
     }
 
     /// Returns the number of calls whose return could not be watched.
     pub(crate) fn missed(&self) -> u64 {
         let tagged = self.tagged.missed().wrapping_add(self.long.missed());
+        let tagged = tagged.wrapping_add(self.waits.missed());
         let tagged = tagged.wrapping_add(self.errno.missed());
         self.plain.missed().wrapping_add(tagged)
     }
@@ -106,8 +123,9 @@ impl GraphHooks {
     ///
     /// # Errors
     ///
-    /// Those of [`Fprobes::prepare`], [`Switches::call`] and [`own_call::need_shadow_stacks`]; what
-    /// `change` has is to be [given up](Self::give_up) then, too.
+    /// Those of [`Fprobes::prepare`], [`Switches::call`], [`need_queues`] and
+    /// [`own_call::need_shadow_stacks`]; what `change` has is to be [given up](Self::give_up) then,
+    /// too.
     ///
     /// # Safety
     ///
@@ -123,12 +141,22 @@ impl GraphHooks {
         if calls.frames != FrameKind::Plain {
             own_call::need_shadow_stacks(numbers)?;
         }
+        change.takes_wakers = calls.frames == FrameKind::Waits;
+        if change.takes_wakers {
+            need_queues()?;
+        }
         change.takes_sleep = calls.takes_sleep;
         if calls.takes_sleep && !self.switches.is_on() {
             // SAFETY: The recorder stays valid until all is unhooked, by caller precondition,
             // `switches` among it.
             unsafe { self.switches.call(recorder)? };
             change.hears_switches = true;
+        }
+        if change.takes_wakers && !self.wakeups.is_on() {
+            // SAFETY: The recorder stays valid until all is unhooked, by caller precondition,
+            // `wakeups` among it.
+            unsafe { self.wakeups.call(recorder)? };
+            change.hears_wakeups = true;
         }
         let open_calls = |frames| match (calls.open_calls, calls.frames == frames) {
             (OpenCalls::Kept, false) => OpenCalls::Lost,
@@ -144,6 +172,9 @@ impl GraphHooks {
         let (groups, open) = of(FrameKind::Long);
         // SAFETY: As above.
         change.long = Some(unsafe { self.long.prepare(numbers, recorder, &groups, open)? });
+        let (groups, open) = of(FrameKind::Waits);
+        // SAFETY: As above.
+        change.waits = Some(unsafe { self.waits.prepare(numbers, recorder, &groups, open)? });
         let (groups, open) = (errno_groups(calls), open_calls(FrameKind::Errno));
         // SAFETY: As above.
         change.errno = Some(unsafe { self.errno.prepare(numbers, recorder, &groups, open)? });
@@ -161,6 +192,9 @@ impl GraphHooks {
         if let Some(long) = &change.long {
             self.long.turn(long);
         }
+        if let Some(waits) = &change.waits {
+            self.waits.turn(waits);
+        }
         if let Some(errno) = &change.errno {
             self.errno.turn(errno);
         }
@@ -177,11 +211,17 @@ impl GraphHooks {
         if let Some(long) = change.long.take() {
             self.long.finish(long);
         }
+        if let Some(waits) = change.waits.take() {
+            self.waits.finish(waits);
+        }
         if let Some(errno) = change.errno.take() {
             self.errno.finish(errno);
         }
         if !change.takes_sleep {
             self.switches.clear();
+        }
+        if !change.takes_wakers {
+            self.wakeups.clear();
         }
     }
 
@@ -196,8 +236,14 @@ impl GraphHooks {
         if let Some(long) = change.long.take() {
             self.long.give_up(long);
         }
+        if let Some(waits) = change.waits.take() {
+            self.waits.give_up(waits);
+        }
         if let Some(errno) = change.errno.take() {
             self.errno.give_up(errno);
+        }
+        if change.hears_wakeups {
+            self.wakeups.clear();
         }
         if change.hears_switches {
             self.switches.clear();
@@ -211,6 +257,7 @@ macro_rules! any_part {
         $change.plain.as_ref().is_some_and(ProbeChange::$is)
             || $change.tagged.as_ref().is_some_and(ProbeChange::$is)
             || $change.long.as_ref().is_some_and(ProbeChange::$is)
+            || $change.waits.as_ref().is_some_and(ProbeChange::$is)
             || $change.errno.as_ref().is_some_and(ProbeChange::$is)
     };
 }
@@ -222,9 +269,12 @@ impl GraphChange {
             plain: None,
             tagged: None,
             long: None,
+            waits: None,
             errno: None,
             takes_sleep: false,
+            takes_wakers: false,
             hears_switches: false,
+            hears_wakeups: false,
         }
     }
 

@@ -9,6 +9,7 @@ use super::seat::OwnSeat;
 use crate::engine::errno::{ErrnoSet, SET_WORDS};
 use crate::engine::errno_chain::ErrnoLinks;
 use crate::engine::shared_frame::Seat;
+use crate::engine::waiting::Wakers;
 use crate::platform::{AtomicPtr, Ordering, Word};
 use crate::sys::{cpu, random};
 
@@ -30,27 +31,40 @@ pub(crate) enum Want {
     Rooted = 1 << 5,
     /// Errors that callers have handled, too.
     Handled = 1 << 6,
+    /// Durations without the time for which tasks did not run.
+    NoSleep = 1 << 7,
 }
 
 impl_flag!(Want);
+
+/// The state of `tracing_errno`.
+struct Errors {
+    /// The errors whose calls are recorded, a bit each.
+    errnos: [Word; SET_WORDS],
+    /// Room for calls that have returned errors.
+    links: ErrnoLinks,
+}
 
 /// The settings of how calls are recorded.
 ///
 /// # Invariants
 ///
-/// `links` is null, or the pointer of a box that stays as long as the settings.
+/// `errors` and `wakers` are null, or the pointers of boxes that stay as long as the settings.
 pub(crate) struct GraphSettings {
     wants: SharedFlags<Want>,
     /// Calls at this depth and below are not recorded.
     depth_limit: Word,
     /// Calls that take less time are not recorded; in ticks of the clock.
     thresh: Word,
-    /// The errors whose calls are recorded, a bit each; and 2 if all are, 1 if only these, 0 if
-    /// calls are recorded whatever they return.
-    errnos: [Word; SET_WORDS],
+    /// The errors whose calls are recorded: 2 for all, 1 for those in `errors`, 0 if calls are
+    /// recorded whatever they return.
     asks_for_errnos: Word,
-    /// Room for calls that have returned errors; null until it is needed, and then for good.
-    links: AtomicPtr<ErrnoLinks>,
+    /// Null until it is needed, and then for good.
+    errors: AtomicPtr<Errors>,
+    /// The last wakers of tasks; null until it is needed, and then for good.
+    wakers: AtomicPtr<Wakers>,
+    /// Is 1 if it is recorded what tasks wait for.
+    waits: Word,
     /// The random word that tags are made of: see [`Self::session`].
     session: Word,
     /// The seat in calls that others watch, too.
@@ -64,9 +78,10 @@ impl GraphSettings {
             wants: SharedFlags::new(FlagSet::NONE),
             depth_limit: Word::new(u64::MAX),
             thresh: Word::new(0),
-            errnos: [const { Word::new(0) }; SET_WORDS],
             asks_for_errnos: Word::new(0),
-            links: AtomicPtr::new(core::ptr::null_mut()),
+            errors: AtomicPtr::new(core::ptr::null_mut()),
+            wakers: AtomicPtr::new(core::ptr::null_mut()),
+            waits: Word::new(0),
             session: Word::new(random::word()),
             seat: OwnSeat::new(),
         }
@@ -100,7 +115,10 @@ impl GraphSettings {
             false => u64::from(!errnos.is_empty()),
         };
         self.asks_for_errnos.store_relaxed(asks);
-        for (word, bits) in self.errnos.iter().zip(errnos.words) {
+        // There is room if any are asked for.
+        let errors = self.errors();
+        let words = errors.into_iter().flat_map(|errors| &errors.errnos);
+        for (word, bits) in words.zip(errnos.words) {
             word.store_relaxed(bits);
         }
     }
@@ -108,9 +126,11 @@ impl GraphSettings {
     /// Returns whether calls that return `errno` are recorded.
     #[inline(always)]
     pub(super) fn asks_for(&self, errno: u64) -> bool {
-        let word = self.errnos.get((errno / 64) as usize);
-        self.asks_for_errnos.load_relaxed() == 2
-            || word.is_some_and(|word| word.load_relaxed() >> (errno % 64) & 1 != 0)
+        let is_among = |errors: &Errors| {
+            let word = errors.errnos.get((errno / 64) as usize);
+            word.is_some_and(|word| word.load_relaxed() >> (errno % 64) & 1 != 0)
+        };
+        self.asks_for_errnos.load_relaxed() == 2 || self.errors().is_some_and(is_among)
     }
 
     /// Returns whether calls are recorded for the errors that they return.
@@ -125,20 +145,67 @@ impl GraphSettings {
     ///
     /// `ENOMEM` if there is no memory.
     pub(crate) fn make_links(&self) -> Result {
-        if self.links().is_none() {
-            let links = KBox::new(ErrnoLinks::new(cpu::end())?, GFP_KERNEL)?;
+        if self.errors().is_none() {
+            let errors = Errors {
+                errnos: [const { Word::new(0) }; SET_WORDS],
+                links: ErrnoLinks::new(cpu::end())?,
+            };
+            let errors = KBox::new(errors, GFP_KERNEL)?;
             // INVARIANT: It is a box's, and replaces no other, as callers exclude each other.
-            self.links.store(KBox::into_raw(links), Ordering::Release);
+            self.errors.store(KBox::into_raw(errors), Ordering::Release);
         }
         Ok(())
+    }
+
+    #[inline(always)]
+    fn errors(&self) -> Option<&Errors> {
+        // SAFETY: By the type's invariants the pointer is null, or a box's that stays as long as
+        // this does.
+        unsafe { self.errors.load(Ordering::Acquire).as_ref() }
     }
 
     /// Returns the room for calls that have returned errors, if there is any.
     #[inline(always)]
     pub(crate) fn links(&self) -> Option<&ErrnoLinks> {
+        Some(&self.errors()?.links)
+    }
+
+    /// Makes room for the wakers of tasks, if there is none. Callers exclude each other.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn make_wakers(&self) -> Result {
+        if self.wakers.load(Ordering::Relaxed).is_null() {
+            let wakers = KBox::new(Wakers::new()?, GFP_KERNEL)?;
+            // INVARIANT: It is a box's, and replaces no other, as callers exclude each other.
+            self.wakers.store(KBox::into_raw(wakers), Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Returns the bytes of memory that these take.
+    pub(crate) fn waker_bytes(&self) -> usize {
+        self.kept_wakers().map_or(0, Wakers::bytes)
+    }
+
+    /// Sets whether it is recorded what tasks wait for.
+    pub(crate) fn set_waits(&self, waits: bool) {
+        self.waits.store_relaxed(waits.into());
+    }
+
+    /// Returns the last wakers of tasks, if it is recorded what these wait for.
+    #[inline(always)]
+    pub(super) fn wakers(&self) -> Option<&Wakers> {
+        self.kept_wakers()
+            .filter(|_| self.waits.load_relaxed() != 0)
+    }
+
+    #[inline(always)]
+    fn kept_wakers(&self) -> Option<&Wakers> {
         // SAFETY: By the type's invariants the pointer is null, or a box's that stays as long as
         // this does.
-        unsafe { self.links.load(Ordering::Acquire).as_ref() }
+        unsafe { self.wakers.load(Ordering::Acquire).as_ref() }
     }
 
     /// Sets what is wanted, and the greatest depth; `None` for any depth. Returns whether that is
@@ -147,7 +214,7 @@ impl GraphSettings {
         self.wants.store(wants);
         let limit = max_depth.map_or(u64::MAX, u64::from);
         self.depth_limit.store_relaxed(limit);
-        !wants.is_empty() || max_depth.is_some()
+        !wants.with(Want::NoSleep, false).is_empty() || max_depth.is_some()
     }
 
     pub(super) fn wants(&self, want: Want) -> bool {
@@ -168,11 +235,16 @@ impl GraphSettings {
 
 impl Drop for GraphSettings {
     fn drop(&mut self) {
-        let links = *self.links.get_mut();
-        if !links.is_null() {
+        let errors = *self.errors.get_mut();
+        if !errors.is_null() {
             // SAFETY: By the type's invariants the pointer is a box's, and no reference to it is
             // left.
-            drop(unsafe { KBox::from_raw(links) });
+            drop(unsafe { KBox::from_raw(errors) });
+        }
+        let wakers = *self.wakers.get_mut();
+        if !wakers.is_null() {
+            // SAFETY: As above.
+            drop(unsafe { KBox::from_raw(wakers) });
         }
     }
 }

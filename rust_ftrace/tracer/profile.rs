@@ -24,6 +24,7 @@ use crate::engine::profile::frame::{
 use crate::engine::profile::histogram::{Chunk, Pool};
 use crate::engine::profile::numbers::FunctionNumbers;
 use crate::engine::profile::table::ProfileTable;
+use crate::engine::profile::waits::Waits;
 use crate::engine::ring::Call;
 use crate::engine::shared_frame::Seat;
 use crate::platform::{AtomicPtr, AtomicU64, Ordering, Vec, Word};
@@ -49,6 +50,8 @@ pub(crate) struct CpuTable {
     pub(crate) functions: FunctionTable,
     /// Those by contexts, if there are any.
     pub(crate) contexts: Option<Arc<ContextTable>>,
+    /// The waits by contexts, if they are counted.
+    pub(crate) waits: Option<Arc<Waits>>,
 }
 
 /// The ways in which calls are counted.
@@ -63,6 +66,8 @@ pub(crate) enum Counting {
     Contexts = 1 << 2,
     /// By frames that are [`Nested`].
     Nested = 1 << 3,
+    /// With what they waited for.
+    Waits = 1 << 4,
 }
 
 impl_flag!(Counting);
@@ -104,13 +109,14 @@ fn address_of(frame: &Frame) -> u64 {
 
 /// The frame of other calls, see [`shadow`]: the tag, the time of the entry, the number of the
 /// function in the tables, the time of calls within it, the time that the task was not running, and
-/// the context, if there is one.
+/// the context, if there is one; behind it the [`Wait`](crate::engine::waiting::Wait), if that is
+/// counted.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Nested<const N: usize>([u64; N]);
 
-/// The words of such a frame without a context, and with one.
-pub(crate) const NESTED_WORDS: [usize; 2] = [5, 6];
+/// The words of such a frame without a context, with one, and with a wait.
+pub(crate) const NESTED_WORDS: [usize; 3] = [5, 6, 7];
 
 /// Counts calls in the tables that it is given.
 ///
@@ -161,6 +167,7 @@ impl Profiler {
         let closed = CpuTable {
             functions: ProfileTable::new(places, Pool::new(), 0)?,
             contexts: None,
+            waits: None,
         };
         let closed = KBox::new(closed, GFP_KERNEL)?;
         let pointer: *const CpuTable = &*closed;
@@ -210,6 +217,7 @@ impl Profiler {
     pub(crate) fn set_counting(&self, counting: FlagSet<Counting>) {
         let is_nested = counting.has(Counting::WithoutCalls)
             || counting.has(Counting::WithoutSleep)
+            || counting.has(Counting::Waits)
             || !self.by_counter;
         self.counting
             .store(counting.with(Counting::Nested, is_nested));
@@ -429,6 +437,14 @@ impl CpuTable {
         let contexts = self.contexts.as_ref();
         if let Some(returning) = contexts.and_then(|contexts| contexts.of(context)) {
             returning.add(times);
+        }
+    }
+
+    /// Counts the waits in a call that returns by its context.
+    fn wait_in_context(&self, context: CallContext, slept: u64, queued: u64) {
+        // What is within another call of the node is in that one's time.
+        if let Some(waits) = self.waits.as_ref().filter(|_| !context.is_nested()) {
+            waits.add(context.node().index(), slept, queued);
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::engine::plan::ProfiledCalls;
 use crate::engine::profile::frame::{CONTEXT_WORDS, WORDS};
 use crate::sys::fprobe::{CallHandler, Fprobes, OpenCalls, ProbeChange, RoleFunctions};
 use crate::sys::private::FprobeNumber;
-use crate::sys::sched_switch::Switches;
+use crate::sys::sched_switch::{need_queues, Switches};
 use crate::tracer::own_call;
 use crate::tracer::profile::{Began, Nested, Profiler, NESTED_WORDS};
 
@@ -17,6 +17,7 @@ type Plain = Began<WORDS>;
 type PlainContext = Began<CONTEXT_WORDS>;
 type NestedPlain = Nested<{ NESTED_WORDS[0] }>;
 type NestedContext = Nested<{ NESTED_WORDS[1] }>;
+type NestedWait = Nested<{ NESTED_WORDS[2] }>;
 
 /// The profiler's hooks; one kind is in use at a time.
 pub(crate) struct ProfileHooks {
@@ -24,6 +25,7 @@ pub(crate) struct ProfileHooks {
     plain_context: Kind<PlainContext>,
     nested: Kind<NestedPlain>,
     nested_context: Kind<NestedContext>,
+    nested_wait: Kind<NestedWait>,
     /// The hook of task switches, which measures for how long tasks do not run.
     switches: Switches<Profiler>,
 }
@@ -35,9 +37,19 @@ pub(crate) struct ProfileChange {
     plain_context: KindChange<PlainContext>,
     nested: KindChange<NestedPlain>,
     nested_context: KindChange<NestedContext>,
+    nested_wait: KindChange<NestedWait>,
     takes_sleep: bool,
     /// The change has task switches hooked, which were not hooked before.
     hears_switches: bool,
+}
+
+/// The frames that are wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FrameChoice {
+    /// Those that are nested or not, and with contexts or not.
+    Of(bool, bool),
+    /// Those with waits.
+    Wait,
 }
 
 /// The hooks of calls with one kind of frames.
@@ -105,6 +117,7 @@ impl ProfileHooks {
             plain_context: Kind(Fprobes::new()),
             nested: Kind(Fprobes::new()),
             nested_context: Kind(Fprobes::new()),
+            nested_wait: Kind(Fprobes::new()),
             switches: Switches::new(),
         }
     }
@@ -115,6 +128,7 @@ impl ProfileHooks {
         let plain = plain.wrapping_add(self.plain_context.0.missed());
         let nested = self.nested.0.missed();
         let nested = nested.wrapping_add(self.nested_context.0.missed());
+        let nested = nested.wrapping_add(self.nested_wait.0.missed());
         plain.wrapping_add(nested)
     }
 
@@ -124,6 +138,7 @@ impl ProfileHooks {
         self.plain_context.0.clear();
         self.nested.0.clear();
         self.nested_context.0.clear();
+        self.nested_wait.0.clear();
         self.switches.clear();
     }
 
@@ -132,8 +147,9 @@ impl ProfileHooks {
     ///
     /// # Errors
     ///
-    /// Those of [`Fprobes::prepare`], [`Switches::call`] and [`own_call::need_shadow_stacks`]; what
-    /// `change` has is to be [given up](Self::give_up) then, too.
+    /// Those of [`Fprobes::prepare`], [`Switches::call`], [`need_queues`] and
+    /// [`own_call::need_shadow_stacks`]; what `change` has is to be [given up](Self::give_up) then,
+    /// too.
     ///
     /// # Safety
     ///
@@ -147,19 +163,26 @@ impl ProfileHooks {
         alone: &FunctionSet,
         change: &mut ProfileChange,
     ) -> Result {
-        let in_part = counted.without_calls || counted.without_sleep;
+        let sleeps = counted.without_sleep || counted.waits;
+        let in_part = counted.without_calls || sleeps;
         let is_nested = in_part || !profiler.is_by_counter();
         if is_nested || counted.contexts {
             own_call::need_shadow_stacks(numbers)?;
         }
-        change.takes_sleep = counted.without_sleep;
-        if counted.without_sleep && !self.switches.is_on() {
+        if counted.waits {
+            need_queues()?;
+        }
+        change.takes_sleep = sleeps;
+        if sleeps && !self.switches.is_on() {
             // SAFETY: The profiler stays valid until all is unhooked, by caller precondition,
             // `switches` among it.
             unsafe { self.switches.call(profiler)? };
             change.hears_switches = true;
         }
-        let kind = (is_nested, counted.contexts);
+        let kind = match counted.waits {
+            true => FrameChoice::Wait,
+            false => FrameChoice::Of(is_nested, counted.contexts),
+        };
         // SAFETY: The profiler stays valid until all is unhooked, by caller precondition.
         unsafe { self.prepare_kinds(numbers, profiler, kind, alone.as_slice(), change) }
     }
@@ -173,11 +196,13 @@ impl ProfileHooks {
         &mut self,
         numbers: &mut FprobeNumber,
         profiler: &Profiler,
-        kind: (bool, bool),
+        kind: FrameChoice,
         ips: &[usize],
         change: &mut ProfileChange,
     ) -> Result {
-        let of = |is_nested, has_contexts| (kind == (is_nested, has_contexts)).then_some(ips);
+        let of = |is_nested, has_contexts| {
+            (kind == FrameChoice::Of(is_nested, has_contexts)).then_some(ips)
+        };
         // SAFETY: The profiler stays valid until all is unhooked, by caller precondition.
         change.plain = unsafe { self.plain.prepare(numbers, profiler, of(false, false))? };
         let wanted = of(false, true);
@@ -188,6 +213,9 @@ impl ProfileHooks {
         let wanted = of(true, true);
         // SAFETY: As above.
         change.nested_context = unsafe { self.nested_context.prepare(numbers, profiler, wanted)? };
+        let wanted = (kind == FrameChoice::Wait).then_some(ips);
+        // SAFETY: As above.
+        change.nested_wait = unsafe { self.nested_wait.prepare(numbers, profiler, wanted)? };
         Ok(())
     }
 
@@ -197,6 +225,7 @@ impl ProfileHooks {
         self.plain_context.turn(&change.plain_context);
         self.nested.turn(&change.nested);
         self.nested_context.turn(&change.nested_context);
+        self.nested_wait.turn(&change.nested_wait);
     }
 
     /// Ends a change after its [`Self::turn`]. Needs no memory.
@@ -205,6 +234,7 @@ impl ProfileHooks {
         self.plain_context.finish(change.plain_context.take());
         self.nested.finish(change.nested.take());
         self.nested_context.finish(change.nested_context.take());
+        self.nested_wait.finish(change.nested_wait.take());
         if !change.takes_sleep {
             self.switches.clear();
         }
@@ -216,6 +246,7 @@ impl ProfileHooks {
         self.plain_context.give_up(change.plain_context.take());
         self.nested.give_up(change.nested.take());
         self.nested_context.give_up(change.nested_context.take());
+        self.nested_wait.give_up(change.nested_wait.take());
         if change.hears_switches {
             self.switches.clear();
         }
@@ -232,6 +263,7 @@ macro_rules! any_part {
                 .nested_context
                 .as_ref()
                 .is_some_and(ProbeChange::$is)
+            || $change.nested_wait.as_ref().is_some_and(ProbeChange::$is)
     };
 }
 
@@ -243,6 +275,7 @@ impl ProfileChange {
             plain_context: None,
             nested: None,
             nested_context: None,
+            nested_wait: None,
             takes_sleep: false,
             hears_switches: false,
         }

@@ -414,6 +414,7 @@ impl Switchboard {
                 },
                 token: call.word(first),
             },
+            wait: None,
             slept: match part.sleeps() {
                 true => call.word(first + 1 + own_start),
                 false => 0,

@@ -86,7 +86,12 @@ impl<T: Deref<Target = Contexts>> CpuContexts<T> {
             .get(node)
             .map_or(ContextSums::default(), |counts| {
                 let [calls, total, own] = counts.sums.each_ref().map(Word::load_relaxed);
-                ContextSums { calls, total, own }
+                ContextSums {
+                    calls,
+                    total,
+                    own,
+                    ..ContextSums::default()
+                }
             })
     }
 
@@ -129,6 +134,10 @@ pub struct ContextSums {
     pub total: u64,
     /// The part of it that was not in calls within them.
     pub own: u64,
+    /// The time for which the task did not run, if that was counted.
+    pub slept: u64,
+    /// The part of it in run queues, in ns.
+    pub queued: u64,
 }
 
 impl ContextSums {
@@ -138,6 +147,8 @@ impl ContextSums {
             calls: self.calls.wrapping_add(other.calls),
             total: self.total.wrapping_add(other.total),
             own: self.own.wrapping_add(other.own),
+            slept: self.slept.wrapping_add(other.slept),
+            queued: self.queued.wrapping_add(other.queued),
         }
     }
 
@@ -147,6 +158,8 @@ impl ContextSums {
             calls: self.calls.wrapping_sub(other.calls),
             total: self.total.wrapping_sub(other.total),
             own: self.own.wrapping_sub(other.own),
+            slept: self.slept.wrapping_sub(other.slept),
+            queued: self.queued.wrapping_sub(other.queued),
         }
     }
 }

@@ -22,6 +22,26 @@ pub enum Measure {
     Calls,
 }
 
+/// The parts of what was counted for a node that have lines of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LinePart {
+    /// The node's calls.
+    Calls,
+    /// The time for which the task was asleep in them, and not in calls within.
+    Asleep,
+    /// The time for which it could have run.
+    Queued,
+}
+
+/// A line: a node's, or a part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoldedLine {
+    /// The node whose path begins the line.
+    pub node: Node,
+    /// The part of its counts that the line ends with.
+    pub part: LinePart,
+}
+
 /// Most nodes of a path: no shadow stack has room for so many calls.
 const MOST_STEPS: usize = 128;
 
@@ -29,6 +49,11 @@ const MOST_STEPS: usize = 128;
 pub struct Tree {
     /// The key and counts of each node, by its index.
     nodes: Vec<(u64, ContextSums)>,
+    /// For how long tasks did not run in calls of a node, and not in those within, and the part of
+    /// it in run queues, in ticks; none if that was not counted.
+    waits: Vec<[u64; 2]>,
+    /// The time for which tasks did not run is a part of the times of calls.
+    sleep_counts: bool,
 }
 
 impl Tree {
@@ -53,12 +78,55 @@ impl Tree {
             };
             nodes.push((key, counted))?;
         }
-        Ok(Self { nodes })
+        Ok(Self {
+            nodes,
+            waits: Vec::new(),
+            sleep_counts: true,
+        })
+    }
+
+    /// Has lines for waits, too, if any were counted; `ticks` makes ticks of ns. Times of calls are
+    /// with those of waits if `sleep_counts`.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub fn with_waits(
+        mut self,
+        sleep_counts: bool,
+        ticks: impl Fn(u64) -> u64,
+    ) -> Result<Self, AllocError> {
+        self.sleep_counts = sleep_counts;
+        if self.nodes.iter().all(|(_, sums)| sums.slept == 0) {
+            return Ok(self);
+        }
+        let mut waits = Vec::new();
+        waits.reserve(self.nodes.len())?;
+        for (_, sums) in self.nodes.iter() {
+            waits.push([sums.slept, sums.queued])?;
+        }
+        for (key, sums) in self.nodes.iter() {
+            let above = step(*key).map(|(_, above)| above);
+            let above = above.and_then(|above| waits.get_mut(above.index()));
+            if let Some([slept, queued]) = above {
+                *slept = slept.saturating_sub(sums.slept);
+                *queued = queued.saturating_sub(sums.queued);
+            }
+        }
+        for [slept, queued] in waits.iter_mut() {
+            *queued = ticks(*queued).min(*slept);
+        }
+        self.waits = waits;
+        Ok(self)
     }
 
     /// Makes a tree of nothing.
     pub const fn empty() -> Self {
-        Self { nodes: Vec::new() }
+        Self {
+            nodes: Vec::new(),
+            waits: Vec::new(),
+            sleep_counts: true,
+        }
     }
 
     /// The counts of a node.
@@ -68,35 +136,46 @@ impl Tree {
             .map_or(ContextSums::default(), |node| node.1)
     }
 
-    /// The number that the line of a node has; times in ticks, of which own ones that are negative,
-    /// as time went back or more was seen of a part than of the whole, are 0.
-    pub fn value(&self, node: Node, measure: Measure) -> u64 {
-        let sums = self.sums(node);
-        match measure {
-            Measure::Own if sums.own >> 63 != 0 => 0,
-            Measure::Own => sums.own,
-            Measure::Total => sums.total,
-            Measure::Calls => sums.calls,
+    /// The number that a line has; times in ticks, of which own ones that are negative, as time
+    /// went back or more was seen of a part than of the whole, are 0.
+    pub fn value(&self, line: FoldedLine, measure: Measure) -> u64 {
+        let sums = self.sums(line.node);
+        let waits = self.waits.get(line.node.index()).copied();
+        let [slept, queued] = waits.unwrap_or_default();
+        match (line.part, measure) {
+            (LinePart::Calls, Measure::Own) if sums.own >> 63 != 0 => 0,
+            (LinePart::Calls, Measure::Own) if self.sleep_counts => sums.own.saturating_sub(slept),
+            (LinePart::Calls, Measure::Own) => sums.own,
+            (LinePart::Calls, Measure::Total) => sums.total,
+            (LinePart::Calls, Measure::Calls) => sums.calls,
+            (LinePart::Asleep, Measure::Own) => slept.saturating_sub(queued),
+            (LinePart::Queued, Measure::Own) => queued,
+            // They are in the total time, and no calls.
+            (LinePart::Asleep | LinePart::Queued, _) => 0,
         }
     }
 
-    /// The nodes whose lines have a number, those with the largest first.
+    /// The lines that have a number, those with the largest first.
     ///
     /// # Errors
     ///
     /// [`AllocError`] if there is no memory.
-    pub fn lines(&self, measure: Measure) -> Result<Vec<Node>, AllocError> {
+    pub fn lines(&self, measure: Measure) -> Result<Vec<FoldedLine>, AllocError> {
         let mut lines = Vec::new();
         for index in 0..self.nodes.len() {
             let node = Node(index as u32);
             // Others below are roots.
             let has_path = index >= FIRST || node == REST;
-            if has_path && self.value(node, measure) != 0 {
-                lines.push(node)?;
+            for part in [LinePart::Calls, LinePart::Asleep, LinePart::Queued] {
+                let line = FoldedLine { node, part };
+                if has_path && self.value(line, measure) != 0 {
+                    lines.push(line)?;
+                }
             }
         }
-        sort_by_key(&mut lines, |node| {
-            (u64::MAX - self.value(*node, measure), node.0)
+        sort_by_key(&mut lines, |line| {
+            let value = self.value(*line, measure);
+            (u64::MAX - value, line.node.0, line.part)
         });
         Ok(lines)
     }
@@ -105,20 +184,20 @@ impl Tree {
         step(self.nodes.get(node.index())?.0)
     }
 
-    /// Writes the path of a node; `function` writes the name of one.
+    /// Writes the path of a line; `function` writes the name of a function.
     ///
     /// # Errors
     ///
     /// Those of writing.
     pub fn write_path(
         &self,
-        node: Node,
+        line: FoldedLine,
         out: &mut Text,
         mut function: impl FnMut(&mut Text, usize) -> FmtResult,
     ) -> FmtResult {
         let mut steps = [Step::Other; MOST_STEPS];
         let mut count = 0;
-        let mut above = node;
+        let mut above = line.node;
         while let Some((step, next)) = self.step(above) {
             let Some(place) = steps.get_mut(count) else {
                 break;
@@ -164,7 +243,11 @@ impl Tree {
                 Step::Name(_) | Step::Other => part(out, "[other]")?,
             }
         }
-        Ok(())
+        match line.part {
+            LinePart::Calls => Ok(()),
+            LinePart::Asleep => part(out, "[asleep]"),
+            LinePart::Queued => part(out, "[queued]"),
+        }
     }
 }
 

@@ -22,6 +22,7 @@ use core::ops::Deref;
 use super::histogram::{bucket_of, Chunk, Counts, Pool};
 use super::numbers::FunctionNumbers;
 use super::totals::{epoch, longest, FunctionTotals};
+use super::waits::Waits;
 use crate::platform::{local_add_sums, AllocError, Vec, Word};
 
 /// The counts of a CPU for a function, written by that CPU only.
@@ -47,6 +48,8 @@ struct FunctionCounts {
 pub struct ProfileTable<P, C> {
     places: P,
     records: Vec<FunctionCounts>,
+    /// The waits in calls, by the number of the function, if they are counted.
+    waits: Waits,
     pool: Pool<C>,
     /// The number of clears, as longest times have it.
     epoch: Word,
@@ -93,9 +96,20 @@ where
         Ok(Self {
             places,
             records,
+            waits: Waits::none(),
             pool,
             epoch: Word::new(epoch(clears)),
         })
+    }
+
+    /// Counts waits, too.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub fn with_waits(self) -> Result<Self, AllocError> {
+        let waits = Waits::new(self.places.ips().len())?;
+        Ok(Self { waits, ..self })
     }
 
     /// Tells longest times from here on from those before. May be called on any CPU.
@@ -155,7 +169,10 @@ where
         let [within, uncounted] = [&record.sums[1], &record.uncounted].map(Word::load_relaxed);
         let [total, low, high] =
             [&record.sums[0], &record.sums[2], &record.sums[3]].map(Word::load_relaxed);
+        let [slept, queued] = self.waits.sums(number);
         FunctionTotals {
+            slept,
+            queued,
             hits: record.hits.load_relaxed(),
             total,
             within,
@@ -180,7 +197,7 @@ where
 
     /// Bytes of memory, without those of the numbers and histograms.
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.records)
+        size_of_val(&*self.records) + self.waits.bytes()
     }
 }
 
@@ -221,6 +238,14 @@ impl<P, C: Deref<Target = Chunk>> Record<'_, P, C> {
         let wide = u128::from(time.saturating_sub(uncounted));
         local_add_sums(&self.record.sums, time, within, wide.wrapping_mul(wide));
         self.distribute(time);
+    }
+
+    /// Adds for how long the task did not run in a call, and the part of it in run queues, in ns;
+    /// nothing if that is not counted.
+    ///
+    /// To be called as [`Record::add`].
+    pub fn add_wait(&self, slept: u64, queued: u64) {
+        self.table.waits.add(self.number as usize, slept, queued);
     }
 
     #[inline(always)]

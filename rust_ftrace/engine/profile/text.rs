@@ -72,6 +72,14 @@ pub const SUMMARY_HEADER: &str = concat!(
     "      ------      ------      ------      ------\n",
 );
 
+/// The lines above the columns, with those of waits.
+pub const WAITS_HEADER: &str = concat!(
+    "  Function                       |      Calls      Total us       Self us      Avg us",
+    "      p50 us      p90 us      p99 us      Max us     Asleep us     Queued us\n",
+    "  --------                       |      -----      --------       -------      ------",
+    "      ------      ------      ------      ------     ---------     ---------\n",
+);
+
 /// The percentiles that are shown.
 pub const PERCENTILES: [u64; 3] = [50, 90, 99];
 
@@ -90,6 +98,8 @@ pub struct Summary {
     pub percentiles: Option<[u64; 3]>,
     /// The time of the longest call; 0 if none has returned.
     pub max: u64,
+    /// The times for which the task was asleep in its calls, and in run queues, if that is counted.
+    pub waits: Option<[u64; 2]>,
 }
 
 /// Appends microseconds with three decimals, right-aligned in at least `width` bytes.
@@ -124,6 +134,9 @@ pub fn write_summary(out: &mut impl LineOutput, name: &[u8], summary: &Summary) 
         }
     }
     micros(&mut line, summary.max, 12);
+    for ns in summary.waits.into_iter().flatten() {
+        micros(&mut line, ns, 14);
+    }
     line.push(b'\n');
     let length = line.length();
     out.advance(length);

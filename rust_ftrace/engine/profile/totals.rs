@@ -34,6 +34,10 @@ pub struct FunctionTotals {
     pub squares: u128,
     /// The time of the longest, as [`longest`] has it.
     pub longest: u64,
+    /// The time for which the task did not run, if that was counted.
+    pub slept: u64,
+    /// The part of it in run queues, in ns.
+    pub queued: u64,
 }
 
 impl FunctionTotals {
@@ -46,6 +50,8 @@ impl FunctionTotals {
             uncounted: self.uncounted.wrapping_add(other.uncounted),
             squares: self.squares.wrapping_add(other.squares),
             longest: self.longest.max(other.longest),
+            slept: self.slept.wrapping_add(other.slept),
+            queued: self.queued.wrapping_add(other.queued),
         }
     }
 
@@ -62,6 +68,8 @@ impl FunctionTotals {
                 true => self.longest,
                 false => 0,
             },
+            slept: self.slept.wrapping_sub(other.slept),
+            queued: self.queued.wrapping_sub(other.queued),
         }
     }
 

@@ -9,6 +9,7 @@ use kernel::sync::Arc;
 
 use super::{CpuCounts, Profile, Profiling};
 use crate::engine::catalog::Catalog;
+use crate::engine::clock::ClockKind;
 use crate::engine::filter::Selector;
 use crate::engine::function_set::FunctionSet;
 use crate::engine::plan::ProfiledCalls;
@@ -16,6 +17,7 @@ use crate::engine::profile::context_counts::{ContextSums, CpuContexts};
 use crate::engine::profile::contexts::{Contexts, Node};
 use crate::engine::profile::extents::{extent_of, Extents};
 use crate::engine::profile::folded::Tree;
+use crate::engine::profile::waits::Waits;
 use crate::machine::Machine;
 use crate::platform::Vec;
 use crate::sys::rcu;
@@ -84,6 +86,17 @@ impl CpuCounts {
     }
 }
 
+impl CpuCounts {
+    /// Returns the waits by the nodes of `tree`, new ones if there are none; none without a tree.
+    pub(super) fn waits_of(&self, tree: Option<&Arc<Contexts>>) -> Result<Option<Arc<Waits>>> {
+        match (tree, &self.waits) {
+            (None, waits) => Ok(waits.clone()),
+            (Some(_), Some(waits)) => Ok(Some(waits.clone())),
+            (Some(tree), None) => Ok(Some(Arc::new(Waits::new(tree.nodes())?, GFP_KERNEL)?)),
+        }
+    }
+}
+
 impl Profile {
     /// Returns the tree of contexts, and makes it if `counted` is the first to want one.
     pub(super) fn tree_for(&self, counted: &ProfiledCalls) -> Result<Option<Arc<Contexts>>> {
@@ -121,10 +134,22 @@ impl Profile {
 
     /// All that was ever counted for a node.
     fn context_sums(&self, node: usize) -> ContextSums {
-        let contexts = self.cpus.iter().filter_map(|cpu| cpu.contexts.as_ref());
-        contexts.fold(ContextSums::default(), |sum, contexts| {
-            sum.plus(contexts.sums(node))
-        })
+        let mut sums = ContextSums::default();
+        for cpu in &self.cpus {
+            if let Some(contexts) = &cpu.contexts {
+                sums = sums.plus(contexts.sums(node));
+            }
+            if let Some(waits) = &cpu.waits {
+                let [slept, queued] = waits.sums(node);
+                let waits = ContextSums {
+                    slept,
+                    queued,
+                    ..ContextSums::default()
+                };
+                sums = sums.plus(waits);
+            }
+        }
+        sums
     }
 
     /// The counts for a node since the last clear.
@@ -147,11 +172,12 @@ impl Profile {
         Ok(())
     }
 
-    fn folded(&self) -> Result<FoldedContexts> {
+    fn folded(&self, sleep_counts: bool, ticks: impl Fn(u64) -> u64) -> Result<FoldedContexts> {
         let Some((tree, places)) = self.tree.as_ref().zip(self.places.as_ref()) else {
             return Ok(FoldedContexts::new());
         };
         let tree = Tree::new(tree.keys(), |node| self.context_since_clear(node))?;
+        let tree = tree.with_waits(sleep_counts, ticks)?;
         let mut ips = KVVec::new();
         ips.extend_from_slice(places.ips(), GFP_KERNEL)?;
         Ok(FoldedContexts {
@@ -245,13 +271,14 @@ impl Profiling {
         }
     }
 
-    /// Returns the contexts as they are now.
+    /// Returns the contexts as they are now; times are with those of waits if `sleep_counts`.
     ///
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    pub(crate) fn folded(&self) -> Result<FoldedContexts> {
-        self.profile.lock().folded()
+    pub(crate) fn folded(&self, machine: &Machine, sleep_counts: bool) -> Result<FoldedContexts> {
+        let ticks = |ns| machine.ticks(ClockKind::Local, ns);
+        self.profile.lock().folded(sleep_counts, ticks)
     }
 
     /// Returns the figures of contexts for `status`; `None` if there are none.

@@ -271,6 +271,11 @@ impl Profiling {
         self.profile.lock().set_base(&cpus)
     }
 
+    /// Returns whether waits are counted, or were.
+    pub(crate) fn has_waits(&self) -> bool {
+        self.profile.lock().waits
+    }
+
     /// Returns the figures of the histograms for `status`.
     pub(crate) fn histogram_stats(&self) -> HistogramStats {
         self.profile.lock().histogram_stats()

@@ -61,7 +61,7 @@ impl PrivatePart {
             Self::Kallsyms => ("list of symbols", "skipped matches are not counted"),
             Self::ShadowStacks => (
                 "shadow stacks",
-                "no graph_function, graph_notrace, tracing_thresh, tracing_errno, sleep-time 0, graph-time 0, profile-contexts",
+                "no graph_function, graph_notrace, tracing_thresh, tracing_errno, sleep-time 0, graph-time 0, profile-contexts, funcgraph-wait, profile-wait",
             ),
             Self::Numbers => ("fgraph's numbers", "the kernel may warn of function_graph"),
             Self::IdleTasks => ("idle tasks", "calls too deep may be more"),

@@ -14,6 +14,8 @@ use super::tasks;
 use crate::engine::fgraph;
 use crate::engine::shadow::Shadow;
 use crate::platform::Word;
+use crate::sys::clock;
+use crate::sys::context::PreemptOff;
 
 /// Words of a shadow stack, `SHADOW_STACK_OFFSET` of kernel/trace/fgraph.c.
 const STACK_WORDS: usize = 4096 / 8;
@@ -24,14 +26,76 @@ const FRAME_WORDS: usize = size_of::<bindings::ftrace_ret_stack>() / 8;
 /// Most times that a stack is read that changes meanwhile.
 const TRIES: usize = 16;
 
+/// Looks whether the kernel says for how long tasks were in run queues.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` if not.
+pub(crate) fn need_queues() -> Result {
+    match cfg!(CONFIG_SCHED_INFO) {
+        true => Ok(()),
+        false => Err(EOPNOTSUPP),
+    }
+}
+
 /// The words of a task's shadow stack that are in use, and the address of the first.
+///
+/// # Invariants
+///
+/// `task` is valid for `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct ShadowStack<'a> {
     words: &'a [Word],
     base: u64,
+    task: *const bindings::task_struct,
 }
 
 impl<'a> ShadowStack<'a> {
+    /// Returns the ID of its task.
+    pub(crate) fn pid(self) -> u32 {
+        // SAFETY: By the type's invariants the task is valid, and its ID does not change.
+        let pid: bindings::pid_t = unsafe { (*self.task).pid };
+        // CAST: IDs are not negative.
+        pid as u32
+    }
+
+    /// Returns for how many ns its task has been in run queues in its life, without the time since
+    /// it was last queued; 0 where the kernel does not say. To be called on the CPU that switches
+    /// from it, or to it.
+    pub(crate) fn queued_before(self) -> u64 {
+        #[cfg(CONFIG_SCHED_INFO)]
+        {
+            // SAFETY: By the type's invariants the task is valid.
+            let field = unsafe { &raw const (*self.task).sched_info.run_delay };
+            // SAFETY: `field` points to a live, aligned word, which the scheduler writes under the
+            // lock that it holds while it switches tasks.
+            unsafe { field.read_volatile() }
+        }
+        #[cfg(not(CONFIG_SCHED_INFO))]
+        0
+    }
+
+    /// Returns the same with the time since it was last queued. To be called on the CPU that
+    /// switches to it.
+    pub(crate) fn queued(self, token: PreemptOff<'_>) -> u64 {
+        let before = self.queued_before();
+        #[cfg(CONFIG_SCHED_INFO)]
+        {
+            // SAFETY: By the type's invariants the task is valid.
+            let field = unsafe { &raw const (*self.task).sched_info.last_queued };
+            // SAFETY: `field` points to a live, aligned word, which the scheduler writes under the
+            // lock that it holds while it switches tasks.
+            let since = unsafe { field.read_volatile() };
+            match since {
+                0 => before,
+                // By the clock of run queues, which another CPU's may be a little ahead of.
+                _ => before.wrapping_add(clock::perf_ns(token).saturating_sub(since)),
+            }
+        }
+        #[cfg(not(CONFIG_SCHED_INFO))]
+        before
+    }
+
     /// That of `task`, which may use it meanwhile.
     ///
     /// # Safety
@@ -50,11 +114,14 @@ impl<'a> ShadowStack<'a> {
         let used = unsafe { field.read_volatile() };
         let used = usize::try_from(used).unwrap_or(0).min(STACK_WORDS);
         if base.is_null() {
+            // INVARIANT: The task is valid for `'a`, by caller precondition.
             return Self {
                 words: &[],
                 base: 0,
+                task,
             };
         }
+        // INVARIANT: The task is valid for `'a`, by caller precondition.
         Self {
             // SAFETY: `base` is not null, and points to the task's shadow stack:
             // - It has STACK_WORDS words, of which `used` are no more, aligned, and zeroed when it
@@ -63,6 +130,7 @@ impl<'a> ShadowStack<'a> {
             // - The task may write it meanwhile, and a `Word` may change.
             words: unsafe { core::slice::from_raw_parts(base, used) },
             base: base as u64,
+            task,
         }
     }
 
@@ -156,7 +224,7 @@ pub(crate) fn any_call(is_one: impl Fn(&[Word], u64) -> bool) -> bool {
     }
     let mut found = false;
     let complete = for_each(|stack| {
-        let ShadowStack { words, base } = stack();
+        let ShadowStack { words, base, .. } = stack();
         found = found
             || (0..words.len()).any(|index| {
                 let address = base.wrapping_add((index as u64).wrapping_mul(8));

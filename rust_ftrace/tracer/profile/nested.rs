@@ -7,6 +7,7 @@ use super::{Counting, Nested, Profiler, NESTED_WORDS};
 use crate::engine::profile::contexts::CallContext;
 use crate::engine::profile::frame::Times;
 use crate::engine::shadow::{self, Shadow, ShadowFrame};
+use crate::engine::waiting::{Wait, Waker};
 use crate::platform::Ordering;
 use crate::sys::context::{Current, PreemptOff};
 use crate::sys::fprobe::{CallEntry, CallHandler, CallReturn, Interest};
@@ -24,6 +25,8 @@ pub(super) struct NestedReturn {
     pub(super) within: u64,
     /// The time for which the task did not run.
     pub(super) slept: u64,
+    /// Its waits, if they are counted.
+    pub(super) wait: Option<Wait>,
     pub(super) context: Option<CallContext>,
 }
 
@@ -35,10 +38,12 @@ impl Profiler {
 
     /// That of those frames that there are now.
     fn secret(&self) -> u64 {
-        let [without, with] = NESTED_WORDS;
-        self.nested_secret(match self.counting.has(Counting::Contexts) {
-            true => with,
-            false => without,
+        let [without, with_context, with_wait] = NESTED_WORDS;
+        let has = |what| self.counting.has(what);
+        self.nested_secret(match (has(Counting::Waits), has(Counting::Contexts)) {
+            (true, _) => with_wait,
+            (false, true) => with_context,
+            (false, false) => without,
         })
     }
 
@@ -50,7 +55,7 @@ impl Profiler {
         address: *const u64,
     ) -> Option<ShadowFrame<'a>> {
         let (words, base) = current.shadow_below(address);
-        let shadow = Shadow::new(words, base, self.secret());
+        let shadow = Shadow::new(words, base, self.secret()).with_waits_at(NESTED_WORDS[1]);
         self.seat.seated(shadow).innermost()
     }
 
@@ -68,6 +73,7 @@ impl Profiler {
             now,
             within,
             slept,
+            wait,
             context,
         } = call;
         // The highest bit says that the task stopped running, and was not seen to go on: switches
@@ -79,6 +85,9 @@ impl Profiler {
         if slept != 0 {
             if let Some(outer) = outer {
                 outer.add_sleep(slept);
+                if let Some(wait) = wait {
+                    outer.add_wait(wait);
+                }
             }
         }
         let Some(now) = now else {
@@ -96,10 +105,16 @@ impl Profiler {
                 record.note_longest(awake);
             }
             record.add_part(awake, within, uncounted);
+            if let Some(wait) = wait.filter(|_| slept != 0) {
+                record.add_wait(slept, wait.queued());
+            }
         }
         if let Some(context) = context {
             let time = awake;
             table.leave_context(context, Times { time, within });
+            if let Some(wait) = wait.filter(|_| slept != 0) {
+                table.wait_in_context(context, slept, wait.queued());
+            }
         }
     }
 }
@@ -115,7 +130,11 @@ impl<const N: usize> CallHandler<Nested<N>> for Profiler {
         let Some(known) = self.enter_behind(token, site.call.ip) else {
             return Interest::Nothing;
         };
-        let context = match N > NESTED_WORDS[0] {
+        let has_context = match N > NESTED_WORDS[1] {
+            true => self.counting.has(Counting::Contexts),
+            false => N > NESTED_WORDS[0],
+        };
+        let context = match has_context {
             true => self.find_context(token, site, address, None, known),
             false => Some(CallContext::NOWHERE),
         };
@@ -123,7 +142,7 @@ impl<const N: usize> CallHandler<Nested<N>> for Profiler {
             return Interest::Nothing;
         };
         let tag = shadow::tag(address, self.nested_secret(N), 0);
-        let words = [tag, now, known, 0, 0, context.0];
+        let words = [tag, now, known, 0, 0, context.0, 0];
         for (word, value) in data.0.iter_mut().zip(words) {
             *word = value;
         }
@@ -148,6 +167,7 @@ impl<const N: usize> CallHandler<Nested<N>> for Profiler {
             now,
             within: *within,
             slept: *slept,
+            wait: words.get(NESTED_WORDS[1]).copied().map(Wait),
             context: words.get(NESTED_WORDS[0]).copied().map(CallContext),
         };
         self.leave_nested(call, Some(*known), token);
@@ -156,9 +176,22 @@ impl<const N: usize> CallHandler<Nested<N>> for Profiler {
 
 impl SwitchHandler for Profiler {
     /// Adds up the time for which tasks do not run.
-    fn switched(&self, prev: ShadowStack<'_>, next: ShadowStack<'_>, token: PreemptOff<'_>) {
+    fn switched(
+        &self,
+        prev: ShadowStack<'_>,
+        _is_queued: bool,
+        next: ShadowStack<'_>,
+        token: PreemptOff<'_>,
+    ) {
         let secret = self.secret();
-        let [prev, next] = [prev, next].map(|stack| self.seat.seated(stack.tagged(secret)));
-        shadow::switched(prev, next, || self.now(token));
+        let queues = self.counting.has(Counting::Waits).then(|| {
+            let went_on = move || (next.queued(token), Waker::default());
+            (prev.queued_before(), went_on)
+        });
+        let [prev, next] = [prev, next].map(|stack| {
+            let shadow = stack.tagged(secret).with_waits_at(NESTED_WORDS[1]);
+            self.seat.seated(shadow)
+        });
+        shadow::switched(prev, next, || self.now(token), queues);
     }
 }

@@ -202,6 +202,7 @@ impl Profiler {
         let first = shared_frame::first_word(call.marks, call.seat);
         let own_start = usize::from(part.own_start());
         let returned = NestedReturn {
+            wait: None,
             address: call.words.as_ptr().cast(),
             start: match part.own_start() {
                 true => call.word(first + 1),

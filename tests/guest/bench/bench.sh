@@ -181,6 +181,9 @@ measure_ours() {
 	echo function >$R/current_tracer
 	echo function_graph >$R/current_tracer
 	ours_graph=$(extra)
+	echo 1 >$R/options/funcgraph-wait
+	ours_wait=$(extra)
+	echo 0 >$R/options/funcgraph-wait
 	ours_graph_text=$(text_cost $R)
 	ours_graph_bytes=$(bytes_at_rest $R)
 	size $R 1408
@@ -297,6 +300,7 @@ measure_graph() {
 	peer=$(extra)
 	row function_one_graph "$ours_one" cost "$peer" "$name"
 	row graph_one "$ours_graph" cost "$peer" "$name"
+	row wait_one "$ours_wait" cost "$ours_graph" "function_graph of ours"
 	row profile_one "$ours_profile" cost "$peer" "$name"
 	row contexts_one "$ours_contexts" cost "$peer" "$name"
 	row graph_line "$ours_graph_text" cost "$(text_cost $T)" "$name"

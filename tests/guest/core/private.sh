@@ -33,7 +33,7 @@ no_list() {
 
 no_stacks() {
 	without $STACKS
-	says_known 'shadow stacks (no graph_function, graph_notrace, tracing_thresh, tracing_errno, sleep-time 0, graph-time 0, profile-contexts)'
+	says_known 'shadow stacks (no graph_function, graph_notrace, tracing_thresh, tracing_errno, sleep-time 0, graph-time 0, profile-contexts, funcgraph-wait, profile-wait)'
 	echo "$PARENT" >$R/filter
 	echo function_graph >$R/current_tracer
 	calls getppid 100
@@ -45,6 +45,8 @@ no_stacks() {
 	is 'tracing_errno' "$(cat $R/tracing_errno)" 0
 	fails sh -c "echo $PARENT >$R/graph_function"
 	fails sh -c "echo 0 >$R/options/sleep-time"
+	fails sh -c "echo 1 >$R/options/funcgraph-wait"
+	is 'funcgraph-wait' "$(cat $R/options/funcgraph-wait)" 0
 	calls getppid 100
 	[ "$(status hits)" -ge 200 ]
 	unload

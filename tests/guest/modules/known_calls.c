@@ -8,6 +8,7 @@
  *	spin		calls known_spin(150), with interrupts off: 300 instructions in a loop
  *	around		calls known_around(150), with interrupts off: 300 instructions in a loop,
  *			known_spin(150), and another 300
+ *	busy		does the same with interrupts on, and for as long as is wanted
  *	pairs		calls known_outer() 150 times, which calls known_inner()
  *	tree		calls known_left(150) and known_right(150), each of which calls both
  *			with one less, down to 1
@@ -192,6 +193,8 @@ KNOWN void known_around(u64 rounds)
 
 /* Some milliseconds on a machine of our days. */
 #define MOST_ROUNDS 10000000
+/* Some tenths of a second. */
+#define MOST_BUSY_ROUNDS 1000000000
 
 static int with_irqs_off(void (*call)(u64 rounds), u64 rounds)
 {
@@ -213,6 +216,14 @@ static int spin_set(void *data, u64 rounds)
 static int around_set(void *data, u64 rounds)
 {
 	return with_irqs_off(known_around, rounds);
+}
+
+static int busy_set(void *data, u64 rounds)
+{
+	if (rounds < 1 || rounds > MOST_BUSY_ROUNDS)
+		return -EINVAL;
+	known_around(rounds);
+	return 0;
 }
 
 KNOWN void known_in_task(void)
@@ -343,6 +354,7 @@ DEFINE_DEBUGFS_ATTRIBUTE(wake, NULL, wake_set, "%llu\n");
 DEFINE_DEBUGFS_ATTRIBUTE(pairs, NULL, pairs_set, "%llu\n");
 DEFINE_DEBUGFS_ATTRIBUTE(spin_file, NULL, spin_set, "%llu\n");
 DEFINE_DEBUGFS_ATTRIBUTE(around, NULL, around_set, "%llu\n");
+DEFINE_DEBUGFS_ATTRIBUTE(busy, NULL, busy_set, "%llu\n");
 
 static int __init known_calls_init(void)
 {
@@ -355,6 +367,7 @@ static int __init known_calls_init(void)
 	debugfs_create_file("pairs", 0200, dir, NULL, &pairs);
 	debugfs_create_file("spin", 0200, dir, NULL, &spin_file);
 	debugfs_create_file("around", 0200, dir, NULL, &around);
+	debugfs_create_file("busy", 0200, dir, NULL, &busy);
 	debugfs_create_file("tree", 0200, dir, NULL, &tree);
 	debugfs_create_file("wait", 0200, dir, NULL, &wait_file);
 	debugfs_create_file("wake", 0200, dir, NULL, &wake);

@@ -50,6 +50,24 @@ an_error() {
 	without_instance
 }
 
+# For how long a call slept, in a recording and as it is made.
+waits() {
+	local comment='do_nanosleep(); /\* asleep [0-9.]* us, queued [0-9.]* us, woken by \[hardirq\] \*/'
+	rftrace record -q -o $F --wait -l do_nanosleep usleep 50000
+	rftrace replay $F >/tmp/out
+	cat /tmp/out
+	grep -q "$comment" /tmp/out
+	rftrace replay --json $F >/tmp/out
+	cat /tmp/out
+	grep -q '"asleep_ns":[45][0-9]\{7\},"queued_ns":[0-9]*,"woken_by":"hardirq"' /tmp/out
+	rftrace trace --wait -l do_nanosleep usleep 50000 >/tmp/out 2>/tmp/said
+	cat /tmp/out
+	grep -q "${comment#*;}" /tmp/out || grep -q '} /\* do_nanosleep asleep [0-9.]* us, queued [0-9.]* us, woken by \[hardirq\] \*/' /tmp/out
+	rftrace record -q -o $F -l do_nanosleep usleep 50000
+	is 'without' "$(rftrace replay --json $F | grep -c asleep)" 0
+	without_instance
+}
+
 # Of what the module's own trace shows nothing is missing in a recording.
 recorded() {
 	rftrace record -o $F -g path_mount -l '*mount*' -l '*sb*' mount -t tmpfs none /mnt 2>/tmp/said || { cat /tmp/said; return 1; }
@@ -248,6 +266,7 @@ if [ -e /sys/kernel/btf/vmlinux ]; then
 else
 	skip 'calls by which an error came' 'no BTF'
 fi
+texts 'what calls waited for' waits
 t 'a recording has the calls, and says how it was made' recorded
 texts 'exit codes, and what is said of wrong words' exits
 t 'a recorder that is killed leaves nothing armed' killed

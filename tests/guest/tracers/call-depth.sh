@@ -15,11 +15,13 @@ DEPTHS='
 plain 61
 tagged 54
 long 44
+waits 40
 errno 37
 profile 54
 contexts 49
 nested 44
 nested_contexts 40
+profile_waits 37
 shared 37
 '
 
@@ -38,6 +40,10 @@ long() {
 	echo 0 >$R/options/sleep-time
 	traced
 }
+waits() {
+	echo 1 >$R/options/funcgraph-wait
+	traced
+}
 errno() {
 	echo 1 >$R/tracing_errno
 	traced
@@ -53,6 +59,10 @@ nested() {
 }
 contexts() {
 	echo 1 >$R/options/profile-contexts
+	profile
+}
+profile_waits() {
+	echo 1 >$R/options/profile-wait
 	profile
 }
 nested_contexts() {

@@ -176,9 +176,9 @@ options_by_name() {
 	echo "$PARENT" >$T/set_ftrace_filter
 	echo function_graph >$T/current_tracer
 	# (the kernel may be built without some)
-	grep -E '^(no)?funcgraph' $T/trace_options | grep -v -e retval -e retaddr -e args -e handled >/tmp/options
+	grep -E '^(no)?funcgraph' $T/trace_options | grep -v -e retval -e retaddr -e args -e handled -e wait >/tmp/options
 	stock_off
-	grep -E '^(no)?funcgraph' $R/trace_options | grep -v -e retval -e retaddr -e args -e handled >/tmp/our.options
+	grep -E '^(no)?funcgraph' $R/trace_options | grep -v -e retval -e retaddr -e args -e handled -e wait >/tmp/our.options
 	cat /tmp/our.options
 	[ "$(wc -l </tmp/our.options)" -eq 8 ]
 	cmp /tmp/options /tmp/our.options

@@ -15,7 +15,7 @@
 //! | [`pids`] | `pids`, `outsider` |
 //! | [`profile`] | `profile/numbers`, `profile/table`, `profile/text`, `profile/totals` |
 //! | [`profile`], contexts | `profile/clean_tasks`, `profile/context_counts`, `profile/extents` |
-//! | [`profile`], contexts | `profile/folded` |
+//! | [`profile`], contexts | `profile/folded`, `profile/waits` |
 //! | [`plan`] | `plan`, `settings`, `lists`, `catalog`, `command_list`, `options` |
 //! | [`raw_pages`] | `kernel_page`, `consumer` |
 //! | [`render`], [`style`] | `render`, `header`, `line` |
@@ -80,6 +80,7 @@ mod sort;
 mod style;
 mod timeline;
 mod trace_reader;
+mod waiting;
 
 /// Returns the configuration of a property with so many cases; those that fail are shown, not
 /// stored in the tree.

@@ -102,7 +102,7 @@ pub fn garble(hand: &mut Hand) -> io::Result<()> {
 
 /// Sets the tracer and its functions, the most common settings.
 pub fn trace(hand: &mut Hand) -> io::Result<()> {
-    const NAMES: [&str; 8] = [
+    const NAMES: [&str; 10] = [
         "current_tracer",
         "current_tracer",
         "filter",
@@ -110,13 +110,17 @@ pub fn trace(hand: &mut Hand) -> io::Result<()> {
         "graph_function",
         "tracing_on",
         "options/profile-contexts",
+        "options/profile-wait",
+        "options/funcgraph-wait",
         // Its counts begin from zero.
         "trace_stat/function",
     ];
     let (name, path) = hand.one_of(&NAMES);
     let data = match name {
         "trace_stat/function" => Vec::new(),
-        "tracing_on" | "options/profile-contexts" => vec![b"01"[hand.random.usize(0..2)]],
+        _ if name == "tracing_on" || name.starts_with("options/") => {
+            vec![b"01"[hand.random.usize(0..2)]]
+        }
         _ => input::valid(&path, &hand.world, &mut hand.random),
     };
     hand.put(&path, &data)

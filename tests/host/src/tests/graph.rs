@@ -94,6 +94,7 @@ impl Screen {
             time: time_of(event, extras),
             duration: ticks_of(event),
             arguments: arguments.as_bytes(),
+            waits: &[],
         };
         (self.graph)
             .write_event(&mut self.page, &mut Names(String::new()), &shown)
@@ -969,6 +970,7 @@ proptest! {
                 time: time_of(&event, &extras),
                 duration,
                 arguments: arguments.as_bytes(),
+                waits: &[],
             };
             // A duration that is shown lies in what time there was.
             if let Some(duration) = duration {
@@ -1141,6 +1143,7 @@ fn the_kernels_own() {
                 time: event.time,
                 duration: (event.what != EventKind::Entry).then_some(event.duration),
                 arguments: b"",
+                waits: &[],
             };
             graph
                 .write_event(&mut out, &mut parser, &shown)

@@ -282,6 +282,7 @@ fn step() -> impl Strategy<Value = Step> {
     let options = [
         TraceOption::FuncStackTrace,
         TraceOption::SleepTime,
+        TraceOption::GraphWait,
         TraceOption::GraphTime,
     ];
     prop_oneof![
@@ -408,6 +409,7 @@ fn check(model: &Model, settings: &OwnSettings, plan: &HookPlan) {
             is_rooted,
         ) {
             _ if model.errnos => FrameKind::Errno,
+            _ if model.has(TraceOption::GraphWait) => FrameKind::Waits,
             (true, _) => FrameKind::Long,
             (false, true) => FrameKind::Tagged,
             (false, false) if !skip.is_empty() => FrameKind::Tagged,
@@ -440,6 +442,7 @@ fn check(model: &Model, settings: &OwnSettings, plan: &HookPlan) {
         snapshots,
         stacks: stacks || model.has(TraceOption::FuncStackTrace),
         links: model.errnos && model.calls().is_some(),
+        wakers: model.has(TraceOption::GraphWait) && !model.errnos && model.calls().is_some(),
     };
     assert_eq!(plan.memory, memory);
     // All functions that are hooked at all.

@@ -21,7 +21,7 @@ use crate::engine::profile::numbers::{numbered, FunctionNumbers};
 use crate::engine::profile::table::ProfileTable;
 use crate::engine::profile::text::{
     write_bucket, write_histogram_header, write_row, write_statistics, write_summary, Summary,
-    SUMMARY_HEADER,
+    SUMMARY_HEADER, WAITS_HEADER,
 };
 use crate::engine::profile::totals::{epoch, longest, FunctionTotals};
 use crate::platform::{memory, AllocError, Vec as EngineVec};
@@ -340,6 +340,7 @@ fn summaries_have_their_columns() {
         average: 102_880,
         percentiles: Some([1000, 20_001, 300_000]),
         max: 1_000_000_000,
+        waits: None,
     };
     let text = line("vfs_read", &summary);
     let wanted = "  vfs_read                       |         12      1234.567         0.999     102.880       \
@@ -368,6 +369,16 @@ fn summaries_have_their_columns() {
     );
     let text = line("vfs_read", &summary);
     assert_eq!(text.len(), wanted.len());
+    // With waits there are two more.
+    summary.waits = Some([7_000_001, 20]);
+    let text = line("vfs_read", &summary);
+    assert!(
+        text.ends_with("1000000.000      7000.001         0.020\n"),
+        "{text}"
+    );
+    for header in WAITS_HEADER.lines() {
+        assert_eq!(header.len() + 1, text.len());
+    }
 }
 
 /// Histograms have the columns of `perf ftrace latency`.
@@ -387,6 +398,7 @@ fn histograms_have_the_columns_of_perf() {
         percentiles: Some([1151, 1_179_647, 1_179_647]),
         max: 1_048_600,
         own: 0,
+        waits: None,
     };
     write_statistics(&mut page, &summary, 1024).unwrap();
     let bar = |count: usize| format!("{:<46}", "#".repeat(count));

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use crate::engine::profile::contexts::CallContext;
 use crate::engine::shadow::{flags_of, secret, switched, tag, Shadow, IN_IRQ, SHOWN, SKIP};
 use crate::engine::shared_frame::{self, Seat};
+use crate::engine::waiting::{Wait, WakeContext, Waker};
 use crate::platform::Word;
 
 const BASE: u64 = 0xffff_8881_0000_1000;
@@ -93,13 +94,19 @@ fn the_innermost_call_of_both_tasks_learns_of_a_switch() {
             .map(|frame| frame.word(4))
             .collect::<Vec<_>>()
     };
-    switched(shadow(&one), shadow(&[]), || Some(1000));
-    switched(shadow(&other), shadow(&one), || Some(1007));
+    let none = None::<(u64, fn() -> (u64, Waker))>;
+    switched(shadow(&one), shadow(&[]), || Some(1000), none);
+    switched(shadow(&other), shadow(&one), || Some(1007), none);
     assert_eq!(slept(&one), [0, 7]);
-    switched(shadow(&one), shadow(&other), || None);
-    switched(shadow(&[]), shadow(&other), || Some(1100));
+    switched(shadow(&one), shadow(&other), || None, none);
+    switched(shadow(&[]), shadow(&other), || Some(1100), none);
     assert_eq!((slept(&one), slept(&other)), (vec![0, 7], vec![0, 93]));
-    switched(shadow(&[]), shadow(&[]), || panic!("nobody wants the time"));
+    switched(
+        shadow(&[]),
+        shadow(&[]),
+        || panic!("nobody wants the time"),
+        none,
+    );
 }
 
 proptest! {
@@ -201,4 +208,57 @@ fn shared_calls_are_known_by_their_seats() {
         (frames[0].start(), frames[0].info(), frames[0].call()),
         (1, 2, Some(3))
     );
+}
+
+/// A task that goes on says what it has waited for, once, in its innermost call; one that did not
+/// stop while it was watched says nothing.
+#[test]
+fn waits() {
+    let secret = secret(SESSION, 6);
+    let words = words(&[
+        mark_at(0, secret, 0),
+        1,
+        2,
+        3,
+        0,
+        0,
+        mark_at(6, secret, 0),
+        1,
+        2,
+        3,
+        0,
+        0,
+    ]);
+    let shadow = || Shadow::new(&words, BASE, secret);
+    let none = || Shadow::new(&[], BASE, secret);
+    let waker = Waker::new(77, WakeContext::Task);
+    let unwanted = || -> (u64, Waker) { panic!("it has not waited") };
+    // The task has been in queues for so many ns in its life.
+    let life = (1 << 50) - 100;
+    switched(none(), shadow(), || Some(900), Some((0, unwanted)));
+    switched(shadow(), none(), || Some(1000), Some((life, unwanted)));
+    let went_on = || (life + 300, waker);
+    switched(none(), shadow(), || Some(1500), Some((0, went_on)));
+    switched(none(), shadow(), || Some(1600), Some((0, unwanted)));
+    let values: Vec<u64> = words.iter().map(Word::load_relaxed).collect();
+    assert_eq!(values[10..], [500, Wait::new(300, waker).0]);
+    assert_eq!(values[4..6], [0, 0]);
+    // A later one adds to it.
+    switched(
+        shadow(),
+        none(),
+        || Some(2000),
+        Some((life + 310, unwanted)),
+    );
+    let went_on = || (life + 350, Waker::default());
+    switched(none(), shadow(), || Some(2100), Some((0, went_on)));
+    let frame = shadow().innermost().expect("a call");
+    assert_eq!(frame.word(4), 600);
+    let both = Wait(frame.word(5));
+    assert_eq!((both.queued(), both.waker().pid()), (340, 77));
+    // The call around it has its waits, too, when it returns.
+    let outer = shadow().frames().next().expect("a call");
+    outer.add_sleep(frame.word(4));
+    outer.add_wait(both);
+    assert_eq!((outer.word(4), Wait(outer.word(5))), (600, both));
 }

@@ -24,15 +24,17 @@ struct Wants {
     without_calls: bool,
     without_sleep: bool,
     contexts: bool,
+    waits: bool,
     own_start: bool,
 }
 
 const FUNCTIONS: usize = 6;
 
-const FRAMES: [FrameKind; 4] = [
+const FRAMES: [FrameKind; 5] = [
     FrameKind::Plain,
     FrameKind::Tagged,
     FrameKind::Long,
+    FrameKind::Waits,
     FrameKind::Errno,
 ];
 
@@ -49,23 +51,24 @@ fn wants() -> impl Strategy<Value = Wants> {
     let calls = prop::option::weighted(0.7, prop::collection::vec(0..5u8, FUNCTIONS));
     let counted = prop::option::weighted(0.4, prop::collection::vec(any::<bool>(), FUNCTIONS));
     let flags = (
-        prop_oneof![12 => 0..3usize, 1 => Just(3)],
+        prop_oneof![12 => 0..3usize, 1 => 3..5usize],
         prop::bool::weighted(0.2),
         any::<[bool; 3]>(),
-        prop::bool::weighted(0.2),
+        [prop::bool::weighted(0.2), prop::bool::weighted(0.1)],
     );
-    (calls, counted, flags).prop_map(|(calls, counted, (frames, sleep, without, own_start))| {
-        Wants {
+    (calls, counted, flags).prop_map(
+        |(calls, counted, (frames, sleep, without, [own_start, waits]))| Wants {
             calls,
             frames,
-            takes_sleep: sleep && frames == 2,
+            takes_sleep: (sleep && frames == 2) || frames == 3,
             counted,
             without_calls: without[0],
             without_sleep: without[1],
             contexts: without[2],
+            waits,
             own_start,
-        }
-    })
+        },
+    )
 }
 
 struct Parts {
@@ -87,6 +90,7 @@ impl Wants {
             without_calls: self.without_calls,
             without_sleep: self.without_sleep,
             contexts: self.contexts,
+            waits: self.waits,
         });
         Parts { calls, counted }
     }
@@ -111,15 +115,17 @@ impl Wants {
             watch[usize::from(calls[function])]
         });
         let counted = self.counted.as_ref().filter(|counted| counted[function]);
-        let is_nested = self.without_calls || self.without_sleep || self.own_start;
+        let is_nested = self.without_calls || self.without_sleep || self.waits || self.own_start;
         let words = match FRAMES[self.frames] {
             // No other has room beside it.
-            FrameKind::Errno => ROOM + 1,
+            FrameKind::Waits | FrameKind::Errno => ROOM + 1,
             _ => 1 + own + usize::from(self.takes_sleep),
         };
         [
             traced.map(|watch| (watch, words)),
             counted.map(|_| match is_nested {
+                // Likewise.
+                true if self.waits => (Watch::Nested, ROOM + 1),
                 true => {
                     let words = 1 + own + usize::from(self.without_sleep) + context;
                     (Watch::Nested, words)

@@ -49,6 +49,9 @@ pub struct Tracing {
     /// Record what functions return
     #[arg(long)]
     pub ret: bool,
+    /// Record what calls waited for, and what woke their tasks
+    #[arg(long)]
+    pub wait: bool,
     /// Only failures, and the calls by which the error came: of these names (ENOENT,EINVAL), or any
     #[arg(long, value_name = "NAMES|any")]
     pub errno: Option<String>,

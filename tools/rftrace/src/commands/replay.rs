@@ -9,6 +9,7 @@ use std::rc::Rc;
 use anyhow::{bail, Context, Result};
 use rftrace_engine::engine::options::{Options, TraceOption};
 use rftrace_engine::engine::text::Text;
+use rftrace_engine::engine::waiting::{WakeContext, Waker};
 use serde::Serialize;
 
 use super::recorded::{say_end, OpenRecording};
@@ -105,6 +106,14 @@ struct EventJson<'a> {
     duration_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retval: Option<u64>,
+    /// The parts of the duration for which the task was asleep, and queued for a CPU, and what woke
+    /// it last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    asleep_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queued_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    woken_by: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     args: Option<[u64; rftrace_engine::engine::extras::ARGS]>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -117,6 +126,16 @@ struct EventJson<'a> {
 
 fn is_zero(count: &u64) -> bool {
     *count == 0
+}
+
+/// Returns what woke a task: the ID of another, or a kind of interrupt.
+fn woken_by(waker: Waker) -> Option<String> {
+    waker.is_known().then(|| match waker.context() {
+        WakeContext::Task => waker.pid().to_string(),
+        WakeContext::Softirq => "softirq".into(),
+        WakeContext::Hardirq => "hardirq".into(),
+        WakeContext::Nmi => "nmi".into(),
+    })
 }
 
 fn print_json(
@@ -132,6 +151,7 @@ fn print_json(
         let event = &item.event;
         let owned_extras = event.has_extras.then(|| events.owned_extras());
         let extras = owned_extras.map(|owned_extras| owned_extras.extras);
+        let waited = extras.and_then(|extras| extras.waited);
         let mut name = [0; 16];
         let comm = String::from_utf8_lossy(event.task.name(&mut name));
         let function = symbolizer.function(event.ip);
@@ -167,6 +187,9 @@ fn print_json(
             duration_ns: matches!(event.what, EventKind::Call | EventKind::Return)
                 .then_some(event.duration),
             retval: extras.and_then(|extras| extras.retval),
+            asleep_ns: waited.map(|waited| waited.slept.saturating_sub(waited.wait.queued())),
+            queued_ns: waited.map(|waited| waited.wait.queued()),
+            woken_by: waited.and_then(|waited| woken_by(waited.wait.waker())),
             args: extras.and_then(|extras| extras.args),
             stack: stack
                 .iter()

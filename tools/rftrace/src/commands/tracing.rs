@@ -119,6 +119,7 @@ fn plan(tracing: &Tracing) -> TracePlan {
         selection: tracing.selection.selection(),
         args: tracing.args,
         ret: tracing.ret,
+        wait: tracing.wait,
         errnos: tracing.errno.as_ref().map(|names| match names.as_str() {
             "any" => "1".into(),
             names => names.into(),

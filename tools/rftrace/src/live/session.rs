@@ -35,6 +35,8 @@ pub struct TracePlan {
     pub args: bool,
     /// True if return values are recorded.
     pub ret: bool,
+    /// True if it is recorded what calls waited for.
+    pub wait: bool,
     /// The errors whose calls alone are recorded, as `tracing_errno` has them.
     pub errnos: Option<String>,
     /// True if calls in hardware interrupts are not recorded.
@@ -91,6 +93,7 @@ impl Session {
                 },
             ),
             (plan.ret, "funcgraph-retval"),
+            (plan.wait, "funcgraph-wait"),
         ];
         for (_, option) in options.iter().filter(|(is_on, _)| *is_on) {
             instance.write(&format!("options/{option}"), "1")?;

@@ -8,6 +8,7 @@ use rftrace_engine::engine::decode::{DecodedGroup, Decoder, Event, EventKind, Ex
 use rftrace_engine::engine::extras::stack_at;
 use rftrace_engine::engine::marker::text_at;
 use rftrace_engine::engine::slot::{SlotKind, SlotWords};
+use rftrace_engine::engine::waiting::Waited;
 
 use super::record::RecordHeader;
 use super::{Error, OwnedExtras};
@@ -149,8 +150,13 @@ impl<B: Blocks> CpuEvents<B> {
         event.duration = record.ticks(event.duration);
         if event.has_extras {
             let since = self.group.extras.since.map(|stamp| record.ns(stamp));
+            let waited = self.group.extras.waited.map(|waited| Waited {
+                slept: record.ticks(waited.slept),
+                ..waited
+            });
             let extras = Extras {
                 since,
+                waited,
                 ..self.group.extras
             };
             self.set_beside(extras);

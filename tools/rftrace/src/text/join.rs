@@ -94,6 +94,7 @@ impl<E: Events> Joined<E> {
                 if let Some(end) = owned_extras {
                     let all = entry.owned_extras.get_or_insert_default();
                     all.extras.retval = end.extras.retval;
+                    all.extras.waited = end.extras.waited;
                     all.extras.ended = end.extras.since;
                     all.extras.overrun = end.extras.overrun;
                     call.has_extras = true;

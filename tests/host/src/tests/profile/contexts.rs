@@ -19,6 +19,7 @@ use crate::engine::profile::contexts::{step, CallContext, Contexts, Node, Step, 
 use crate::engine::profile::extents::{extent_of, Extents};
 use crate::engine::profile::folded::{Measure, Tree};
 use crate::engine::profile::frame::Times;
+use crate::engine::profile::waits::Waits;
 use crate::engine::text::Text;
 use crate::platform::memory;
 use crate::tests::{cases, interrupted};
@@ -97,6 +98,7 @@ impl Machine {
             calls: 1,
             total: time,
             own: call.own,
+            ..ContextSums::default()
         });
         drop(model);
         path.pop();
@@ -118,14 +120,14 @@ impl Machine {
 
 /// Returns the lines; function 1 is `f1`.
 fn lines(tree: &Tree, measure: Measure) -> Vec<(String, u64)> {
-    let nodes = tree.lines(measure).unwrap();
-    let lines = nodes.iter().map(|node| {
+    let all = tree.lines(measure).unwrap();
+    let lines = all.iter().map(|line| {
         let mut text = Text::new();
         let name =
             |text: &mut Text, number: usize| text.push_bytes(format!("f{number}").as_bytes());
-        tree.write_path(*node, &mut text, name).unwrap();
+        tree.write_path(*line, &mut text, name).unwrap();
         let path = String::from_utf8(text.as_bytes().to_vec()).unwrap();
-        (path, tree.value(*node, measure))
+        (path, tree.value(*line, measure))
     });
     lines.collect()
 }
@@ -472,4 +474,60 @@ fn memory_may_be_short() {
     memory::with_allocations(0, || {
         assert!(Tree::new(tree.keys(), |_| ContextSums::default()).is_err())
     });
+}
+
+/// Waits are lines of the innermost call, and parts of its own time.
+#[test]
+fn waits_have_lines() {
+    let tree = Rc::new(Contexts::new(20).unwrap());
+    let cpu = CpuContexts::new(tree.clone()).unwrap();
+    let waits = Waits::new(tree.nodes()).unwrap();
+    let outer = cpu.enter(CallContext::TASKS.node(), 1, 0);
+    let inner = cpu.enter(outer.node(), 2, 0);
+    let add = |context: CallContext, time, within, slept, queued| {
+        cpu.of(context).unwrap().add(Times { time, within });
+        waits.add(context.node().index(), slept, queued);
+    };
+    // The inner call was asleep for 400 ticks, and for 100 in a queue; the outer one for 50 of
+    // its own.
+    add(inner, 1000, 0, 500, 200);
+    add(outer, 1500, 1000, 550, 200);
+    let read = |sleep_counts| {
+        let sums = |node| {
+            let [slept, queued] = waits.sums(node);
+            let waits = ContextSums {
+                slept,
+                queued,
+                ..ContextSums::default()
+            };
+            cpu.sums(node).plus(waits)
+        };
+        let tree = Tree::new(tree.keys(), sums).unwrap();
+        // Two ns are a tick.
+        tree.with_waits(sleep_counts, |ns| ns / 2).unwrap()
+    };
+    let said = |tree: &Tree, measure| -> Vec<String> {
+        let lines = lines(tree, measure).into_iter();
+        lines
+            .map(|(path, value)| format!("{path} {value}"))
+            .collect()
+    };
+    let own = said(&read(true), Measure::Own);
+    let wanted = [
+        "f1;f2 500",
+        "f1 450",
+        "f1;f2;[asleep] 400",
+        "f1;f2;[queued] 100",
+        "f1;[asleep] 50",
+    ];
+    assert_eq!(own, wanted);
+    let own = said(&read(false), Measure::Own);
+    assert_eq!(own[..2], ["f1;f2 1000", "f1 500"]);
+    assert_eq!(own[2..], wanted[2..]);
+    assert_eq!(said(&read(true), Measure::Total), ["f1 1500", "f1;f2 1000"]);
+    assert_eq!(said(&read(true), Measure::Calls), ["f1 1", "f1;f2 1"]);
+    // Without any, nothing is said.
+    let none = Tree::new(tree.keys(), |node| cpu.sums(node)).unwrap();
+    let none = none.with_waits(true, |ns| ns).unwrap();
+    assert_eq!(said(&none, Measure::Own), ["f1;f2 1000", "f1 500"]);
 }

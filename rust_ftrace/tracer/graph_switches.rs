@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `function_graph`, the scheduler's side: notes for how long tasks do not run in calls, and what
+//! woke them.
+
+use crate::engine::errno_chain::FRAME_WORDS;
+use crate::engine::shadow::{self, WAIT_WORDS};
+use crate::engine::waiting::{WakeContext, Waker};
+use crate::sys::context::PreemptOff;
+use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
+use crate::sys::wakeups::WakeHandler;
+use crate::tracer::recorder::Recorder;
+
+impl SwitchHandler for Recorder {
+    /// Adds up the time for which tasks do not run.
+    fn switched(
+        &self,
+        prev: ShadowStack<'_>,
+        is_queued: bool,
+        next: ShadowStack<'_>,
+        token: PreemptOff<'_>,
+    ) {
+        let graph = self.graph();
+        let wakers = graph.wakers();
+        let secret = match (graph.asks_for_any(), wakers) {
+            (true, _) => self.secret::<FRAME_WORDS>(),
+            (false, Some(_)) => self.secret::<WAIT_WORDS>(),
+            (false, None) => self.secret::<5>(),
+        };
+        let queues = wakers.map(|wakers| {
+            if is_queued {
+                // It was woken before it slept, and will not be when it goes on.
+                wakers.take(prev.pid());
+            }
+            let went_on = move || (next.queued(token), wakers.take(next.pid()));
+            (prev.queued_before(), went_on)
+        });
+        let [prev, next] = [prev, next].map(|stack| graph.seat.seated(stack.tagged(secret)));
+        shadow::switched(prev, next, || self.now(token), queues);
+    }
+}
+
+impl WakeHandler for Recorder {
+    /// Notes the task that wakes another.
+    fn woken(&self, pid: u32, token: PreemptOff<'_>) {
+        if let Some(wakers) = self.graph().wakers() {
+            let context = match token.context_level() {
+                1 => WakeContext::Task,
+                2 => WakeContext::Softirq,
+                4 => WakeContext::Hardirq,
+                _ => WakeContext::Nmi,
+            };
+            wakers.note(pid, Waker::new(token.current().pid(), context));
+        }
+    }
+}
