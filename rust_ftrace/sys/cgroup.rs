@@ -29,7 +29,7 @@ pub(crate) use self::no_hierarchy::{find, Cgroup};
 use self::no_hierarchy::{id_of, is_in};
 use super::context::Current;
 use super::private::tasks;
-use super::tracepoint::{self, Registration};
+use super::tracepoint::Probes;
 use crate::engine::slot::Container;
 
 /// Calls `user` with the ID of every task but idle ones.
@@ -111,25 +111,12 @@ pub(crate) trait MemberHandler: Send + Sync + 'static {
 }
 
 /// A handler that is called, or not.
-///
-/// # Invariants
-///
-/// The handler of a registration is valid.
-pub(crate) struct Members<T: MemberHandler> {
-    registered: Option<[Registration; 4]>,
-    _handler: core::marker::PhantomData<fn(&T)>,
-}
-
-// SAFETY: It is only changed under exclusive access, and `T` may be shared.
-unsafe impl<T: MemberHandler> Send for Members<T> {}
+pub(crate) struct Members<T: MemberHandler>(Probes<T, 4>);
 
 impl<T: MemberHandler> Members<T> {
     /// Nothing is called.
     pub(crate) const fn new() -> Self {
-        Self {
-            registered: None,
-            _handler: core::marker::PhantomData,
-        }
+        Self(Probes::new())
     }
 
     /// Has `handler` called from now on.
@@ -143,11 +130,7 @@ impl<T: MemberHandler> Members<T> {
     ///
     /// `handler` stays valid until [`Members::clear`].
     pub(crate) unsafe fn call(&mut self, handler: *const T) -> Result {
-        if self.registered.is_some() {
-            return Ok(());
-        }
-        let data: *mut c_void = handler.cast_mut().cast();
-        let probes: [(&'static CStr, *mut c_void); 4] = [
+        let probes = [
             (c"task_newtask", created::<T> as *mut c_void),
             (c"sched_process_exec", executed::<T> as *mut c_void),
             (c"cgroup_attach_task", attached::<T> as *mut c_void),
@@ -155,40 +138,13 @@ impl<T: MemberHandler> Members<T> {
         ];
         // SAFETY:
         // - Each is declared as its tracepoint calls it.
-        // - The handler stays valid until `clear`, by caller precondition, which ends the
-        //   registration and waits.
-        let register = |(name, probe)| unsafe { Registration::new(name, probe, data) };
-        let made = probes.map(register);
-        if made.iter().all(Result::is_ok) {
-            if let [Ok(a), Ok(b), Ok(c), Ok(d)] = made {
-                // INVARIANT: Just registered, for a handler that is valid, by caller precondition.
-                self.registered = Some([a, b, c, d]);
-            }
-            return Ok(());
-        }
-        let mut failure = Ok(());
-        for registration in made {
-            match registration {
-                Ok(registration) => registration.end(),
-                Err(error) => failure = Err(error),
-            }
-        }
-        tracepoint::wait();
-        failure
+        // - The handler stays valid until `clear`, by caller precondition.
+        unsafe { self.0.call(probes, handler) }
     }
 
     /// Returns once the handler is not called any more.
     pub(crate) fn clear(&mut self) {
-        if let Some(registered) = self.registered.take() {
-            registered.map(Registration::end);
-            tracepoint::wait();
-        }
-    }
-}
-
-impl<T: MemberHandler> Drop for Members<T> {
-    fn drop(&mut self) {
-        self.clear();
+        self.0.clear();
     }
 }
 

@@ -7,7 +7,7 @@
 use kernel::bindings;
 use kernel::prelude::*;
 
-use super::tracepoint::{self, Registration};
+use super::tracepoint::Probes;
 
 /// Called when tasks come and go.
 pub(crate) trait ForkHandler: Send + Sync + 'static {
@@ -19,25 +19,12 @@ pub(crate) trait ForkHandler: Send + Sync + 'static {
 }
 
 /// A handler that is called, or not.
-///
-/// # Invariants
-///
-/// The handler of a registration is valid.
-pub(crate) struct Forks<T: ForkHandler> {
-    registered: Option<[Registration; 2]>,
-    _handler: core::marker::PhantomData<fn(&T)>,
-}
-
-// SAFETY: It is only changed under exclusive access, and `T` may be shared.
-unsafe impl<T: ForkHandler> Send for Forks<T> {}
+pub(crate) struct Forks<T: ForkHandler>(Probes<T, 2>);
 
 impl<T: ForkHandler> Forks<T> {
     /// Nothing is called.
     pub(crate) const fn new() -> Self {
-        Self {
-            registered: None,
-            _handler: core::marker::PhantomData,
-        }
+        Self(Probes::new())
     }
 
     /// Has `handler` called from now on.
@@ -51,45 +38,19 @@ impl<T: ForkHandler> Forks<T> {
     ///
     /// `handler` stays valid until [`Forks::clear`].
     pub(crate) unsafe fn call(&mut self, handler: *const T) -> Result {
-        if self.registered.is_some() {
-            return Ok(());
-        }
-        let data: *mut c_void = handler.cast_mut().cast();
-        let forked = forked::<T> as *mut c_void;
+        let probes = [
+            (c"sched_process_fork", forked::<T> as *mut c_void),
+            (c"sched_process_free", freed::<T> as *mut c_void),
+        ];
         // SAFETY:
-        // - `forked` is declared as this tracepoint calls it.
-        // - The handler stays valid until `clear`, by caller precondition, which ends the
-        //   registration and waits.
-        let forks = unsafe { Registration::new(c"sched_process_fork", forked, data) }?;
-        let freed = freed::<T> as *mut c_void;
-        // SAFETY:
-        // - `freed` is declared as this tracepoint calls it.
-        // - The handler stays valid until `clear`, by caller precondition, which ends the
-        //   registration and waits.
-        match unsafe { Registration::new(c"sched_process_free", freed, data) } {
-            // INVARIANT: Just registered, for a handler that is valid, by caller precondition.
-            Ok(frees) => self.registered = Some([forks, frees]),
-            Err(error) => {
-                forks.end();
-                tracepoint::wait();
-                return Err(error);
-            }
-        }
-        Ok(())
+        // - Each is declared as its tracepoint calls it.
+        // - The handler stays valid until `clear`, by caller precondition.
+        unsafe { self.0.call(probes, handler) }
     }
 
     /// Returns once the handler is not called any more.
     pub(crate) fn clear(&mut self) {
-        if let Some(registered) = self.registered.take() {
-            registered.map(Registration::end);
-            tracepoint::wait();
-        }
-    }
-}
-
-impl<T: ForkHandler> Drop for Forks<T> {
-    fn drop(&mut self) {
-        self.clear();
+        self.0.clear();
     }
 }
 

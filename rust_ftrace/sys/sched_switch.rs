@@ -5,15 +5,12 @@
 //! C headers: [`include/linux/tracepoint.h`](srctree/include/linux/tracepoint.h),
 //! `include/trace/events/sched.h`
 
-use core::marker::PhantomData;
-
 use kernel::bindings;
 use kernel::prelude::*;
 
 use super::context::PreemptOff;
 pub(crate) use super::private::shadow_stacks::{need_queues, ShadowStack};
-use super::rcu;
-use super::tracepoint::Registration;
+use super::tracepoint::Probes;
 
 /// Called when tasks change.
 pub(crate) trait SwitchHandler: Send + Sync + 'static {
@@ -29,32 +26,17 @@ pub(crate) trait SwitchHandler: Send + Sync + 'static {
 }
 
 /// A handler that is called, or not.
-///
-/// # Invariants
-///
-/// The handler of a registration is valid.
-pub(crate) struct Switches<T: SwitchHandler> {
-    registered: Option<Registration>,
-    _handler: PhantomData<fn(&T)>,
-}
-
-// SAFETY: It is only changed under exclusive access, and `T` may be shared.
-unsafe impl<T: SwitchHandler> Send for Switches<T> {}
-// SAFETY: Shared references change nothing, and `T` may be shared.
-unsafe impl<T: SwitchHandler> Sync for Switches<T> {}
+pub(crate) struct Switches<T: SwitchHandler>(Probes<T, 1>);
 
 impl<T: SwitchHandler> Switches<T> {
     /// Nothing is called.
     pub(crate) const fn new() -> Self {
-        Self {
-            registered: None,
-            _handler: PhantomData,
-        }
+        Self(Probes::new())
     }
 
     /// Returns whether a handler is called.
     pub(crate) fn is_on(&self) -> bool {
-        self.registered.is_some()
+        self.0.is_on()
     }
 
     /// Has `handler` called from now on.
@@ -66,36 +48,18 @@ impl<T: SwitchHandler> Switches<T> {
     ///
     /// # Safety
     ///
-    /// `handler` stays valid until [`Switches::clear`].
+    /// `handler` stays valid until [`Self::clear`].
     pub(crate) unsafe fn call(&mut self, handler: *const T) -> Result {
-        if self.registered.is_some() {
-            return Ok(());
-        }
-        let probe = probe::<T> as *mut c_void;
-        let data: *mut c_void = handler.cast_mut().cast();
+        let probes = [(c"sched_switch", probe::<T> as *mut c_void)];
         // SAFETY:
         // - `probe` is declared as this tracepoint calls it.
-        // - The handler stays valid until `clear`, by caller precondition, which ends the
-        //   registration and waits.
-        let registration = unsafe { Registration::new(c"sched_switch", probe, data) }?;
-        // INVARIANT: Just registered, for a handler that is valid, by caller precondition.
-        self.registered = Some(registration);
-        Ok(())
+        // - The handler stays valid until `clear`, by caller precondition.
+        unsafe { self.0.call(probes, handler) }
     }
 
     /// Returns once the handler is not called any more.
     pub(crate) fn clear(&mut self) {
-        if let Some(registration) = self.registered.take() {
-            registration.end();
-            // The scheduler calls it with interrupts off.
-            rcu::synchronize_preempt_off();
-        }
-    }
-}
-
-impl<T: SwitchHandler> Drop for Switches<T> {
-    fn drop(&mut self) {
-        self.clear();
+        self.0.clear();
     }
 }
 

@@ -15,24 +15,15 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::rcu;
 
 use super::private::tasks;
-use super::tracepoint::{self, Registration};
+use super::tracepoint::Probes;
 use crate::platform::fence_acquire;
 
 /// The sum over all tasks.
-///
-/// # Invariants
-///
-/// `freed` is registered for `gone`.
 pub(crate) struct Overruns {
     /// Of tasks that were freed since `freed` is registered.
     gone: KBox<Atomic<u64>>,
-    freed: Option<Registration>,
+    freed: Probes<Atomic<u64>, 1>,
 }
-
-// SAFETY: It is only changed under exclusive access, and `gone` is atomic.
-unsafe impl Send for Overruns {}
-// SAFETY: What shared references reach is `gone`, which is atomic.
-unsafe impl Sync for Overruns {}
 
 impl Overruns {
     /// Tasks that are freed are not known of.
@@ -41,10 +32,9 @@ impl Overruns {
     ///
     /// `ENOMEM` if there is no memory.
     pub(crate) fn new() -> Result<Self> {
-        // INVARIANT: Nothing is registered.
         Ok(Self {
             gone: KBox::new(Atomic::new(0), GFP_KERNEL)?,
-            freed: None,
+            freed: Probes::new(),
         })
     }
 
@@ -55,30 +45,16 @@ impl Overruns {
     /// - `ENODEV` if the kernel has no such tracepoint.
     /// - `ENOMEM` if there is no memory.
     pub(crate) fn begin(&mut self) -> Result {
-        if self.freed.is_some() {
-            return Ok(());
-        }
-        let gone: *const Atomic<u64> = &*self.gone;
-        // SAFETY: The function is declared as this tracepoint calls it. `gone` does not move with
-        // its box, which goes after the registration has ended.
-        let freed = unsafe {
-            Registration::new(
-                c"sched_process_free",
-                freed as *mut c_void,
-                gone.cast_mut().cast(),
-            )
-        }?;
-        // INVARIANT: Just registered for `gone`.
-        self.freed = Some(freed);
-        Ok(())
+        let probes = [(c"sched_process_free", freed as *mut c_void)];
+        // SAFETY:
+        // - The function is declared as this tracepoint calls it.
+        // - `gone` does not move with its box, which goes after `end`.
+        unsafe { self.freed.call(probes, &*self.gone) }
     }
 
     /// Has them include no more of such.
     pub(crate) fn end(&mut self) {
-        if let Some(freed) = self.freed.take() {
-            freed.end();
-            tracepoint::wait();
-        }
+        self.freed.clear();
     }
 
     /// The sum. A task that is just ending may be left out until it is freed, some milliseconds

@@ -4,6 +4,7 @@
 //!
 //! C header: [`include/linux/tracepoint.h`](srctree/include/linux/tracepoint.h)
 
+use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use kernel::bindings;
@@ -138,6 +139,88 @@ impl Registration {
     }
 }
 
+/// A handler that tracepoints call, each by a function of its own, or none.
+///
+/// # Invariants
+///
+/// The handler of a registration is valid.
+pub(super) struct Probes<T, const N: usize> {
+    registered: [Option<Registration>; N],
+    _handler: PhantomData<fn(&T)>,
+}
+
+// SAFETY: It is only changed under exclusive access, and `T` may be shared.
+unsafe impl<T: Send + Sync, const N: usize> Send for Probes<T, N> {}
+// SAFETY: Shared references change nothing, and `T` may be shared.
+unsafe impl<T: Send + Sync, const N: usize> Sync for Probes<T, N> {}
+
+impl<T, const N: usize> Probes<T, N> {
+    /// Nothing is called.
+    pub(super) const fn new() -> Self {
+        Self {
+            registered: [const { None }; N],
+            _handler: PhantomData,
+        }
+    }
+
+    /// Returns whether a handler is called.
+    pub(super) fn is_on(&self) -> bool {
+        self.registered.iter().any(Option::is_some)
+    }
+
+    /// Has `handler` called from now on, by these functions of the tracepoints with those names.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is called then. `ENODEV` if the kernel has no such tracepoints, `ENOMEM` if there is
+    /// no memory.
+    ///
+    /// # Safety
+    ///
+    /// - Each function takes a pointer to the handler and what its tracepoint gives.
+    /// - `handler` stays valid until [`Self::clear`].
+    pub(super) unsafe fn call(
+        &mut self,
+        probes: [(&'static CStr, *mut c_void); N],
+        handler: *const T,
+    ) -> Result {
+        if self.is_on() {
+            return Ok(());
+        }
+        let data: *mut c_void = handler.cast_mut().cast();
+        for (slot, (name, probe)) in self.registered.iter_mut().zip(probes) {
+            // SAFETY:
+            // - `probe` takes the handler and what the tracepoint gives, by caller precondition.
+            // - The handler stays valid until `clear`, by caller precondition, which ends the
+            //   registration and waits.
+            match unsafe { Registration::new(name, probe, data) } {
+                // INVARIANT: Just registered, for a handler that is valid, by caller precondition.
+                Ok(registration) => *slot = Some(registration),
+                Err(error) => {
+                    self.clear();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns once the handler is not called any more.
+    pub(super) fn clear(&mut self) {
+        if self.is_on() {
+            let registered = self.registered.iter_mut().filter_map(Option::take);
+            registered.for_each(Registration::end);
+            wait();
+        }
+    }
+}
+
+impl<T, const N: usize> Drop for Probes<T, N> {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
 /// Has the tracepoint of that name not call `probe` with `data`, whether it does or not.
 ///
 /// # Safety
@@ -168,7 +251,7 @@ pub(super) unsafe fn leave_out(name: &'static CStr, probe: *mut c_void, data: *m
 /// Waits until no function is running any more that was called by a tracepoint before its
 /// registration ended, as `tracepoint_synchronize_unregister()` does for tracepoints that cannot
 /// fault.
-pub(super) fn wait() {
+fn wait() {
     lockdep::waits();
     // SAFETY: The kernel's own, initialised at boot; the caller may sleep.
     unsafe { bindings::synchronize_srcu(&raw mut bindings::tracepoint_srcu) };

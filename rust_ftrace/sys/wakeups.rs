@@ -5,14 +5,11 @@
 //! C headers: [`include/linux/tracepoint.h`](srctree/include/linux/tracepoint.h),
 //! `include/trace/events/sched.h`
 
-use core::marker::PhantomData;
-
 use kernel::bindings;
 use kernel::prelude::*;
 
 use super::context::PreemptOff;
-use super::rcu;
-use super::tracepoint::Registration;
+use super::tracepoint::Probes;
 
 /// Called when a task is woken.
 pub(crate) trait WakeHandler: Send + Sync + 'static {
@@ -22,32 +19,17 @@ pub(crate) trait WakeHandler: Send + Sync + 'static {
 }
 
 /// A handler that is called, or not.
-///
-/// # Invariants
-///
-/// The handler of a registration is valid.
-pub(crate) struct Wakeups<T: WakeHandler> {
-    registered: Option<Registration>,
-    _handler: PhantomData<fn(&T)>,
-}
-
-// SAFETY: It is only changed under exclusive access, and `T` may be shared.
-unsafe impl<T: WakeHandler> Send for Wakeups<T> {}
-// SAFETY: Shared references change nothing, and `T` may be shared.
-unsafe impl<T: WakeHandler> Sync for Wakeups<T> {}
+pub(crate) struct Wakeups<T: WakeHandler>(Probes<T, 1>);
 
 impl<T: WakeHandler> Wakeups<T> {
     /// Nothing is called.
     pub(crate) const fn new() -> Self {
-        Self {
-            registered: None,
-            _handler: PhantomData,
-        }
+        Self(Probes::new())
     }
 
     /// Returns whether a handler is called.
     pub(crate) fn is_on(&self) -> bool {
-        self.registered.is_some()
+        self.0.is_on()
     }
 
     /// Has `handler` called from now on.
@@ -59,36 +41,18 @@ impl<T: WakeHandler> Wakeups<T> {
     ///
     /// # Safety
     ///
-    /// `handler` stays valid until [`Wakeups::clear`].
+    /// `handler` stays valid until [`Self::clear`].
     pub(crate) unsafe fn call(&mut self, handler: *const T) -> Result {
-        if self.registered.is_some() {
-            return Ok(());
-        }
-        let probe = probe::<T> as *mut c_void;
-        let data: *mut c_void = handler.cast_mut().cast();
+        let probes = [(c"sched_waking", probe::<T> as *mut c_void)];
         // SAFETY:
         // - `probe` is declared as this tracepoint calls it.
-        // - The handler stays valid until `clear`, by caller precondition, which ends the
-        //   registration and waits.
-        let registration = unsafe { Registration::new(c"sched_waking", probe, data) }?;
-        // INVARIANT: Just registered, for a handler that is valid, by caller precondition.
-        self.registered = Some(registration);
-        Ok(())
+        // - The handler stays valid until `clear`, by caller precondition.
+        unsafe { self.0.call(probes, handler) }
     }
 
     /// Returns once the handler is not called any more.
     pub(crate) fn clear(&mut self) {
-        if let Some(registration) = self.registered.take() {
-            registration.end();
-            // `try_to_wake_up()` calls it with preemption off.
-            rcu::synchronize_preempt_off();
-        }
-    }
-}
-
-impl<T: WakeHandler> Drop for Wakeups<T> {
-    fn drop(&mut self) {
-        self.clear();
+        self.0.clear();
     }
 }
 
