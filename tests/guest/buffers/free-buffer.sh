@@ -18,9 +18,9 @@ holder() {
 	sleep 10000 3>"$1/free_buffer" &
 	holder=$!
 	workers="$workers $holder"
-	until_true 10 holds $holder "$1"
+	until_true 10 has_open $holder "$1"
 }
-holds() {
+has_open() {
 	[ "$(readlink "/proc/$1/fd/3")" = "$2/free_buffer" ]
 }
 

@@ -82,6 +82,14 @@ finish() {
 
 # --- assertions: "! command" never fails under errexit, these do
 
+# holds EXPRESSION: awk's, of numbers.
+holds() {
+	awk "BEGIN { exit !($1) }" || {
+		echo "it does not hold that $1"
+		return 1
+	}
+}
+
 fails() {
 	if "$@"; then
 		echo "unexpectedly succeeded: $*"

@@ -41,13 +41,6 @@ lines_are() {
 sum() { awk '{ sum += $NF } END { printf "%.0f\n", sum }'; }
 # calls_of_others: those that are said to have found no room.
 calls_of_others() { by calls | grep -F '[other]' | sum; }
-# holds EXPRESSION: awk's.
-holds() {
-	awk "BEGIN { exit !($1) }" || {
-		echo "it does not hold that $1"
-		return 1
-	}
-}
 waits() { grep -q 'known_waiting' "/proc/$1/stack" || grep -q '^State:.*S (' "/proc/$1/status"; }
 # sleeper COUNT: a task that waits to be woken, in known_waiting, whose ID is in $sleeper.
 sleeper() {

@@ -29,13 +29,6 @@ of() {
 	esac
 	awk -v name="$2" -v column=$column '$1 == name { value = $column } END { print value ? value : 0 }' $SUMS
 }
-# holds EXPRESSION: awk's.
-holds() {
-	awk "BEGIN { exit !($1) }" || {
-		echo "it does not hold that $1"
-		return 1
-	}
-}
 # histogram FUNCTION: the lines of its buckets.
 histogram() {
 	awk -v name="$1" '

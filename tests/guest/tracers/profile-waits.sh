@@ -30,12 +30,6 @@ of() {
 }
 # line PATH: the number of its line, 0 if it has none.
 line() { awk -v path="$1" '{ n = $NF; sub(/ [0-9]+$/, "") } $0 == path { value = n } END { print value + 0 }' $FOLDED; }
-holds() {
-	awk "BEGIN { exit !($1) }" || {
-		echo "it does not hold that $1"
-		return 1
-	}
-}
 # spin_beside_another: known_spin, on a CPU that another task wants, too.
 spin_beside_another() {
 	taskset 1 sh -c 'while :; do :; done' &

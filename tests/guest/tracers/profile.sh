@@ -35,13 +35,6 @@ of() {
 		$1 == substr(name, 1, 30) { sum += $column }
 		END { print sum + 0 }'
 }
-# holds EXPRESSION: awk's.
-holds() {
-	awk "BEGIN { exit !($1) }" || {
-		echo "it does not hold that $1"
-		return 1
-	}
-}
 # (a call that returns on another CPU has its time there)
 nap() {
 	taskset 1 usleep "$1"

@@ -48,12 +48,6 @@ of() {
 	awk -v name="$3" -v column=$column '$1 == name { value = $column } END { print value ? value : 0 }' \
 		"$I/$1/trace_stat/function"
 }
-holds() {
-	awk "BEGIN { exit !($1) }" || {
-		echo "it does not hold that $1"
-		return 1
-	}
-}
 # pairs_of NAME CALLS: so many pairs were counted, each with its own time. (digits are cut off)
 pairs_of() {
 	local sum

@@ -20,12 +20,6 @@ ends() { sed -nE "s,^.*(\} /\* $1|  $1( \[[a-z_]*\])?\(\); /\*)( \[[a-z_]*\])?( 
 part() { sed -nE "s/.* $1 ([0-9.]+) us.*/\1/p"; }
 # took NAME: the duration of its last call, in us.
 took() { awk -v name="$1" '$0 ~ name { for (i = 2; i < NF; i++) if ($i == "us") us = $(i - 1) } END { print us }' $R/trace; }
-holds() {
-	awk "BEGIN { exit !($1) }" || {
-		echo "it does not hold that $1"
-		return 1
-	}
-}
 is_asleep() { grep -q '^State:.*S (' "/proc/$1/status" && grep -q known_waiting "/proc/$1/stack"; }
 # sleeper CPU: a task that waits to be woken, in known_waiting, whose ID is in $sleeper.
 sleeper() {
