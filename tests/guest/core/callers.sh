@@ -3,6 +3,8 @@
 # The main job: name a function, see its callers.
 . /tests/lib/ktap.sh
 
+only_texts
+
 mount_and_umount() {
 	mount -t tmpfs rftrace /mnt
 	umount /mnt
@@ -122,8 +124,7 @@ last_ones_seen() {
 
 all_functions() {
 	reload
-	# (a process of a debug kernel does more at its end)
-	echo $((SLOWER > 1 ? 2048 : 256)) >$R/buffer_size_kb
+	echo 256 >$R/buffer_size_kb
 	echo function >$R/current_tracer
 	says $R/filter '#### all functions enabled ####'
 	is armed "$(status 'armed functions')" "$(grep -c . /tmp/available)"

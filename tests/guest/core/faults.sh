@@ -59,7 +59,7 @@ figures() {
 	if [ "${faults_verbose:-}" ]; then
 		sed 's/^/# /' /tmp/faults
 	else
-		grep -E '^# ([a-z]+: .* faults, |[0-9]+ operations)' /tmp/figures || :
+		grep -E '^# ([a-z]+: (.* faults, |not done)|[0-9]+ operations)' /tmp/figures || :
 	fi
 	rm -f /tmp/figures
 }

@@ -3,6 +3,8 @@
 # The command rftrace: profile, report, graph, and what it says when there is too much or too little.
 . /tests/lib/ktap.sh
 
+only_texts
+
 reload
 F=/tmp/recorded
 
@@ -119,13 +121,13 @@ nothing() {
 	is 'of path_umount' "$(grep -c path_umount /tmp/said)" 0
 }
 
-texts 'a report of a recording' reported
-texts 'a graph of a recording' graphed
-texts 'formats of other programs' exported
-texts 'a profile with percentiles, and by task' profiled
+t 'a report of a recording' reported
+t 'a graph of a recording' graphed
+t 'formats of other programs' exported
+t 'a profile with percentiles, and by task' profiled
 if [ -e /proc/kcore ]; then
-	texts 'only what a root can reach is hooked' closed
-	texts 'why nothing came' nothing
+	t 'only what a root can reach is hooked' closed
+	t 'why nothing came' nothing
 fi
 t 'too many calls end it, and are named' runaway
 finish

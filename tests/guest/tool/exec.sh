@@ -3,6 +3,8 @@
 # rftrace exec: programs that know tracefs find ours, and no other program does.
 . /tests/lib/ktap.sh
 
+only_texts
+
 reload
 
 # (not every kernel has the second one)

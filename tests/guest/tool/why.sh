@@ -3,6 +3,8 @@
 # The command rftrace: why, list, doctor.
 . /tests/lib/ktap.sh
 
+only_texts
+
 reload
 
 missing() {
@@ -191,14 +193,8 @@ if [ -e /proc/kcore ]; then
 	t 'a name that there is not, and those near it' missing
 	t 'a function that is inlined everywhere' inlined
 	t 'functions that ftrace cannot trace' not_traceable
-	# (hook, or arm, all functions)
-	if [ "$SLOWER" -eq 1 ]; then
-		t 'what rftrace calls unreachable is never hit' never_hit
-		t 'who could call a function, and what it could call' static_graph
-	else
-		skip 'what rftrace calls unreachable is never hit' 'it takes minutes here'
-		skip 'who could call a function, and what it could call' 'it takes minutes here'
-	fi
+	t 'what rftrace calls unreachable is never hit' never_hit
+	t 'who could call a function, and what it could call' static_graph
 	t 'which setting hides a function' filtered
 else
 	skip 'what the text of the kernel tells' 'it does not show its memory'

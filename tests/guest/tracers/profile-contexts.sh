@@ -302,11 +302,11 @@ full() {
 	is others "$(status 'profile other contexts')" 14
 	ended
 	sums_agree
+	reload
 }
 
 # 65,534 contexts, of which 49,152 are remembered.
 full_by_default() {
-	reload
 	echo 'known_*' >$R/filter
 	profile
 	echo 15 >$K/tree

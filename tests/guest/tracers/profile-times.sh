@@ -397,7 +397,7 @@ in_contexts() {
 	ended
 	for name in task softirq hardirq; do
 		is "calls in $name" "$(of calls known_in_$name)" $all
-		is "of the graph, in $name" "$(grep -c " known_in_$name \\[known_calls\]" $R/trace)" $all
+		is "of the graph, in $name" "$(grep -c " known_in_$name \\[known_calls\]()" $R/trace)" $all
 		is "in the histogram of $name" "$(counted known_in_$name)" $all
 	done
 	accounts_agree

@@ -103,6 +103,7 @@ impl Faults {
                 stage.before().restless()
             );
             let (was_operations, was_faults) = (operations, faults);
+            let mut left_out = Vec::new();
             let all = operation::all(&mut stage, scene, self.some)?;
             // To look for input is to open files, and closing one of them frees buffers.
             stage.restore()?;
@@ -120,6 +121,7 @@ impl Faults {
                     .sweep(&mut stage, &*injector, &operation)
                     .with_context(|| name.clone())?;
                 let Some(outcome) = outcome else {
+                    left_out.push(operation.name().to_string());
                     continue;
                 };
                 if self.verbose || begin.elapsed().as_secs() >= 10 {
@@ -150,6 +152,10 @@ impl Faults {
                 faults - was_faults,
                 begin.elapsed().as_secs()
             );
+            if !left_out.is_empty() {
+                let names = left_out.join(", ");
+                println!("# {}: not done, as it fails anyhow: {names}", scene.name);
+            }
         }
         stage.unload()?;
         println!(
