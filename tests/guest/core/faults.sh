@@ -9,7 +9,7 @@
 # so many parts, from 0; faults_verbose=1 tells of each fault. Without that one operation in so many is done, always the
 # same.)
 some=--some
-share=8
+share=16
 [ "$SLOWER" -eq 1 ] || share=48
 if [ "${faults:-some}" = all ]; then
 	some=''
