@@ -51,7 +51,7 @@ const SLEEPS: u64 = 1 << 63;
 /// The index of the word in which the profiler has the context.
 const CONTEXT: usize = 5;
 /// The index of the word in which the tracer has what the task waited for.
-const WAIT: usize = 5;
+pub const WAIT: usize = 5;
 
 /// The number of words of a call with that.
 pub const WAIT_WORDS: usize = 6;
@@ -66,7 +66,7 @@ pub struct Shadow<'a> {
     /// The user's seat in calls that are shared, and the secret of their tags.
     shared: Option<(Seat, u64)>,
     /// The index of the word with a call's [`Wait`], if there is one.
-    wait: usize,
+    wait: Option<usize>,
 }
 
 /// The secret for words of `length` that are written in `session`, a random number.
@@ -107,12 +107,13 @@ impl<'a> Shadow<'a> {
             base,
             secret,
             shared: None,
-            wait: WAIT,
+            wait: None,
         }
     }
 
-    /// Has waits in the word with that index.
-    pub const fn with_waits_at(self, wait: usize) -> Self {
+    /// Has waits in the word with that index, which calls with such tags have; in none if there is
+    /// no index.
+    pub const fn with_waits_at(self, wait: Option<usize>) -> Self {
         Self { wait, ..self }
     }
 
@@ -209,7 +210,7 @@ pub struct ShadowFrame<'a> {
     /// The user's seat, if the call is shared.
     seat: Option<Seat>,
     /// The index of the word with its waits, if there is one.
-    wait: usize,
+    wait: Option<usize>,
 }
 
 impl<'a> ShadowFrame<'a> {
@@ -321,10 +322,10 @@ impl<'a> ShadowFrame<'a> {
         is_asleep
     }
 
-    /// Changes what the task has waited for, of a call with a word for that.
+    /// Changes what the task has waited for, if the call has a word for that.
     fn update_wait(&self, change: impl FnOnce(Wait) -> Wait) {
-        if self.seat.is_none() {
-            self.store(self.wait, change(Wait(self.word(self.wait))).0);
+        if let Some(index) = self.wait.filter(|_| self.seat.is_none()) {
+            self.store(index, change(Wait(self.word(index))).0);
         }
     }
 

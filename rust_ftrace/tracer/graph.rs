@@ -3,7 +3,7 @@
 //! `function_graph`, hook side: writes calls with their entry and return into this CPU's ring.
 
 use crate::engine::ring::{Call, OpenCall, MAX_CALL_EXTRAS};
-use crate::engine::shadow::{self, Shadow, ShadowFrame, WAIT_WORDS};
+use crate::engine::shadow::{self, Shadow, ShadowFrame, WAIT, WAIT_WORDS};
 use crate::engine::slot::{text_address, SlotWords};
 use crate::engine::waiting::{Wait, Waited};
 use crate::sys::context::{cycles, Current, PreemptOff};
@@ -279,7 +279,8 @@ impl Recorder {
         address: *const u64,
     ) -> Shadow<'a> {
         let (words, base) = current.shadow_below(address);
-        let shadow = Shadow::new(words, base, self.secret::<N>());
+        let shadow = Shadow::new(words, base, self.secret::<N>())
+            .with_waits_at((N == WAIT_WORDS).then_some(WAIT));
         self.graph().seat.seated(shadow)
     }
 
@@ -425,8 +426,7 @@ impl Recorder {
             },
             slept: data.word(4),
             // With the highest bit the task was not seen to go on.
-            wait: (N == WAIT_WORDS && data.word(4) >> 63 == 0)
-                .then(|| Wait(data.word(WAIT_WORDS - 1))),
+            wait: (N == WAIT_WORDS && data.word(4) >> 63 == 0).then(|| Wait(data.word(WAIT))),
             address,
             call: Some(unpacked_call(data.word(3))),
         };

@@ -4,7 +4,7 @@
 //! woke them.
 
 use crate::engine::errno_chain::FRAME_WORDS;
-use crate::engine::shadow::{self, WAIT_WORDS};
+use crate::engine::shadow::{self, WAIT, WAIT_WORDS};
 use crate::engine::waiting::{WakeContext, Waker};
 use crate::sys::context::PreemptOff;
 use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
@@ -21,8 +21,10 @@ impl SwitchHandler for Recorder {
         token: PreemptOff<'_>,
     ) {
         let graph = self.graph();
-        let wakers = graph.wakers();
-        let secret = match (graph.asks_for_any(), wakers) {
+        // Both are read once, as other words than those of waits are not to be written.
+        let asks_for_any = graph.asks_for_any();
+        let wakers = graph.wakers().filter(|_| !asks_for_any);
+        let secret = match (asks_for_any, wakers) {
             (true, _) => self.secret::<FRAME_WORDS>(),
             (false, Some(_)) => self.secret::<WAIT_WORDS>(),
             (false, None) => self.secret::<5>(),
@@ -35,7 +37,9 @@ impl SwitchHandler for Recorder {
             let went_on = move || (next.queued(token), wakers.take(next.pid()));
             (prev.queued_before(), went_on)
         });
-        let [prev, next] = [prev, next].map(|stack| graph.seat.seated(stack.tagged(secret)));
+        let waits = wakers.map(|_| WAIT);
+        let [prev, next] =
+            [prev, next].map(|stack| graph.seat.seated(stack.tagged(secret).with_waits_at(waits)));
         shadow::switched(prev, next, || self.now(token), queues);
     }
 }

@@ -36,15 +36,17 @@ impl Profiler {
         shadow::secret(self.key.load(Ordering::Relaxed), words)
     }
 
-    /// That of those frames that there are now.
-    fn secret(&self) -> u64 {
+    /// That of those frames that there are now, and the index of the word for waits in them, if
+    /// they have one.
+    fn frames(&self) -> (u64, Option<usize>) {
         let [without, with_context, with_wait] = NESTED_WORDS;
-        let has = |what| self.counting.has(what);
-        self.nested_secret(match (has(Counting::Waits), has(Counting::Contexts)) {
+        let has_waits = self.counting.has(Counting::Waits);
+        let words = match (has_waits, self.counting.has(Counting::Contexts)) {
             (true, _) => with_wait,
             (false, true) => with_context,
             (false, false) => without,
-        })
+        };
+        (self.nested_secret(words), has_waits.then_some(with_context))
     }
 
     /// Returns the innermost of the calls around the one whose words are at `address`, if a part of
@@ -55,7 +57,8 @@ impl Profiler {
         address: *const u64,
     ) -> Option<ShadowFrame<'a>> {
         let (words, base) = current.shadow_below(address);
-        let shadow = Shadow::new(words, base, self.secret()).with_waits_at(NESTED_WORDS[1]);
+        let (secret, waits) = self.frames();
+        let shadow = Shadow::new(words, base, secret).with_waits_at(waits);
         self.seat.seated(shadow).innermost()
     }
 
@@ -183,13 +186,13 @@ impl SwitchHandler for Profiler {
         next: ShadowStack<'_>,
         token: PreemptOff<'_>,
     ) {
-        let secret = self.secret();
-        let queues = self.counting.has(Counting::Waits).then(|| {
+        let (secret, waits) = self.frames();
+        let queues = waits.map(|_| {
             let went_on = move || (next.queued(token), Waker::default());
             (prev.queued_before(), went_on)
         });
         let [prev, next] = [prev, next].map(|stack| {
-            let shadow = stack.tagged(secret).with_waits_at(NESTED_WORDS[1]);
+            let shadow = stack.tagged(secret).with_waits_at(waits);
             self.seat.seated(shadow)
         });
         shadow::switched(prev, next, || self.now(token), queues);

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::engine::profile::contexts::CallContext;
-use crate::engine::shadow::{flags_of, secret, switched, tag, Shadow, IN_IRQ, SHOWN, SKIP};
+use crate::engine::shadow::{flags_of, secret, switched, tag, Shadow, IN_IRQ, SHOWN, SKIP, WAIT};
 use crate::engine::shared_frame::{self, Seat};
 use crate::engine::waiting::{Wait, WakeContext, Waker};
 use crate::platform::Word;
@@ -229,7 +229,7 @@ fn waits() {
         0,
         0,
     ]);
-    let shadow = || Shadow::new(&words, BASE, secret);
+    let shadow = || Shadow::new(&words, BASE, secret).with_waits_at(Some(WAIT));
     let none = || Shadow::new(&[], BASE, secret);
     let waker = Waker::new(77, WakeContext::Task);
     let unwanted = || -> (u64, Waker) { panic!("it has not waited") };
@@ -261,4 +261,11 @@ fn waits() {
     outer.add_sleep(frame.word(4));
     outer.add_wait(both);
     assert_eq!((outer.word(4), Wait(outer.word(5))), (600, both));
+    // What has no word for waits is not written: there is something else.
+    let shorter = Shadow::new(&words, BASE, secret);
+    switched(shorter, none(), || Some(3000), Some((0, unwanted)));
+    let went_on = || (400, waker);
+    switched(none(), shorter, || Some(3100), Some((0, went_on)));
+    shorter.innermost().expect("a call").add_wait(both);
+    assert_eq!((frame.word(4), Wait(frame.word(5))), (700, both));
 }
