@@ -76,26 +76,30 @@ pub enum FrameKind {
     Errno,
 }
 
-/// Calls that are hooked.
-pub struct Calls {
-    /// The frames that the calls have.
-    pub frames: FrameKind,
-    /// Functions whose calls are recorded, and no more.
+/// Functions whose calls are hooked, by what they mean for the calls below theirs.
+pub struct Roles {
+    /// Functions whose calls are taken, and no more.
     pub plain: FunctionSet,
-    /// Functions below which all calls are recorded.
+    /// Functions below which all calls are taken.
     pub roots: FunctionSet,
-    /// Functions whose calls are not recorded, nor any call below them.
+    /// Functions whose calls are not taken, nor any call below them.
     pub skip: FunctionSet,
-    /// The time for which tasks do not run is measured.
-    pub takes_sleep: bool,
+    /// Calls are taken only if they are those of roots, or below these.
+    pub is_rooted: bool,
 }
 
-impl Calls {
-    fn of(
-        settings: &Settings<impl Clone>,
-        surroundings: &Surroundings<'_>,
-    ) -> Result<Self, AllocError> {
-        let lists = &settings.lists;
+impl Roles {
+    /// No functions.
+    pub const fn none() -> Self {
+        Self {
+            plain: FunctionSet::new(),
+            roots: FunctionSet::new(),
+            skip: FunctionSet::new(),
+            is_rooted: false,
+        }
+    }
+
+    fn of(lists: &FunctionLists, surroundings: &Surroundings<'_>) -> Result<Self, AllocError> {
         let mut plain = surroundings.callable(lists)?;
         let mut roots = FunctionSet::new();
         if let Some(wanted) = lists.get(FunctionList::GraphFunction) {
@@ -114,23 +118,17 @@ impl Calls {
             plain = plain.difference(&skip)?;
             roots = roots.difference(&skip)?;
         }
-        let waits = settings.options.has(TraceOption::GraphWait) && settings.errnos.is_empty();
-        let takes_sleep = waits || !settings.options.has(TraceOption::SleepTime);
-        let is_marked = lists.has(FunctionList::GraphFunction) || !skip.is_empty();
-        let frames = match settings.thresh != 0 || takes_sleep {
-            _ if !settings.errnos.is_empty() => FrameKind::Errno,
-            _ if waits => FrameKind::Waits,
-            true => FrameKind::Long,
-            false if is_marked => FrameKind::Tagged,
-            false => FrameKind::Plain,
-        };
         Ok(Self {
-            frames,
             plain,
             roots,
             skip,
-            takes_sleep,
+            is_rooted: lists.has(FunctionList::GraphFunction),
         })
+    }
+
+    /// Returns whether it depends on the calls around a call if it is taken.
+    pub fn is_marked(&self) -> bool {
+        self.is_rooted || !self.skip.is_empty()
     }
 
     /// The functions by their roles: plain, roots, skipped.
@@ -138,11 +136,33 @@ impl Calls {
         [&self.plain, &self.roots, &self.skip]
     }
 
-    /// Returns whether both hook the same functions in the same way.
+    fn sets_mut(&mut self) -> [&mut FunctionSet; 3] {
+        [&mut self.plain, &mut self.roots, &mut self.skip]
+    }
+
+    /// Makes the set of all functions whose calls can be taken.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub fn taken(&self) -> Result<FunctionSet, AllocError> {
+        self.plain.union(&self.roots)
+    }
+
+    /// Makes the set of all functions.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub fn hooked(&self) -> Result<FunctionSet, AllocError> {
+        self.taken()?.union(&self.skip)
+    }
+
+    /// Returns whether the same calls are taken of the same functions.
     pub fn is(&self, other: &Self) -> bool {
-        let sets = self.sets().into_iter().zip(other.sets());
-        let mut sets = sets.map(|(one, other)| one.as_slice() == other.as_slice());
-        self.frames == other.frames && self.takes_sleep == other.takes_sleep && sets.all(|is| is)
+        let mut sets = self.sets().into_iter().zip(other.sets());
+        self.is_rooted == other.is_rooted
+            && sets.all(|(one, other)| one.as_slice() == other.as_slice())
     }
 
     /// Makes a copy.
@@ -155,23 +175,75 @@ impl Calls {
             plain: self.plain.duplicate()?,
             roots: self.roots.duplicate()?,
             skip: self.skip.duplicate()?,
-            ..*self
+            is_rooted: self.is_rooted,
         })
     }
 
     /// Removes the functions at addresses `range`, which needs no memory.
     pub fn forget(&mut self, range: &Range<usize>) {
-        self.plain.remove_range(range);
-        self.roots.remove_range(range);
-        self.skip.remove_range(range);
+        for set in self.sets_mut() {
+            set.remove_range(range);
+        }
+    }
+}
+
+/// Calls that are hooked.
+pub struct Calls {
+    /// The frames that the calls have.
+    pub frames: FrameKind,
+    /// The functions.
+    pub roles: Roles,
+    /// The time for which tasks do not run is measured.
+    pub takes_sleep: bool,
+}
+
+impl Calls {
+    fn of(
+        settings: &Settings<impl Clone>,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<Self, AllocError> {
+        let roles = Roles::of(&settings.lists, surroundings)?;
+        let waits = settings.options.has(TraceOption::GraphWait) && settings.errnos.is_empty();
+        let takes_sleep = waits || !settings.options.has(TraceOption::SleepTime);
+        let frames = match settings.thresh != 0 || takes_sleep {
+            _ if !settings.errnos.is_empty() => FrameKind::Errno,
+            _ if waits => FrameKind::Waits,
+            true => FrameKind::Long,
+            false if roles.is_marked() => FrameKind::Tagged,
+            false => FrameKind::Plain,
+        };
+        Ok(Self {
+            frames,
+            roles,
+            takes_sleep,
+        })
+    }
+
+    /// Returns whether both hook the same functions in the same way.
+    pub fn is(&self, other: &Self) -> bool {
+        self.frames == other.frames
+            && self.takes_sleep == other.takes_sleep
+            && self.roles.is(&other.roles)
+    }
+
+    /// Makes a copy.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if there is no memory.
+    pub fn duplicate(&self) -> Result<Self, AllocError> {
+        Ok(Self {
+            roles: self.roles.duplicate()?,
+            ..*self
+        })
     }
 }
 
 /// The functions of [`Calls`] by the ways in which their results can be errors.
 pub struct CallsByResult {
-    /// Those of [`Calls::plain`], by [`ResultKind`].
+    /// Those of [`Roles::plain`], by [`ResultKind`].
     pub plain: [FunctionSet; ResultKind::ALL.len()],
-    /// Those of [`Calls::roots`].
+    /// Those of [`Roles::roots`].
     pub roots: [FunctionSet; ResultKind::ALL.len()],
 }
 
@@ -195,8 +267,8 @@ impl CallsByResult {
             Ok(sets)
         };
         Ok(Self {
-            plain: divide(&calls.plain)?,
-            roots: divide(&calls.roots)?,
+            plain: divide(&calls.roles.plain)?,
+            roots: divide(&calls.roles.roots)?,
         })
     }
 
@@ -210,8 +282,8 @@ impl CallsByResult {
 
 /// The calls that the profile counts.
 pub struct ProfiledCalls {
-    /// The functions whose calls are counted.
-    pub functions: FunctionSet,
+    /// The functions.
+    pub roles: Roles,
     /// The time of calls within a call does not count.
     pub without_calls: bool,
     /// The time for which the task did not run does not count.
@@ -223,6 +295,28 @@ pub struct ProfiledCalls {
 }
 
 impl ProfiledCalls {
+    /// No calls.
+    pub const fn none() -> Self {
+        Self {
+            roles: Roles::none(),
+            without_calls: false,
+            without_sleep: false,
+            contexts: false,
+            waits: false,
+        }
+    }
+
+    /// Returns whether the time for which tasks do not run is measured.
+    pub const fn takes_sleep(&self) -> bool {
+        self.without_sleep || self.waits
+    }
+
+    /// Returns whether calls need more than the time by the time stamp counter; `own_start` if
+    /// their clock is another.
+    pub fn is_nested(&self, own_start: bool) -> bool {
+        own_start || self.without_calls || self.takes_sleep() || self.roles.is_marked()
+    }
+
     /// Makes a copy.
     ///
     /// # Errors
@@ -230,7 +324,7 @@ impl ProfiledCalls {
     /// [`AllocError`] if there is no memory.
     pub fn duplicate(&self) -> Result<Self, AllocError> {
         Ok(Self {
-            functions: self.functions.duplicate()?,
+            roles: self.roles.duplicate()?,
             ..*self
         })
     }
@@ -239,7 +333,7 @@ impl ProfiledCalls {
     pub fn is(&self, other: &Self) -> bool {
         (self.without_calls, self.without_sleep) == (other.without_calls, other.without_sleep)
             && (self.contexts, self.waits) == (other.contexts, other.waits)
-            && self.functions.as_slice() == other.functions.as_slice()
+            && self.roles.is(&other.roles)
     }
 }
 
@@ -398,7 +492,7 @@ impl HookPlan {
         };
         let counted = match settings.profile {
             true => Some(ProfiledCalls {
-                functions: surroundings.callable(lists)?,
+                roles: Roles::of(lists, surroundings)?,
                 without_calls: !settings.options.has(TraceOption::GraphTime),
                 without_sleep: !settings.options.has(TraceOption::SleepTime),
                 contexts: settings.options.has(TraceOption::ProfileContexts),
@@ -435,11 +529,11 @@ impl HookPlan {
         let Some(entries) = self.entries.set() else {
             return Ok(None);
         };
-        let mut traced = entries.union(&self.commanded)?;
-        for set in self.calls.iter().flat_map(Calls::sets) {
-            traced = traced.union(set)?;
-        }
-        Ok(Some(traced))
+        let traced = entries.union(&self.commanded)?;
+        Ok(Some(match &self.calls {
+            Some(calls) => traced.union(&calls.roles.hooked()?)?,
+            None => traced,
+        }))
     }
 
     /// Returns the functions that are hooked; `None` for all.
@@ -449,7 +543,7 @@ impl HookPlan {
     /// [`AllocError`] if there is no memory.
     pub fn hooked(&self) -> Result<Option<FunctionSet>, AllocError> {
         match (self.traced()?, &self.counted) {
-            (Some(traced), Some(counted)) => traced.union(&counted.functions).map(Some),
+            (Some(traced), Some(counted)) => traced.union(&counted.roles.hooked()?).map(Some),
             (traced, _) => Ok(traced),
         }
     }
@@ -461,18 +555,18 @@ impl HookPlan {
         self.stack_only.remove_range(range);
         self.commanded.remove_range(range);
         if let Some(calls) = &mut self.calls {
-            calls.forget(range);
+            calls.roles.forget(range);
         }
         if let Some(counted) = &mut self.counted {
-            counted.functions.remove_range(range);
+            counted.roles.forget(range);
         }
     }
 
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
         let entries = self.entries.set().map_or(0, FunctionSet::bytes);
-        let calls = self.calls.iter().flat_map(Calls::sets);
-        let counted = self.counted.iter().map(|counted| &counted.functions);
+        let calls = self.calls.iter().flat_map(|calls| calls.roles.sets());
+        let counted = self.counted.iter().flat_map(|counted| counted.roles.sets());
         let sets = calls
             .chain(counted)
             .chain([&self.stack_only, &self.commanded]);

@@ -18,6 +18,11 @@
 //! | 5    | the tracer's: its [`Wait`]; the profiler's: the call's [`CallContext`]        |
 //! | 6    | the profiler's: its [`Wait`]                                                  |
 //!
+//! In the profiler's tags the two flags besides [`SKIP`] are the [`Level`] at which the call was
+//! entered.
+//!
+//! [`Level`]: super::context::Level
+//!
 //! Words from 3 on exist only if they are needed. The profiler has other data in words 1 to 3, and
 //! with `tracing_errno` there are others from 5 on ([`errno_chain`](super::errno_chain)).
 //!
@@ -31,9 +36,9 @@ use crate::platform::Word;
 
 /// Flag: nothing is recorded of this call and those below it.
 pub const SKIP: u64 = 1;
-/// Flag: the call was entered in a hardware interrupt, and is traced all the same.
+/// Flag of the tracer's: the call was entered in a hardware interrupt, and is traced all the same.
 pub const IN_IRQ: u64 = 2;
-/// Flag: the call's entry was recorded.
+/// Flag of the tracer's: the call's entry was recorded.
 pub const SHOWN: u64 = 4;
 const FLAGS: u64 = 7;
 

@@ -28,8 +28,12 @@ pub enum Watch {
     Skip,
     /// Its calls are counted, with their whole time, by the time stamp counter.
     Counted,
-    /// Its calls are counted, without some parts of their time or by another clock.
+    /// Its calls are counted by those around them, without some parts of their time, or by another
+    /// clock.
     Nested,
+    /// As `Nested`: if [`Part::is_root`], all calls below its calls are counted, and else neither
+    /// its calls nor those below them are.
+    NestedRole,
 }
 
 impl Watch {
@@ -41,7 +45,7 @@ impl Watch {
         Self::Skip,
         Self::Counted,
         Self::Nested,
-        Self::Not,
+        Self::NestedRole,
     ];
 }
 
@@ -56,6 +60,9 @@ impl Watch {
 /// |      | [`FrameKind::Long`]; of a profile: the context is among its words |
 /// | 7    | the time for which the task did not run is among its words      |
 ///
+/// Of [`Watch::NestedRole`] bit 5 says that it is a root; all else of bits 5 to 7 is in the part
+/// [as its seat knows it](Subscriber::attributes).
+///
 /// [`shared_frame`]: super::shared_frame
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part(pub u8);
@@ -68,7 +75,7 @@ impl Part {
     }
 
     /// Returns the same with the words at another place.
-    const fn at(self, place: usize) -> Self {
+    pub const fn at(self, place: usize) -> Self {
         Self((self.0 & !(3 << 3)) | ((place as u8 & 3) << 3))
     }
 
@@ -89,6 +96,11 @@ impl Part {
     #[inline(always)]
     pub const fn own_start(self) -> bool {
         self.0 & (1 << 5) != 0
+    }
+
+    /// Returns whether it is a root, of [`Watch::NestedRole`].
+    pub const fn is_root(self) -> bool {
+        self.own_start()
     }
 
     /// Returns whether other calls have the longest frames.
@@ -125,7 +137,7 @@ impl Parts {
     #[inline(always)]
     pub const fn split(self) -> (Self, Self) {
         const LOWEST: u64 = 0x0101_0101_0101_0101;
-        // Of the watches only `Counted` and `Nested` have bit 2 and another.
+        // Of the watches only `Counted` and what follows have bit 2 and another.
         let profiles = (self.0 >> 2) & (self.0 | (self.0 >> 1)) & LOWEST;
         let bits = profiles.wrapping_mul(0xff);
         (Self(self.0 & bits), Self(self.0 & !bits))
@@ -140,8 +152,7 @@ impl Parts {
 
 /// A part of the module that watches calls.
 pub struct Subscriber<'a> {
-    /// The functions that it watches: for the tracer plain ones, roots and those that are skipped,
-    /// for the profile all in the first.
+    /// The functions that it watches: plain ones, roots and those that are skipped.
     sets: [&'a FunctionSet; 3],
     watches: [Watch; 3],
     own_start: bool,
@@ -180,7 +191,7 @@ impl<'a> Subscriber<'a> {
             _ => 1 + usize::from(own_start) + usize::from(calls.takes_sleep),
         };
         Self {
-            sets: calls.sets(),
+            sets: calls.roles.sets(),
             watches: [plain, Watch::Root, Watch::Skip],
             own_start,
             is_long: calls.frames == FrameKind::Long,
@@ -191,14 +202,13 @@ impl<'a> Subscriber<'a> {
 
     /// The part of a profile; `own_start` if its clock is not the time stamp counter.
     pub fn profile(counted: &'a ProfiledCalls, own_start: bool) -> Self {
-        let watch =
-            match counted.without_calls || counted.without_sleep || counted.waits || own_start {
-                true => Watch::Nested,
-                false => Watch::Counted,
-            };
+        let (watch, role) = match counted.is_nested(own_start) {
+            true => (Watch::Nested, Watch::NestedRole),
+            false => (Watch::Counted, Watch::Not),
+        };
         Self {
-            sets: [&counted.functions, NONE, NONE],
-            watches: [watch; 3],
+            sets: counted.roles.sets(),
+            watches: [watch, role, role],
             own_start,
             is_long: counted.contexts,
             sleeps: counted.without_sleep,
@@ -216,6 +226,9 @@ impl<'a> Subscriber<'a> {
 
     fn part(&self, set: usize) -> Part {
         let watch = self.watches.get(set).copied().unwrap_or(Watch::Not);
+        if watch == Watch::NestedRole {
+            return Part::new(watch, set == 1, false, false);
+        }
         Part::new(watch, self.own_start, self.is_long, self.sleeps)
     }
 

@@ -302,15 +302,18 @@ impl Instance {
             if before.counted.is_none() {
                 prepared.profile_before = Some(self.profiling.begin(&self.too_deep)?);
             }
-            self.profiling.extend(&self.machine, counted)?;
-            prepared.callers = self.profiling.prepare_callers(&self.machine, counted)?;
+            let functions = counted.roles.taken()?;
+            self.profiling.extend(&self.machine, counted, &functions)?;
+            if counted.contexts {
+                prepared.callers = Some(self.profiling.prepare_callers(&self.machine, &functions)?);
+            }
         }
         let wanted = WantedCalls {
             calls,
             results: self.results(calls)?,
             counted,
             own_start: self.own_start(self.recording.clock()),
-            anew: false,
+            anew: [false, is_newly_rooted(before, plan)],
         };
         prepared.hooks = Some(self.prepare_hooks(wanted)?);
         Ok(())
@@ -488,6 +491,9 @@ impl Instance {
             hooks.end(self.hooks.id(), tracer_ends, profile_ends);
             hooks.unshare();
         }
+        if is_newly_rooted(plan_before, plan) {
+            self.profiling.profiler.new_session();
+        }
         drop(hooks);
         if let Some(before) = unsettled {
             self.profiling.settle(before);
@@ -583,6 +589,13 @@ fn functions(entries: &Entries) -> Functions<'_> {
         .map_or(Functions::All, |set| Functions::Only(set.as_slice()))
 }
 
+/// Returns whether a profile that goes on has open calls that are not below roots, as there were
+/// none, and are not to be taken for such.
+fn is_newly_rooted(before: &HookPlan, plan: &HookPlan) -> bool {
+    let is_rooted = |plan: &HookPlan| Some(plan.counted.as_ref()?.roles.is_rooted);
+    (is_rooted(before), is_rooted(plan)) == (Some(false), Some(true))
+}
+
 /// Returns the ways in which calls are counted.
 fn counting(counted: &ProfiledCalls) -> FlagSet<Counting> {
     FlagSet::NONE
@@ -590,4 +603,6 @@ fn counting(counted: &ProfiledCalls) -> FlagSet<Counting> {
         .with(Counting::WithoutSleep, counted.without_sleep)
         .with(Counting::Contexts, counted.contexts)
         .with(Counting::Waits, counted.waits)
+        .with(Counting::Marked, counted.roles.is_marked())
+        .with(Counting::Rooted, counted.roles.is_rooted)
 }

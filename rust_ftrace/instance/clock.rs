@@ -30,7 +30,7 @@ impl Instance {
                     results: self.results(Some(calls))?,
                     counted: plan.counted.as_ref(),
                     own_start: self.own_start(kind),
-                    anew: true,
+                    anew: [true, false],
                 };
                 Some(self.prepare_hooks(wanted)?)
             }

@@ -49,7 +49,7 @@ impl Instance {
             let control = self.control.lock();
             let plan = &control.plan;
             let counted = plan.counted.as_ref();
-            let counted = counted.map(|counted| counted.functions.duplicate());
+            let counted = counted.map(|counted| counted.roles.hooked());
             (plan.traced()?, counted.transpose()?)
         };
         if counted.is_some() {

@@ -283,9 +283,10 @@ impl Profile {
         self.extents = None;
     }
 
-    /// Gives the functions of `counted` numbers: those that have one keep it, and those in `back`
-    /// get it back. Gives all CPUs that are online tables for all of them. Returns whether it did:
-    /// [`Profile::sum_up_old`] is to follow then, when nothing writes to the tables before.
+    /// Gives `functions`, those that are `counted`, numbers: those that have one keep it, and those
+    /// in `back` get it back. Gives all CPUs that are online tables for all of them. Returns
+    /// whether it did: [`Profile::sum_up_old`] is to follow then, when nothing writes to the tables
+    /// before.
     ///
     /// # Errors
     ///
@@ -293,10 +294,11 @@ impl Profile {
     fn extend(
         &mut self,
         counted: &ProfiledCalls,
+        functions: &FunctionSet,
         back: &[(usize, usize)],
         profiler: &Profiler,
     ) -> Result<bool> {
-        let ips = counted.functions.as_slice().iter().copied();
+        let ips = functions.as_slice().iter().copied();
         let mut new = ips.filter(|ip| !self.is_known(*ip));
         let tree = self.tree_for(counted)?;
         let waits = self.waits || counted.waits;
@@ -524,15 +526,20 @@ impl Profiling {
         too_deep.put_back_profile(growth);
     }
 
-    /// Gives the functions of `counted` numbers, and makes room for their counts.
+    /// Gives `functions`, those that are `counted`, numbers, and makes room for their counts.
     ///
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory, and those of
     /// [`Machine::with_catalog`](crate::machine::Machine::with_catalog).
-    pub(super) fn extend(&self, machine: &Machine, counted: &ProfiledCalls) -> Result {
+    pub(super) fn extend(
+        &self,
+        machine: &Machine,
+        counted: &ProfiledCalls,
+        functions: &FunctionSet,
+    ) -> Result {
         let has_gone = !self.profile.lock().gone.is_empty();
-        let back = |catalog: &Catalog| self.profile.lock().back(&counted.functions, catalog);
+        let back = |catalog: &Catalog| self.profile.lock().back(functions, catalog);
         let back = match has_gone {
             true => machine.with_catalog(back)?,
             false => KVec::new(),
@@ -540,7 +547,7 @@ impl Profiling {
         let is_extended = {
             // The lock keeps CPUs from being half online.
             let _cpus = cpu::ReadLock::new();
-            (self.profile.lock()).extend(counted, &back, &self.profiler)?
+            (self.profile.lock()).extend(counted, functions, &back, &self.profiler)?
         };
         if is_extended {
             // The lock of the profile must not be held: a CPU that is coming may be waiting for it.

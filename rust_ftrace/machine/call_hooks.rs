@@ -35,7 +35,7 @@ const OLDEST: u16 = (1 << 15) - TURNS;
 /// A prepared change of hooks.
 #[must_use]
 pub(crate) struct HookChange {
-    new: Option<New>,
+    new: Option<KBox<New>>,
     /// Of each member, by its number, if it has ever hooked anything.
     members: KVec<Option<KBox<MemberChange>>>,
     seats: KVec<[Option<usize>; 2]>,
@@ -154,6 +154,7 @@ impl CallHooks {
             own_start: wanted.own_start,
             anew: wanted.anew,
         };
+        let new = KBox::new(new, GFP_KERNEL)?;
         if let Some(member) = self.members.get_mut(index) {
             member.watchers = Some(watchers);
         }
@@ -166,11 +167,11 @@ impl CallHooks {
     }
 
     /// Prepares the hooks of all members, one of which is as it is to be.
-    fn prepare_all(&mut self, new: Option<New>) -> Result<KBox<HookChange>> {
+    fn prepare_all(&mut self, new: Option<KBox<New>>) -> Result<KBox<HookChange>> {
         let mut subscribers = KVec::new();
         let mut now = KVec::new();
         for (index, member) in self.members.iter().enumerate() {
-            let new = new.as_ref().filter(|new| new.index == index);
+            let new = new.as_deref().filter(|new| new.index == index);
             for subscriber in member.subscribers(new) {
                 subscribers.push(subscriber, GFP_KERNEL)?;
             }
@@ -260,7 +261,7 @@ impl CallHooks {
         let parts = change.parts.get(index).and_then(|parts| parts.get(which));
         let is_forgotten = || {
             let new = change.new.as_ref().filter(|new| new.index == index);
-            which == 0 && new.is_some_and(|new| new.anew)
+            new.and_then(|new| new.anew.get(which)) == Some(&true)
         };
         member.seats.get(which) != Some(&Some(seat))
             || parts != member.parts.get(which)
@@ -276,6 +277,7 @@ impl CallHooks {
         change: &mut HookChange,
     ) -> Result {
         const NONE: &[FunctionSet; 3] = &[const { FunctionSet::new() }; 3];
+        const NOT_COUNTED: &ProfiledCalls = &ProfiledCalls::none();
         for (index, member) in self.members.iter_mut().enumerate() {
             let member = &mut **member;
             let new = change.new.as_ref().filter(|new| new.index == index);
@@ -290,20 +292,13 @@ impl CallHooks {
                 sets: of(0),
                 results: results.as_deref(),
                 takes_sleep: calls.is_some_and(|calls| calls.takes_sleep),
-                open_calls: match (new.is_some_and(|new| new.anew), calls) {
+                open_calls: match (new.is_some_and(|new| new.anew[0]), calls) {
                     (true, _) => OpenCalls::Forgotten,
                     (false, Some(_)) => OpenCalls::Kept,
                     (false, None) => OpenCalls::Lost,
                 },
             };
-            let not_counted = ProfiledCalls {
-                functions: FunctionSet::new(),
-                without_calls: false,
-                without_sleep: false,
-                contexts: false,
-                waits: false,
-            };
-            let counted = counted.unwrap_or(&not_counted);
+            let counted = counted.unwrap_or(NOT_COUNTED);
             let Some(watchers) = member.watchers else {
                 // There is room.
                 let _ = change.members.push(None, GFP_KERNEL);
@@ -324,7 +319,7 @@ impl CallHooks {
             // SAFETY: The recorder stays valid until the member has left, by the contract of
             // `prepare`, which unhooks all.
             unsafe { member.graph.prepare(numbers, recorder, &own, graph)? };
-            let (alone, profile) = (&of(1)[0], &mut prepared.profile);
+            let (alone, profile) = (of(1), &mut prepared.profile);
             // SAFETY: The profiler stays valid until the member has left, by the contract of
             // `prepare`, which unhooks all.
             unsafe { (member.profile).prepare(numbers, profiler, counted, alone, profile)? };
@@ -427,7 +422,7 @@ impl CallHooks {
             }
             (member.seats, member.parts) = (*seats, *parts);
         }
-        let Some(new) = new else {
+        let Some(new) = new.map(KBox::into_inner) else {
             return;
         };
         if let Some(member) = self.members.get_mut(new.index) {
@@ -511,13 +506,13 @@ impl CallHooks {
     pub(super) fn forget(&mut self, range: &Range<usize>) {
         for member in &mut self.members {
             if let Some(calls) = &mut member.calls {
-                calls.forget(range);
+                calls.roles.forget(range);
             }
             if let Some(results) = &mut member.results {
                 results.forget(range);
             }
             if let Some(counted) = &mut member.counted {
-                counted.functions.remove_range(range);
+                counted.roles.forget(range);
             }
         }
     }

@@ -11,8 +11,9 @@ use crate::engine::shadow::{self, Shadow, ShadowFrame};
 use crate::engine::slot::text_address;
 use crate::sys::context::{Current, PreemptOff};
 use crate::sys::fprobe::{frame_words, CallEntry, CallHandler, CallReturn, Interest};
+use crate::tracer::call_role::CallRole;
 use crate::tracer::cpu_context::{State, IN_FPROBE};
-use crate::tracer::graph::{packed_call, unpacked_call, GraphRole};
+use crate::tracer::graph::{packed_call, unpacked_call};
 use crate::tracer::graph_frames::TaggedFrame;
 use crate::tracer::graph_settings::Want;
 use crate::tracer::recorder::Recorder;
@@ -25,7 +26,7 @@ pub(crate) struct ErrnoFrame(TaggedFrame<FRAME_WORDS>);
 /// The role of a function while errors are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ErrnoRole {
-    pub(crate) graph: GraphRole,
+    pub(crate) graph: CallRole,
     pub(crate) result: ResultKind,
 }
 

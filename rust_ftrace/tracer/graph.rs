@@ -10,22 +10,12 @@ use crate::sys::context::{cycles, Current, PreemptOff};
 use crate::sys::fprobe::{frame_words, CallEntry, CallHandler, CallReturn, Interest};
 use crate::sys::ftrace::{FunctionEntry, Registers};
 use crate::sys::sched_switch::ShadowStack;
+use crate::tracer::call_role::CallRole;
 use crate::tracer::cpu_context::{CpuContext, Raised, State, IN_FPROBE};
 use crate::tracer::graph_frames::{FramePlace, TaggedFrame, TaggedReturn};
 use crate::tracer::graph_settings::Want;
 use crate::tracer::hook_flags::HookFlag;
 use crate::tracer::recorder::{CpuRing, Recorder};
-
-/// The role of a function in `function_graph`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GraphRole {
-    /// Its calls are recorded as all are.
-    Plain,
-    /// It is in `graph_function`: all calls below its calls are recorded.
-    Root,
-    /// It is in `graph_notrace`: neither its calls nor those below are recorded.
-    Skip,
-}
 
 /// The context of an event that is recorded late.
 pub(super) type LateContext<'a> = CpuContext<'a, &'a dyn Fn() -> u64, Raised<2>>;
@@ -314,7 +304,7 @@ impl Recorder {
     #[inline(always)]
     pub(super) fn admits_tagged<'a>(
         &self,
-        role: GraphRole,
+        role: CallRole,
         token: PreemptOff<'_>,
         outer: impl FnOnce() -> Option<ShadowFrame<'a>>,
     ) -> Option<(u64, Option<ShadowFrame<'a>>)> {
@@ -326,14 +316,14 @@ impl Recorder {
         if outer_flags & shadow::SKIP != 0 {
             return None;
         }
-        if role == GraphRole::Skip {
+        if role == CallRole::Skip {
             return Some((shadow::SKIP, outer));
         }
-        if outer.is_none() && role != GraphRole::Root && self.graph().wants(Want::Rooted) {
+        if outer.is_none() && role != CallRole::Root && self.graph().wants(Want::Rooted) {
             return None;
         }
         // A root that is entered in an interrupt is wanted, and so is what is below it.
-        let flags = match role == GraphRole::Root && token.is_in_hardirq() {
+        let flags = match role == CallRole::Root && token.is_in_hardirq() {
             true => shadow::IN_IRQ,
             false => outer_flags & shadow::IN_IRQ,
         };
@@ -346,7 +336,7 @@ impl Recorder {
     /// is skipped.
     pub(super) fn enter_tagged<const N: usize>(
         &self,
-        role: GraphRole,
+        role: CallRole,
         site: FunctionEntry<'_>,
         token: PreemptOff<'_>,
         place: FramePlace,
@@ -374,7 +364,7 @@ impl Recorder {
     /// Begins a call that may be tagged; returns whether its return is wanted.
     fn called_tagged<const N: usize>(
         &self,
-        role: GraphRole,
+        role: CallRole,
         call: CallEntry<'_, TaggedFrame<N>>,
     ) -> bool {
         let CallEntry { site, token, data } = call;
@@ -595,10 +585,10 @@ pub(super) fn unpacked_call(word: u64) -> Call {
 }
 
 impl CallHandler<OpenCall> for Recorder {
-    type Role = GraphRole;
+    type Role = CallRole;
 
     #[inline(always)]
-    fn called(&self, _role: GraphRole, call: CallEntry<'_, OpenCall>) -> Interest {
+    fn called(&self, _role: CallRole, call: CallEntry<'_, OpenCall>) -> Interest {
         let address: *const OpenCall = call.data;
         let address = address.cast();
         Interest::of_return(self.enter_plain::<2>(call.site, call.token, call.data, address))
@@ -611,10 +601,10 @@ impl CallHandler<OpenCall> for Recorder {
 }
 
 impl<const N: usize> CallHandler<TaggedFrame<N>> for Recorder {
-    type Role = GraphRole;
+    type Role = CallRole;
 
     #[inline(always)]
-    fn called(&self, role: GraphRole, call: CallEntry<'_, TaggedFrame<N>>) -> Interest {
+    fn called(&self, role: CallRole, call: CallEntry<'_, TaggedFrame<N>>) -> Interest {
         Interest::of_return(self.called_tagged(role, call))
     }
 

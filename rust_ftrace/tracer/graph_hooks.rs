@@ -13,8 +13,8 @@ use crate::sys::fprobe::{Fprobes, OpenCalls, ProbeChange, RoleFunctions};
 use crate::sys::private::FprobeNumber;
 use crate::sys::sched_switch::{need_queues, Switches};
 use crate::sys::wakeups::Wakeups;
+use crate::tracer::call_role::CallRole;
 use crate::tracer::errno::{ErrnoFrame, ErrnoRole};
-use crate::tracer::graph::GraphRole;
 use crate::tracer::graph_frames::TaggedFrame;
 use crate::tracer::own_call;
 use crate::tracer::recorder::Recorder;
@@ -305,34 +305,26 @@ fn errno_groups<'a>(calls: &OwnCalls<'a>) -> [RoleFunctions<'a, ErrnoRole>; 2 * 
         let result = ResultKind::ALL.get(set).copied().unwrap_or_default();
         match index / RESULTS {
             0 => group(
-                GraphRole::Plain,
+                CallRole::Plain,
                 result,
                 results.and_then(|results| results.plain.get(set)),
             ),
             1 => group(
-                GraphRole::Root,
+                CallRole::Root,
                 result,
                 results.and_then(|results| results.roots.get(set)),
             ),
-            _ => group(GraphRole::Skip, result, Some(&calls.sets[2])),
+            _ => group(CallRole::Skip, result, Some(&calls.sets[2])),
         }
     })
 }
 
 /// Returns the groups of functions whose frames are of that kind.
-fn groups<'a>(calls: &OwnCalls<'a>, frames: FrameKind) -> [RoleFunctions<'a, GraphRole>; 3] {
+fn groups<'a>(calls: &OwnCalls<'a>, frames: FrameKind) -> [RoleFunctions<'a, CallRole>; 3] {
     const NONE: &[FunctionSet; 3] = &[const { FunctionSet::new() }; 3];
-    let [plain, roots, skip] = match calls.frames == frames {
+    let sets = match calls.frames == frames {
         true => calls.sets,
         false => NONE,
     };
-    [
-        (GraphRole::Plain, plain),
-        (GraphRole::Root, roots),
-        (GraphRole::Skip, skip),
-    ]
-    .map(|(role, set)| RoleFunctions {
-        role,
-        ips: set.as_slice(),
-    })
+    CallRole::groups(sets.each_ref())
 }

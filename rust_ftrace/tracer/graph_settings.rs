@@ -27,7 +27,7 @@ pub(crate) enum Want {
     Overrun = 1 << 3,
     /// No calls of hardware interrupts.
     NoIrqs = 1 << 4,
-    /// Only calls below a [`GraphRole::Root`](super::graph::GraphRole::Root).
+    /// Only calls below a [`GraphRole::Root`](super::call_role::CallRole::Root).
     Rooted = 1 << 5,
     /// Errors that callers have handled, too.
     Handled = 1 << 6,

@@ -2,6 +2,7 @@
 
 //! Profile, hook side: counts calls and how long they take in this CPU's table.
 
+mod below;
 mod contexts;
 mod nested;
 mod roots;
@@ -34,6 +35,7 @@ use crate::sys::fprobe::{frame_words, CallEntry, CallHandler, CallReturn, Intere
 use crate::sys::ftrace::{FunctionEntry, Registers};
 use crate::sys::percpu::PerCpu;
 use crate::sys::random;
+use crate::tracer::call_role::CallRole;
 use crate::tracer::clock::SlowClock;
 use crate::tracer::flags::{impl_flag, FlagSet, SharedFlags};
 use crate::tracer::recorder::Recorder;
@@ -68,6 +70,10 @@ pub(crate) enum Counting {
     Nested = 1 << 3,
     /// With what they waited for.
     Waits = 1 << 4,
+    /// By the roles of the functions of the calls around them.
+    Marked = 1 << 5,
+    /// Below roots only.
+    Rooted = 1 << 6,
 }
 
 impl_flag!(Counting);
@@ -218,6 +224,7 @@ impl Profiler {
         let is_nested = counting.has(Counting::WithoutCalls)
             || counting.has(Counting::WithoutSleep)
             || counting.has(Counting::Waits)
+            || counting.has(Counting::Marked)
             || !self.by_counter;
         self.counting
             .store(counting.with(Counting::Nested, is_nested));
@@ -450,10 +457,10 @@ impl CpuTable {
 }
 
 impl<const N: usize> CallHandler<Began<N>> for Profiler {
-    type Role = ();
+    type Role = CallRole;
 
     #[inline(always)]
-    fn called(&self, _role: (), call: CallEntry<'_, Began<N>>) -> Interest {
+    fn called(&self, _role: CallRole, call: CallEntry<'_, Began<N>>) -> Interest {
         let CallEntry { site, token, data } = call;
         // As one value they would be in memory.
         let FunctionEntry { call, registers } = site;

@@ -7,9 +7,10 @@ use kernel::prelude::*;
 use crate::engine::function_set::FunctionSet;
 use crate::engine::plan::ProfiledCalls;
 use crate::engine::profile::frame::{CONTEXT_WORDS, WORDS};
-use crate::sys::fprobe::{CallHandler, Fprobes, OpenCalls, ProbeChange, RoleFunctions};
+use crate::sys::fprobe::{CallHandler, Fprobes, OpenCalls, ProbeChange};
 use crate::sys::private::FprobeNumber;
 use crate::sys::sched_switch::{need_queues, Switches};
+use crate::tracer::call_role::CallRole;
 use crate::tracer::own_call;
 use crate::tracer::profile::{Began, Nested, Profiler, NESTED_WORDS};
 
@@ -55,14 +56,14 @@ enum FrameChoice {
 /// The hooks of calls with one kind of frames.
 struct Kind<D: Copy + 'static>(Fprobes<Profiler, D>)
 where
-    Profiler: CallHandler<D, Role = ()>;
+    Profiler: CallHandler<D, Role = CallRole>;
 
 /// A change of these, once it is prepared.
 type KindChange<D> = Option<ProbeChange<Profiler, D>>;
 
 impl<D: Copy> Kind<D>
 where
-    Profiler: CallHandler<D, Role = ()>,
+    Profiler: CallHandler<D, Role = CallRole>,
 {
     /// Prepares to hook functions `wanted`, and no others.
     ///
@@ -77,14 +78,14 @@ where
         &mut self,
         numbers: &mut FprobeNumber,
         profiler: &Profiler,
-        wanted: Option<&[usize]>,
+        wanted: Option<&[FunctionSet; 3]>,
     ) -> Result<KindChange<D>> {
         let open_calls = match wanted {
             Some(_) => OpenCalls::Kept,
             None => OpenCalls::Lost,
         };
-        let ips = wanted.unwrap_or_default();
-        let groups = [RoleFunctions { role: (), ips }];
+        const NONE: &[FunctionSet; 3] = &[const { FunctionSet::new() }; 3];
+        let groups = CallRole::groups(wanted.unwrap_or(NONE).each_ref());
         // SAFETY: The profiler stays valid until all is unhooked, by caller precondition.
         let change = unsafe { self.0.prepare(numbers, profiler, &groups, open_calls)? };
         Ok(Some(change))
@@ -160,12 +161,11 @@ impl ProfileHooks {
         numbers: &mut FprobeNumber,
         profiler: &Profiler,
         counted: &ProfiledCalls,
-        alone: &FunctionSet,
+        alone: &[FunctionSet; 3],
         change: &mut ProfileChange,
     ) -> Result {
-        let sleeps = counted.without_sleep || counted.waits;
-        let in_part = counted.without_calls || sleeps;
-        let is_nested = in_part || !profiler.is_by_counter();
+        let sleeps = counted.takes_sleep();
+        let is_nested = counted.is_nested(!profiler.is_by_counter());
         if is_nested || counted.contexts {
             own_call::need_shadow_stacks(numbers)?;
         }
@@ -184,10 +184,10 @@ impl ProfileHooks {
             false => FrameChoice::Of(is_nested, counted.contexts),
         };
         // SAFETY: The profiler stays valid until all is unhooked, by caller precondition.
-        unsafe { self.prepare_kinds(numbers, profiler, kind, alone.as_slice(), change) }
+        unsafe { self.prepare_kinds(numbers, profiler, kind, alone, change) }
     }
 
-    /// Prepares to hook functions `ips` with frames of one kind, and none with others.
+    /// Prepares to hook `functions`, by their roles, with frames of one kind, and none with others.
     ///
     /// # Safety
     ///
@@ -197,11 +197,11 @@ impl ProfileHooks {
         numbers: &mut FprobeNumber,
         profiler: &Profiler,
         kind: FrameChoice,
-        ips: &[usize],
+        functions: &[FunctionSet; 3],
         change: &mut ProfileChange,
     ) -> Result {
         let of = |is_nested, has_contexts| {
-            (kind == FrameChoice::Of(is_nested, has_contexts)).then_some(ips)
+            (kind == FrameChoice::Of(is_nested, has_contexts)).then_some(functions)
         };
         // SAFETY: The profiler stays valid until all is unhooked, by caller precondition.
         change.plain = unsafe { self.plain.prepare(numbers, profiler, of(false, false))? };
@@ -213,7 +213,7 @@ impl ProfileHooks {
         let wanted = of(true, true);
         // SAFETY: As above.
         change.nested_context = unsafe { self.nested_context.prepare(numbers, profiler, wanted)? };
-        let wanted = (kind == FrameChoice::Wait).then_some(ips);
+        let wanted = (kind == FrameChoice::Wait).then_some(functions);
         // SAFETY: As above.
         change.nested_wait = unsafe { self.nested_wait.prepare(numbers, profiler, wanted)? };
         Ok(())

@@ -7,7 +7,7 @@
 //! probe's role, and which of them took a call is in the call's marks; so a call may return by
 //! another probe than the one that it was entered by.
 
-use super::graph::GraphRole;
+use super::call_role::CallRole;
 use super::graph_frames::{FramePlace, TaggedReturn};
 use super::profile::{Profiler, SharedCall};
 use crate::engine::ring::OpenCall;
@@ -225,6 +225,12 @@ impl Switchboard {
         unsafe { pointer.as_ref() }
     }
 
+    /// Returns the part in a seat, as its seat knows it.
+    fn part(&self, seat: usize) -> Part {
+        let state = self.seats.get(seat);
+        Part(state.map_or(0, |state| state.state.load_acquire()) as u8)
+    }
+
     /// Passes the entry of a call to the part in a seat. Returns the marks of the seat, if it took
     /// the call; 0 if not.
     #[inline(never)]
@@ -251,7 +257,7 @@ impl Switchboard {
                     return 0;
                 };
                 if part.has_context() {
-                    return self.enter_context(seat, part, entry, profiler);
+                    return self.enter_context(seat, part, entry, profiler, 0);
                 }
                 if !profiler.enter_shared(entry.site.call.ip, token) {
                     return 0;
@@ -269,29 +275,41 @@ impl Switchboard {
     #[inline(never)]
     fn enter_tagged(&self, seat: usize, part: Part, entry: &SharedEntry<'_>) -> u64 {
         let (token, site) = (entry.token, entry.site);
+        let role = match part.watch() {
+            Watch::Root => CallRole::Root,
+            Watch::Skip => CallRole::Skip,
+            Watch::NestedRole if part.is_root() => CallRole::Root,
+            Watch::NestedRole => CallRole::Skip,
+            _ => CallRole::Plain,
+        };
+        let part = match part.watch() {
+            Watch::NestedRole => self.part(seat).at(part.place()),
+            _ => part,
+        };
         let first = shared_frame::word_at(part.place());
         let place = FramePlace {
             address: entry.words.as_ptr().cast(),
             length: WORDS,
         };
         let mut open = OpenCall::default();
-        let role = match part.watch() {
-            Watch::Root => GraphRole::Root,
-            Watch::Skip => GraphRole::Skip,
-            _ => GraphRole::Plain,
-        };
         let flags = if part.watch() == Watch::Nested {
             let Some(profiler) = self.profiler(seat, token) else {
                 return 0;
             };
+            let Some(flags) = profiler.admits(role, place.address, token) else {
+                return 0;
+            };
+            if flags & shadow::SKIP != 0 {
+                return shared_frame::mark(seat, flags, part.place());
+            }
             if part.has_context() {
-                return self.enter_context(seat, part, entry, profiler);
+                return self.enter_context(seat, part, entry, profiler, flags);
             }
             let Some(now) = profiler.enter_shared_nested(site.call.ip, token) else {
                 return 0;
             };
             open.start = now;
-            0
+            flags
         } else {
             let Some(recorder) = self.recorder(seat, token) else {
                 return 0;
@@ -312,7 +330,8 @@ impl Switchboard {
         shared_frame::mark(seat, flags, part.place())
     }
 
-    /// Passes the entry of a call to a profile with contexts, as [`Self::enter_seat`] does.
+    /// Passes the entry of a call to a profile with contexts, as [`Self::enter_seat`] does; its
+    /// tag has these `flags`.
     #[cold]
     #[inline(never)]
     fn enter_context(
@@ -321,6 +340,7 @@ impl Switchboard {
         part: Part,
         entry: &SharedEntry<'_>,
         profiler: &Profiler,
+        flags: u64,
     ) -> u64 {
         let address = entry.words.as_ptr() as u64;
         let entered = profiler.enter_shared_context(entry.site, address, entry.token);
@@ -332,7 +352,7 @@ impl Switchboard {
             entry.set(first + 1, now);
         }
         entry.set(first + part.before_context(), context.0);
-        shared_frame::mark(seat, 0, part.place())
+        shared_frame::mark(seat, flags, part.place())
     }
 
     /// Begins a call anew, as an interrupt came in while it began. Its profiles have these `marks`.
@@ -341,7 +361,7 @@ impl Switchboard {
     fn begin_again(&self, parts: Parts, marks: u64, words: &Frame, token: PreemptOff<'_>) {
         let pass_on = |seat, time| {
             if let Some(profiler) = self.profiler(seat, token) {
-                let is_nested = parts.of(seat).watch() == Watch::Nested;
+                let is_nested = parts.of(seat).watch() != Watch::Counted;
                 profiler.pass_on(words, is_nested, time, token);
             }
         };

@@ -199,8 +199,8 @@ impl Profile {
 }
 
 impl Profiling {
-    /// Prepares to tell calls of `counted` whose callers were not seen from others; `None` if they
-    /// are not counted by contexts.
+    /// Prepares to tell calls of `functions`, those that are counted by contexts, whose callers
+    /// were not seen from others.
     ///
     /// # Errors
     ///
@@ -209,11 +209,8 @@ impl Profiling {
     pub(crate) fn prepare_callers(
         &self,
         machine: &Machine,
-        counted: &ProfiledCalls,
-    ) -> Result<Option<Callers>> {
-        if !counted.contexts {
-            return Ok(None);
-        }
+        functions: &FunctionSet,
+    ) -> Result<Callers> {
         let entry = |catalog: &Catalog| -> Result<FunctionSet> {
             let selector = Selector::parse(INTERRUPT_ENTRY).map_err(|_| EINVAL)?;
             Ok(catalog.select(&selector)?)
@@ -221,11 +218,11 @@ impl Profiling {
         let entry = machine.with_catalog(entry)?;
         let mut text = SymbolText::new()?;
         let extent = |ip| extent_of(text.look_up_place(ip as u64), ip);
-        let extents = Extents::of(counted.functions.as_slice(), extent)?;
-        Ok(Some(Callers {
+        let extents = Extents::of(functions.as_slice(), extent)?;
+        Ok(Callers {
             extents: KBox::new(extents, GFP_KERNEL)?,
             interrupt_entry: entry.as_slice().first().copied().unwrap_or(0),
-        }))
+        })
     }
 
     /// Has the profiler know `callers`, and trust nothing that it knew of tasks, until

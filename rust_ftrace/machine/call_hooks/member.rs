@@ -35,8 +35,8 @@ pub(crate) struct WantedCalls<'a> {
     pub(crate) counted: Option<&'a ProfiledCalls>,
     /// The clock of tracer and profile is not the time stamp counter.
     pub(crate) own_start: [bool; 2],
-    /// No call of the tracer that is open is known any more.
-    pub(crate) anew: bool,
+    /// No call of tracer and profile that is open is known any more.
+    pub(crate) anew: [bool; 2],
 }
 
 /// An instance's hooks, and what it wants.
@@ -66,7 +66,7 @@ pub(super) struct New {
     pub(super) results: Option<KBox<CallsByResult>>,
     pub(super) counted: Option<ProfiledCalls>,
     pub(super) own_start: [bool; 2],
-    pub(super) anew: bool,
+    pub(super) anew: [bool; 2],
 }
 
 /// A prepared change of a member's hooks. (it is too large for the stack)

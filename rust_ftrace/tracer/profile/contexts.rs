@@ -180,7 +180,7 @@ impl Profiler {
         level: Level,
     ) -> Option<Node> {
         if level != Level::Task {
-            let began_before = self.roots.may_have_begun_before(token);
+            let began_before = !self.is_rooted() && self.roots.may_have_begun_before(token);
             return Some(Node::root(level, began_before));
         }
         let is_settled = self.roots.flags.has(RootFlag::Settled);
@@ -191,7 +191,8 @@ impl Profiler {
         if unwinding.is_within(token) {
             return None;
         }
-        let is_clean = is_settled && tree.clean.has(current.pid());
+        // What a root was called from does not count.
+        let is_clean = self.is_rooted() || is_settled && tree.clean.has(current.pid());
         let began_before = !is_clean && {
             let _within = unwinding.enter(token);
             self.has_unseen_callers(tree, current, site, token)

@@ -6,12 +6,14 @@
 use super::{Counting, Nested, Profiler, NESTED_WORDS};
 use crate::engine::profile::contexts::CallContext;
 use crate::engine::profile::frame::Times;
-use crate::engine::shadow::{self, Shadow, ShadowFrame};
+use crate::engine::shadow::{self, Shadow, ShadowFrame, SKIP};
 use crate::engine::waiting::{Wait, Waker};
 use crate::platform::Ordering;
 use crate::sys::context::{Current, PreemptOff};
 use crate::sys::fprobe::{CallEntry, CallHandler, CallReturn, Interest};
+use crate::sys::ftrace::FunctionEntry;
 use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
+use crate::tracer::call_role::CallRole;
 
 /// A call that returns, of whose time not all may count.
 pub(super) struct NestedReturn {
@@ -63,10 +65,11 @@ impl Profiler {
     }
 
     /// Ends a call whose tag or mark was just taken away, of the function that has the `number` in
-    /// the tables.
+    /// the tables. The tag had these `flags`.
     pub(super) fn leave_nested(
         &self,
         call: NestedReturn,
+        flags: u64,
         number: Option<u64>,
         token: PreemptOff<'_>,
     ) {
@@ -92,6 +95,13 @@ impl Profiler {
                     outer.add_wait(wait);
                 }
             }
+        }
+        if flags & SKIP != 0 {
+            // Interrupts that came into it are counted, and not a part of the call around's own.
+            if let Some(outer) = outer {
+                outer.add_within(within);
+            }
+            return;
         }
         let Some(now) = now else {
             return;
@@ -122,30 +132,75 @@ impl Profiler {
     }
 }
 
-impl<const N: usize> CallHandler<Nested<N>> for Profiler {
-    type Role = ();
+/// A call of whose time not all may count, once it has begun.
+struct Entered {
+    /// The time.
+    now: u64,
+    /// The number of the function in the tables.
+    number: u64,
+    context: CallContext,
+}
 
-    fn called(&self, _role: (), call: CallEntry<'_, Nested<N>>) -> Interest {
-        let CallEntry { site, token, data } = call;
-        // A word that was there before is no tag.
-        *data = Nested([0; N]);
-        let address = data.0.as_ptr() as u64;
-        let Some(known) = self.enter_behind(token, site.call.ip) else {
-            return Interest::Nothing;
-        };
+impl Entered {
+    /// A call that is not counted.
+    const SKIPPED: Self = Self {
+        now: 0,
+        number: 0,
+        context: CallContext::NOWHERE,
+    };
+}
+
+impl Profiler {
+    /// Counts the entry of a call with `N` words, which lie at `address`. `None` if its return is
+    /// not wanted.
+    fn enter_nested<const N: usize>(
+        &self,
+        site: FunctionEntry<'_>,
+        address: u64,
+        token: PreemptOff<'_>,
+    ) -> Option<Entered> {
+        let number = self.enter_behind(token, site.call.ip)?;
         let has_context = match N > NESTED_WORDS[1] {
             true => self.counting.has(Counting::Contexts),
             false => N > NESTED_WORDS[0],
         };
         let context = match has_context {
-            true => self.find_context(token, site, address, None, known),
-            false => Some(CallContext::NOWHERE),
+            true => self.find_context(token, site, address, None, number)?,
+            false => CallContext::NOWHERE,
         };
-        let (Some(context), Some(now)) = (context, self.now(token)) else {
+        Some(Entered {
+            now: self.now(token)?,
+            number,
+            context,
+        })
+    }
+}
+
+impl<const N: usize> CallHandler<Nested<N>> for Profiler {
+    type Role = CallRole;
+
+    fn called(&self, role: CallRole, call: CallEntry<'_, Nested<N>>) -> Interest {
+        let CallEntry { site, token, data } = call;
+        // A word that was there before is no tag.
+        *data = Nested([0; N]);
+        let address = data.0.as_ptr() as u64;
+        let Some(flags) = self.admits(role, address as *const u64, token) else {
             return Interest::Nothing;
         };
-        let tag = shadow::tag(address, self.nested_secret(N), 0);
-        let words = [tag, now, known, 0, 0, context.0, 0];
+        let entered = match flags & SKIP {
+            0 => self.enter_nested::<N>(site, address, token),
+            _ => Some(Entered::SKIPPED),
+        };
+        let Some(entered) = entered else {
+            return Interest::Nothing;
+        };
+        let tag = shadow::tag(address, self.nested_secret(N), flags);
+        let Entered {
+            now,
+            number,
+            context,
+        } = entered;
+        let words = [tag, now, number, 0, 0, context.0, 0];
         for (word, value) in data.0.iter_mut().zip(words) {
             *word = value;
         }
@@ -157,11 +212,12 @@ impl<const N: usize> CallHandler<Nested<N>> for Profiler {
         let now = self.now(token);
         let address = data.0.as_ptr();
         // This is checked before anything is written: only `called` can have left that here.
-        if shadow::flags_of(data.0[0], address as u64, self.nested_secret(N)).is_none() {
+        let flags = shadow::flags_of(data.0[0], address as u64, self.nested_secret(N));
+        let Some(flags) = flags else {
             return;
-        }
+        };
         let words = core::mem::replace(data, Nested([0; N])).0;
-        let Some([_, start, known, within, slept]) = words.first_chunk() else {
+        let Some([_, start, number, within, slept]) = words.first_chunk() else {
             return;
         };
         let call = NestedReturn {
@@ -173,7 +229,7 @@ impl<const N: usize> CallHandler<Nested<N>> for Profiler {
             wait: words.get(NESTED_WORDS[1]).copied().map(Wait),
             context: words.get(NESTED_WORDS[0]).copied().map(CallContext),
         };
-        self.leave_nested(call, Some(*known), token);
+        self.leave_nested(call, flags, Some(*number), token);
     }
 }
 

@@ -216,7 +216,9 @@ impl Profiler {
             },
             context: call.context(),
         };
-        self.leave_nested(returned, self.shared_number(call.ip, token), token);
+        let flags = shared_frame::flags(call.marks, call.seat);
+        let number = self.shared_number(call.ip, token);
+        self.leave_nested(returned, flags, number, token);
     }
 
     /// Adds time of calls within a call that has just begun to that of the call around it instead.

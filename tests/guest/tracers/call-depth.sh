@@ -20,6 +20,7 @@ errno 37
 profile 54
 contexts 49
 nested 44
+below 44
 nested_contexts 40
 profile_waits 37
 shared 37
@@ -55,6 +56,10 @@ profile() {
 }
 nested() {
 	echo 0 >$R/options/graph-time
+	profile
+}
+below() {
+	echo known_deep >$R/graph_function
 	profile
 }
 contexts() {

@@ -192,9 +192,10 @@ impl Model {
 
     /// Returns the calls that are hooked: plain, roots, skipped.
     fn calls(&self) -> Option<[Names; 3]> {
-        if self.tracer != Some(Tracer::FunctionGraph) {
-            return None;
-        }
+        (self.tracer == Some(Tracer::FunctionGraph)).then(|| self.roles())
+    }
+
+    fn roles(&self) -> [Names; 3] {
         let notrace = self.lists[1].clone().unwrap_or_default();
         let mut roots = &self.lists[2].clone().unwrap_or_default() - &notrace;
         let mut plain = &self.wanted() - &roots;
@@ -202,13 +203,11 @@ impl Model {
         roots.remove("own");
         let unwanted = self.lists[3].clone().unwrap_or_default();
         let skip = &(&plain | &roots) & &unwanted;
-        Some([&plain - &skip, &roots - &skip, skip])
+        [&plain - &skip, &roots - &skip, skip]
     }
 
-    fn counted(&self) -> Option<Names> {
-        let mut wanted = self.wanted();
-        wanted.remove("own");
-        self.profile.then_some(wanted)
+    fn counted(&self) -> Option<[Names; 3]> {
+        self.profile.then(|| self.roles())
     }
 
     fn module_comes(&mut self) {
@@ -400,7 +399,10 @@ fn check(model: &Model, settings: &OwnSettings, plan: &HookPlan) {
     assert_eq!(hooked, entries, "entries");
     assert_eq!(names(&plan.stack_only), alone, "only for their stacks");
     assert_eq!(names(&plan.commanded), model.with_act(false), "commanded");
-    let calls = plan.calls.as_ref().map(|calls| calls.sets().map(names));
+    let calls = plan
+        .calls
+        .as_ref()
+        .map(|calls| calls.roles.sets().map(names));
     assert_eq!(calls, model.calls(), "calls");
     if let (Some(calls), Some([_, _, skip])) = (&plan.calls, model.calls()) {
         let is_rooted = model.lists[2].is_some();
@@ -420,8 +422,8 @@ fn check(model: &Model, settings: &OwnSettings, plan: &HookPlan) {
         let kind_of = |ip: usize| ResultKind::ALL[ip / 0x100 % ResultKind::ALL.len()];
         let results = CallsByResult::of(calls, kind_of).expect("memory");
         for (whole, divided) in [
-            (&calls.plain, &results.plain),
-            (&calls.roots, &results.roots),
+            (&calls.roles.plain, &results.plain),
+            (&calls.roles.roots, &results.roots),
         ] {
             let all = whole.as_slice().iter();
             for (kind, set) in ResultKind::ALL.into_iter().zip(divided) {
@@ -430,11 +432,20 @@ fn check(model: &Model, settings: &OwnSettings, plan: &HookPlan) {
             }
         }
     }
-    let counted = plan
-        .counted
-        .as_ref()
-        .map(|counted| names(&counted.functions));
-    assert_eq!(counted, model.counted(), "counted");
+    let counted = plan.counted.as_ref();
+    let sets = counted.map(|counted| counted.roles.sets().map(names));
+    assert_eq!(sets, model.counted(), "counted");
+    if let Some(counted) = counted {
+        let [_, roots, skip] = model.roles();
+        let taken = names(&counted.roles.taken().expect("memory"));
+        assert!(taken.is_superset(&roots) && taken.is_disjoint(&skip));
+        let is_rooted = model.lists[2].is_some();
+        assert_eq!(counted.roles.is_rooted, is_rooted);
+        let is_whole = model.has(TraceOption::SleepTime) && model.has(TraceOption::GraphTime);
+        let is_nested = !is_whole || is_rooted || !skip.is_empty();
+        assert_eq!(counted.is_nested(false), is_nested);
+        assert!(counted.is_nested(true));
+    }
     let stacks = !model.with_act(true).is_empty();
     let snapshots = model.commands.iter().any(|it| it.1 == Action::Snapshot);
     let memory = NeededMemory {
@@ -448,7 +459,7 @@ fn check(model: &Model, settings: &OwnSettings, plan: &HookPlan) {
     // All functions that are hooked at all.
     let calls = model.calls().into_iter().flatten().flatten();
     let mut whole: Names = calls.chain(entries).chain(model.with_act(false)).collect();
-    whole.extend(model.counted().unwrap_or_default());
+    whole.extend(model.counted().into_iter().flatten().flatten());
     let hooked = plan.hooked().expect("memory");
     assert_eq!(hooked.as_ref().map_or(all(model.has_module), names), whole);
     // Counts are those that were written last, whatever was edited since.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::cases;
 use crate::engine::function_set::FunctionSet;
-use crate::engine::plan::{Calls, FrameKind, ProfiledCalls};
+use crate::engine::plan::{Calls, FrameKind, ProfiledCalls, Roles};
 use crate::engine::shared_frame::{Seat, ROOM, SEATS};
 use crate::engine::sharing::{Part, ShareError, Shares, Subscriber, Watch};
 use crate::platform::memory;
@@ -16,11 +16,12 @@ use crate::platform::memory;
 /// The functions of an instance, by their watches, and what it wants of them.
 #[derive(Clone, Debug)]
 struct Wants {
-    /// Function by function: not, plain, root, skipped.
+    /// Function by function: not, plain, root, skipped, plain.
     calls: Option<Vec<u8>>,
     frames: usize,
     takes_sleep: bool,
-    counted: Option<Vec<bool>>,
+    /// As for `calls`.
+    counted: Option<Vec<u8>>,
     without_calls: bool,
     without_sleep: bool,
     contexts: bool,
@@ -49,7 +50,13 @@ fn set(is_in: impl Fn(usize) -> bool) -> FunctionSet {
 
 fn wants() -> impl Strategy<Value = Wants> {
     let calls = prop::option::weighted(0.7, prop::collection::vec(0..5u8, FUNCTIONS));
-    let counted = prop::option::weighted(0.4, prop::collection::vec(any::<bool>(), FUNCTIONS));
+    let counted = prop::option::weighted(
+        0.4,
+        prop_oneof![
+            prop::collection::vec(0..2u8, FUNCTIONS),
+            prop::collection::vec(0..5u8, FUNCTIONS),
+        ],
+    );
     let flags = (
         prop_oneof![12 => 0..3usize, 1 => 3..5usize],
         prop::bool::weighted(0.2),
@@ -71,6 +78,16 @@ fn wants() -> impl Strategy<Value = Wants> {
     )
 }
 
+fn roles(of: &[u8]) -> Roles {
+    let roots = set(|it| of[it] == 2);
+    Roles {
+        plain: set(|it| matches!(of[it], 1 | 4)),
+        is_rooted: !roots.is_empty(),
+        roots,
+        skip: set(|it| of[it] == 3),
+    }
+}
+
 struct Parts {
     calls: Option<Calls>,
     counted: Option<ProfiledCalls>,
@@ -80,13 +97,11 @@ impl Wants {
     fn parts(&self) -> Parts {
         let calls = self.calls.as_ref().map(|calls| Calls {
             frames: FRAMES[self.frames],
-            plain: set(|it| matches!(calls[it], 1 | 4)),
-            roots: set(|it| calls[it] == 2),
-            skip: set(|it| calls[it] == 3),
+            roles: roles(calls),
             takes_sleep: self.takes_sleep,
         });
         let counted = self.counted.as_ref().map(|counted| ProfiledCalls {
-            functions: set(|it| counted[it]),
+            roles: roles(counted),
             without_calls: self.without_calls,
             without_sleep: self.without_sleep,
             contexts: self.contexts,
@@ -114,8 +129,16 @@ impl Wants {
             ];
             watch[usize::from(calls[function])]
         });
-        let counted = self.counted.as_ref().filter(|counted| counted[function]);
-        let is_nested = self.without_calls || self.without_sleep || self.waits || self.own_start;
+        let counted = self
+            .counted
+            .as_ref()
+            .filter(|counted| counted[function] != 0);
+        let is_marked = |counted: &Vec<u8>| counted.iter().any(|it| matches!(it, 2 | 3));
+        let is_nested = self.without_calls
+            || self.without_sleep
+            || self.waits
+            || self.own_start
+            || counted.is_some_and(is_marked);
         let words = match FRAMES[self.frames] {
             // No other has room beside it.
             FrameKind::Waits | FrameKind::Errno => ROOM + 1,
@@ -123,14 +146,20 @@ impl Wants {
         };
         [
             traced.map(|watch| (watch, words)),
-            counted.map(|_| match is_nested {
-                // Likewise.
-                true if self.waits => (Watch::Nested, ROOM + 1),
-                true => {
-                    let words = 1 + own + usize::from(self.without_sleep) + context;
-                    (Watch::Nested, words)
+            counted.map(|counted| {
+                let nested = match counted[function] {
+                    2 | 3 => Watch::NestedRole,
+                    _ => Watch::Nested,
+                };
+                match is_nested {
+                    // Likewise.
+                    true if self.waits => (nested, ROOM + 1),
+                    true => {
+                        let words = 1 + own + usize::from(self.without_sleep) + context;
+                        (nested, words)
+                    }
+                    false => (Watch::Counted, 1 + context),
                 }
-                false => (Watch::Counted, 1 + context),
             }),
         ]
     }
@@ -182,8 +211,10 @@ proptest! {
             for (place, set) in sets.iter().enumerate() {
                 for function in set.as_slice().iter().map(function_of) {
                     // The sets of one part keep their places.
-                    let watch = all[number / 2].model(function)[number % 2].expect("wanted").0;
-                    let wanted = match watch { Watch::Root => 1, Watch::Skip => 2, _ => 0 };
+                    let wants = &all[number / 2];
+                    let watch = wants.model(function)[number % 2].expect("wanted").0;
+                    let role = [&wants.calls, &wants.counted][number % 2].as_ref().expect("wanted")[function];
+                    let wanted = match role { 2 => 1, 3 => 2, _ => 0 };
                     prop_assert_eq!(place, wanted);
                     prop_assert!(found[function].is_empty());
                     found[function].push((number, watch));
@@ -219,7 +250,12 @@ proptest! {
                 for &(number, watch, words) in &model[function] {
                     let part = parts.of(seats[number].expect("a seat"));
                     prop_assert_eq!(part.watch(), watch);
-                    prop_assert_eq!(part.own_start(), all[number / 2].own_start);
+                    let role = all[number / 2].counted.as_ref().map(|counted| counted[function]);
+                    let own_start = match watch {
+                        Watch::NestedRole => role == Some(2),
+                        _ => all[number / 2].own_start,
+                    };
+                    prop_assert_eq!(part.own_start(), own_start);
                     for word in part.place()..part.place() + words {
                         prop_assert!(word < ROOM && used.insert(word), "words overlap");
                     }
@@ -228,7 +264,7 @@ proptest! {
                 let (profiles, tracers) = parts.split();
                 for seat in 0..SEATS {
                     let part = parts.of(seat);
-                    let is_profile = matches!(part.watch(), Watch::Counted | Watch::Nested);
+                    let is_profile = matches!(part.watch(), Watch::Counted | Watch::Nested | Watch::NestedRole);
                     prop_assert_eq!(profiles.of(seat), if is_profile { part } else { Part(0) });
                     prop_assert_eq!(tracers.of(seat), if is_profile { Part(0) } else { part });
                 }
@@ -263,9 +299,10 @@ proptest! {
 fn seats_that_are_held() {
     let calls = |plain| Calls {
         frames: FrameKind::Plain,
-        plain,
-        roots: FunctionSet::new(),
-        skip: FunctionSet::new(),
+        roles: Roles {
+            plain,
+            ..Roles::none()
+        },
         takes_sleep: false,
     };
     let all: Vec<Calls> = (0..9)
