@@ -294,10 +294,7 @@ impl Faults {
                         && operation.is_reading()
                         && operation.run(&[]).is_ok_and(|again| again == right)
                     {
-                        let said = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
-                        if self.verbose {
-                            println!("#   not {}, but {}", said(&right), said(text));
-                        }
+                        show_lines(&right, text);
                         wrong("succeeds, and says something else".to_owned());
                     }
                     if !operation.is_reading() {
@@ -376,4 +373,17 @@ fn text_of(path: &str) -> Option<String> {
     fs::read(path)
         .ok()
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Prints the lines of a text that differ from those of the right one.
+fn show_lines(right: &[u8], text: &[u8]) {
+    let [right, text] = [right, text].map(|text| String::from_utf8_lossy(text));
+    let differ = |of: &str, other: &str, sign| {
+        let is_new = |line: &&str| !other.lines().any(|line_there| line_there == *line);
+        for line in of.lines().filter(is_new).take(6) {
+            println!("#   {sign}{line}");
+        }
+    };
+    differ(&right, &text, '-');
+    differ(&text, &right, '+');
 }

@@ -293,6 +293,7 @@ impl Operation {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     result => drop(result?),
                 }
+                without_measured(&mut text);
             }
             Step::Poll(path) => {
                 let file = open(path, OpenOptions::new().read(true))?;
@@ -344,5 +345,16 @@ impl Operation {
             Step::UnloadOther => unload(OTHER)?,
         }
         Ok(text)
+    }
+}
+
+/// Takes out of the text of `status` what is measured anew each time, and is the same by chance.
+fn without_measured(text: &mut Vec<u8>) {
+    const BEFORE: &[u8] = b"converted to within ";
+    let found = text.windows(BEFORE.len()).position(|part| part == BEFORE);
+    if let Some(at) = found.map(|at| at + BEFORE.len()) {
+        let digits = text[at..].iter().take_while(|byte| byte.is_ascii_digit());
+        let end = at + digits.count();
+        text.drain(at..end);
     }
 }
