@@ -221,6 +221,11 @@ measure_ours() {
 	ours_contexts=$(profile_cost $F)
 	ours_contexts_all=$(profile_cost '')
 	echo 0 >$R/options/profile-contexts
+	echo $F >$R/graph_function
+	ours_root=$(profile_cost $F)
+	echo path_mount >$R/graph_function
+	ours_outside=$(profile_cost $F)
+	echo >$R/graph_function
 	ours_available=$(available_cost $R)
 	echo function >$R/current_tracer
 	ours_all=$(extra)
@@ -302,6 +307,8 @@ measure_graph() {
 	row graph_one "$ours_graph" cost "$peer" "$name"
 	row wait_one "$ours_wait" cost "$ours_graph" "function_graph of ours"
 	row profile_one "$ours_profile" cost "$peer" "$name"
+	row profile_root "$ours_root" cost "$peer" "$name"
+	row profile_outside "$ours_outside" cost "$peer" "$name"
 	row contexts_one "$ours_contexts" cost "$peer" "$name"
 	row graph_line "$ours_graph_text" cost "$(text_cost $T)" "$name"
 	# (there, a call is two events)
