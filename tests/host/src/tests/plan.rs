@@ -404,6 +404,9 @@ fn check(model: &Model, settings: &OwnSettings, plan: &HookPlan) {
         .as_ref()
         .map(|calls| calls.roles.sets().map(names));
     assert_eq!(calls, model.calls(), "calls");
+    if let Some(calls) = &plan.calls {
+        assert!(calls.duplicate().expect("memory").is(calls));
+    }
     if let (Some(calls), Some([_, _, skip])) = (&plan.calls, model.calls()) {
         let is_rooted = model.lists[2].is_some();
         let frames = match (
@@ -439,6 +442,9 @@ fn check(model: &Model, settings: &OwnSettings, plan: &HookPlan) {
         let [_, roots, skip] = model.roles();
         let taken = names(&counted.roles.taken().expect("memory"));
         assert!(taken.is_superset(&roots) && taken.is_disjoint(&skip));
+        let hooked = names(&counted.roles.hooked().expect("memory"));
+        assert_eq!(hooked, &taken | &skip);
+        assert!(counted.duplicate().expect("memory").is(counted));
         let is_rooted = model.lists[2].is_some();
         assert_eq!(counted.roles.is_rooted, is_rooted);
         let is_whole = model.has(TraceOption::SleepTime) && model.has(TraceOption::GraphTime);
