@@ -548,6 +548,15 @@ impl HookPlan {
         }
     }
 
+    /// Returns whether a profile that goes on from the plan `before` has open calls that are not
+    /// below roots, as there were none, and are not to be taken for such.
+    pub fn is_newly_rooted(&self, before: &Self) -> bool {
+        match (&before.counted, &self.counted) {
+            (Some(before), Some(counted)) => !before.roles.is_rooted && counted.roles.is_rooted,
+            _ => false,
+        }
+    }
+
     /// Removes the functions at addresses `range`, which needs no memory: their module goes, and
     /// the kernel unhooks them.
     pub fn forget(&mut self, range: &Range<usize>) {

@@ -95,13 +95,13 @@ pub(super) const TABLE: &[Spec] = &[
         "graph_function" = "set_graph_function",
         WRITE,
         ListFile<GraphFunctionList>,
-        "the functions below which function_graph traces calls; all calls, if none"
+        "the functions below which calls are traced and profiled; all calls, if none"
     ),
     spec!(
         "graph_notrace" = "set_graph_notrace",
         WRITE,
         ListFile<GraphNotraceList>,
-        "the functions that function_graph traces no calls of and below"
+        "the functions of which and below which no calls are traced or profiled"
     ),
     spec!(
         "max_depth" = "max_graph_depth",

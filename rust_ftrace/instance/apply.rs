@@ -28,9 +28,7 @@ use crate::engine::errno::ResultKind;
 use crate::engine::function_set::FunctionSet;
 use crate::engine::lists::FunctionLists;
 use crate::engine::options::{Options, TraceOption};
-use crate::engine::plan::{
-    Calls, CallsByResult, Entries, FrameKind, HookPlan, ProfiledCalls, Surroundings,
-};
+use crate::engine::plan::{Calls, CallsByResult, Entries, FrameKind, HookPlan, Surroundings};
 use crate::engine::settings::Tracer;
 use crate::engine::sharing::ShareError;
 use crate::engine::sort::sort_by_key;
@@ -40,10 +38,8 @@ use crate::sys::ftrace::Functions;
 use crate::sys::symbols::SymbolText;
 use crate::sys::{rcu, unwind};
 use crate::tracer::entry_extras::EntryExtra;
-use crate::tracer::flags::FlagSet;
 use crate::tracer::hook_flags::HookFlag;
 use crate::tracer::probes::{Probe, Probes, Ready};
-use crate::tracer::profile::Counting;
 
 /// The prepared parts of a change, and what was there before.
 #[derive(Default)]
@@ -313,7 +309,7 @@ impl Instance {
             results: self.results(calls)?,
             counted,
             own_start: self.own_start(self.recording.clock()),
-            anew: [false, is_newly_rooted(before, plan)],
+            anew: [false, plan.is_newly_rooted(before)],
         };
         prepared.hooks = Some(self.prepare_hooks(wanted)?);
         Ok(())
@@ -480,7 +476,7 @@ impl Instance {
                 self.profiling.profiler.forget_lost();
                 (_, control.missed_before) = hooks.missed(self.hooks.id());
             }
-            self.profiling.profiler.set_counting(counting(counted));
+            self.profiling.profiler.set_counting(counted);
         }
         let callers = prepared.callers;
         let unsettled = callers.map(|callers| self.profiling.unsettle(callers));
@@ -491,7 +487,7 @@ impl Instance {
             hooks.end(self.hooks.id(), tracer_ends, profile_ends);
             hooks.unshare();
         }
-        if is_newly_rooted(plan_before, plan) {
+        if plan.is_newly_rooted(plan_before) {
             self.profiling.profiler.new_session();
         }
         drop(hooks);
@@ -587,22 +583,4 @@ fn functions(entries: &Entries) -> Functions<'_> {
     entries
         .set()
         .map_or(Functions::All, |set| Functions::Only(set.as_slice()))
-}
-
-/// Returns whether a profile that goes on has open calls that are not below roots, as there were
-/// none, and are not to be taken for such.
-fn is_newly_rooted(before: &HookPlan, plan: &HookPlan) -> bool {
-    let is_rooted = |plan: &HookPlan| Some(plan.counted.as_ref()?.roles.is_rooted);
-    (is_rooted(before), is_rooted(plan)) == (Some(false), Some(true))
-}
-
-/// Returns the ways in which calls are counted.
-fn counting(counted: &ProfiledCalls) -> FlagSet<Counting> {
-    FlagSet::NONE
-        .with(Counting::WithoutCalls, counted.without_calls)
-        .with(Counting::WithoutSleep, counted.without_sleep)
-        .with(Counting::Contexts, counted.contexts)
-        .with(Counting::Waits, counted.waits)
-        .with(Counting::Marked, counted.roles.is_marked())
-        .with(Counting::Rooted, counted.roles.is_rooted)
 }

@@ -17,6 +17,7 @@ use kernel::sync::Arc;
 
 use self::roots::Roots;
 pub(super) use self::shared::SharedCall;
+use crate::engine::plan::ProfiledCalls;
 use crate::engine::profile::context_counts::CpuContexts;
 use crate::engine::profile::contexts::{CallContext, Contexts};
 use crate::engine::profile::frame::{
@@ -59,7 +60,7 @@ pub(crate) struct CpuTable {
 /// The ways in which calls are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub(crate) enum Counting {
+enum Counting {
     /// Without the time of calls within them that are profiled, too.
     WithoutCalls = 1 << 0,
     /// Without the time that the task was not running.
@@ -219,15 +220,17 @@ impl Profiler {
         self.by_counter
     }
 
-    /// Sets the ways in which calls are counted.
-    pub(crate) fn set_counting(&self, counting: FlagSet<Counting>) {
-        let is_nested = counting.has(Counting::WithoutCalls)
-            || counting.has(Counting::WithoutSleep)
-            || counting.has(Counting::Waits)
-            || counting.has(Counting::Marked)
-            || !self.by_counter;
-        self.counting
-            .store(counting.with(Counting::Nested, is_nested));
+    /// Has calls be counted in the ways of `counted`.
+    pub(crate) fn set_counting(&self, counted: &ProfiledCalls) {
+        let counting = FlagSet::NONE
+            .with(Counting::WithoutCalls, counted.without_calls)
+            .with(Counting::WithoutSleep, counted.without_sleep)
+            .with(Counting::Contexts, counted.contexts)
+            .with(Counting::Nested, counted.is_nested(!self.by_counter))
+            .with(Counting::Waits, counted.waits)
+            .with(Counting::Marked, counted.roles.is_marked())
+            .with(Counting::Rooted, counted.roles.is_rooted);
+        self.counting.store(counting);
     }
 
     /// Returns whether the frames of calls are [`Nested`].

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::cases;
 use crate::engine::context::{ContextWord, BH_OFF, HARDIRQ, IRQS_ON, NEED_RESCHED, SOFTIRQ};
 use crate::engine::decode::{Event, EventKind, Extras};
-use crate::engine::event_format::{write_format, write_page_header};
+use crate::engine::event_format::{write_event_header, write_format, write_page_header};
 use crate::engine::kernel_page::{KernelPage, Layout, RecordType, PAGE_BYTES};
 use crate::support::task;
 
@@ -371,6 +371,68 @@ fn formats() {
             assert_eq!(records[1].u64(exit("retval")), 0xfffe);
         }
     }
+}
+
+/// Returns the number behind the first `key` in `text`.
+fn number_behind(text: &str, key: &str) -> usize {
+    let (_, rest) = text.split_once(key).expect(key);
+    let rest = rest.trim_start();
+    let end = rest.find(|sign: char| !sign.is_ascii_digit());
+    rest[..end.unwrap_or(rest.len())].parse().expect(key)
+}
+
+/// Fields follow each other, and what is printed is among them.
+#[test]
+fn formats_of_all_records() {
+    let all = (0..=u16::MAX).filter_map(RecordType::from_number);
+    let mut names = std::collections::BTreeSet::new();
+    for kind in all {
+        for retval in [false, true] {
+            let layout = Layout {
+                retval,
+                ..Layout::default()
+            };
+            let mut text = String::new();
+            write_format(&mut text, kind, layout).unwrap();
+            let (head, rest) = text.split_once("\nID: ").unwrap();
+            names.insert(head.strip_prefix("name: ").unwrap().to_owned());
+            assert_eq!(number_behind(rest, ""), kind as usize);
+            let (fields, print) = rest.split_once("\nprint fmt: ").unwrap();
+            let mut declared = Vec::new();
+            let mut end = 0;
+            for line in fields.lines().filter(|line| line.contains("field:")) {
+                let (declaration, place) = line.split_once(';').unwrap();
+                let name = declaration.rsplit(' ').next().unwrap();
+                declared.push(name.split('[').next().unwrap().to_owned());
+                let offset = number_behind(place, "offset:");
+                assert!(offset >= end, "{line}");
+                end = offset + number_behind(place, "size:");
+            }
+            for used in print.split("REC->").skip(1) {
+                let used = used.split(|sign: char| !(sign.is_alphanumeric() || sign == '_'));
+                let used = used.into_iter().next().unwrap();
+                assert!(declared.iter().any(|name| name == used), "{used} in {text}");
+            }
+        }
+    }
+    assert_eq!(names.len(), 6);
+}
+
+/// The kinds and the widths of a record's head are those by which `decode` reads it.
+#[test]
+fn head_of_records() {
+    let mut text = String::new();
+    write_event_header(&mut text).unwrap();
+    let widths = ["type_len", "time_delta", "array"].map(|name| {
+        let at = text.find(name).expect(name);
+        number_behind(&text[at..], ":")
+    });
+    assert_eq!(widths, [5, 27, 32]);
+    let kinds = ["padding", "time_extend", "time_stamp", "max type_len"].map(|name| {
+        let at = text.find(name).expect(name);
+        number_behind(&text[at..], "==")
+    });
+    assert_eq!(kinds, [29, 30, 31, 28]);
 }
 
 #[test]

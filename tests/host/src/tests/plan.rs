@@ -434,6 +434,17 @@ fn check(model: &Model, settings: &OwnSettings, plan: &HookPlan) {
                 assert!(wanted.eq(set.as_slice()), "{kind:?}");
             }
         }
+        // Those of a module go without memory.
+        let mut left = results;
+        memory::with_allocations(0, || left.forget(&MODULE));
+        for (whole, divided) in [
+            (&calls.roles.plain, &left.plain),
+            (&calls.roles.roots, &left.roots),
+        ] {
+            let wanted = whole.as_slice().iter().filter(|ip| !MODULE.contains(*ip));
+            let found: usize = divided.iter().map(|set| set.len()).sum();
+            assert_eq!(found, wanted.count());
+        }
     }
     let counted = plan.counted.as_ref();
     let sets = counted.map(|counted| counted.roles.sets().map(names));
@@ -468,6 +479,8 @@ fn check(model: &Model, settings: &OwnSettings, plan: &HookPlan) {
     whole.extend(model.counted().into_iter().flatten().flatten());
     let hooked = plan.hooked().expect("memory");
     assert_eq!(hooked.as_ref().map_or(all(model.has_module), names), whole);
+    let least = hooked.map_or(0, |set| set.len()) * size_of::<usize>();
+    assert!(plan.bytes() >= least, "{} of {least} bytes", plan.bytes());
     // Counts are those that were written last, whatever was edited since.
     let commands: Commands = (settings.commands.as_slice().iter())
         .map(|it| {
@@ -519,6 +532,8 @@ proptest! {
                 });
                 let _ = any;
             }
+            let is_rooted = |model: &Model| model.profile.then(|| model.lists[2].is_some());
+            let was_rooted = is_rooted(&model);
             let accepted = model_step(&mut model, step);
             match do_step(&settings, step, &catalog) {
                 Ok(new) => {
@@ -532,6 +547,8 @@ proptest! {
             }
             let new = plan(&settings, &catalog).expect("memory");
             check(&model, &settings, &new);
+            let is_newly_rooted = (was_rooted, is_rooted(&model)) == (Some(false), Some(true));
+            prop_assert_eq!(new.is_newly_rooted(&before), is_newly_rooted);
             // Nothing of a module that has gone is left, and settings that are not narrowed need no
             // news.
             if !model.has_module && !settings.needs_news() {

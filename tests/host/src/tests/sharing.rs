@@ -256,6 +256,17 @@ proptest! {
                         _ => all[number / 2].own_start,
                     };
                     prop_assert_eq!(part.own_start(), own_start);
+                    if watch == Watch::NestedRole {
+                        prop_assert_eq!(part.is_root(), role == Some(2));
+                    } else {
+                        // What else its seat says of it.
+                        let known = subscribers[number].attributes();
+                        prop_assert_eq!(part.sleeps(), known.sleeps());
+                        prop_assert_eq!(part.has_context(), known.has_context());
+                        let is_profile = number % 2 == 1;
+                        let last = usize::from(is_profile && part.has_context());
+                        prop_assert_eq!(part.before_context() + last, words);
+                    }
                     for word in part.place()..part.place() + words {
                         prop_assert!(word < ROOM && used.insert(word), "words overlap");
                     }

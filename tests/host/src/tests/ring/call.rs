@@ -443,6 +443,66 @@ fn missed_returns() {
     }
 }
 
+/// A call that is recorded long after it began, and after it ended, keeps its times, and completes
+/// what was pending before it.
+#[test]
+fn late_calls() {
+    for (took, result) in [
+        (7, None),
+        (7, Some(5)),
+        (3 << 33, Some(u64::MAX)),
+        (3 << 33, None),
+    ] {
+        let cpu = Cpu::new(2, 64);
+        cpu.now.set(1 << 40);
+        cpu.enter(false, &[]);
+        let (late, _) = call(100, false);
+        let (start, end) = (1000, 1000 + took);
+        let time = Cell::new(0);
+        let clock = || cpu.tick(&time);
+        let who = FixedContext {
+            context: 0,
+            task: cpu.task.get(),
+            clock: &clock,
+        };
+        let context = 3;
+        // SAFETY: As in `enter`.
+        assert!(unsafe { cpu.ring.write_late_entry(late, start, 1, context, &who) });
+        assert!(!cpu.ring.has_pending());
+        // (with nothing between them, entry and return are read as one)
+        cpu.enter(false, &[]);
+        let returns = cpu.ring.returns();
+        let times = start..end;
+        // SAFETY: As in `enter`.
+        let written =
+            unsafe { (cpu.ring).write_late_return(late.ip, times, result, 1, context, &who) };
+        assert!(written);
+        assert_eq!(cpu.ring.returns(), returns + 1);
+        let mut cursor = Cursor::new(&cpu.ring, copy_space(&cpu.ring), 0);
+        assert_eq!(
+            cursor.next(&cpu.ring).map(|event| event.what),
+            Some(EventKind::Entry)
+        );
+        let entry = cursor.next(&cpu.ring).expect("the entry");
+        assert_eq!(
+            (entry.what, entry.ip, entry.depth),
+            (EventKind::Entry, late.ip, 1)
+        );
+        assert_eq!(entry.parent_ip, late.parent_ip);
+        assert_eq!(cursor.extras().since, Some(start));
+        let inner = cursor.next(&cpu.ring).map(|event| event.what);
+        assert_eq!(inner, Some(EventKind::Entry));
+        let returned = cursor.next(&cpu.ring).expect("the return");
+        assert_eq!((returned.what, returned.ip), (EventKind::Return, late.ip));
+        assert_eq!(returned.duration, took);
+        assert_eq!(
+            (cursor.extras().since, cursor.extras().retval),
+            (Some(end), result)
+        );
+        assert_eq!(cursor.next(&cpu.ring), None);
+    }
+}
+
 /// A call that ends on another CPU, or in another ring of its own, is never taken for one that is
 /// pending there at the same place.
 #[test]
