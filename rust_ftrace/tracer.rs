@@ -3,6 +3,7 @@
 //! The tracers: what is hooked, and what is recorded.
 
 pub(crate) mod budget;
+mod call_extras;
 mod call_role;
 pub(crate) mod cgroups;
 mod cgroups_pointer;

@@ -2,7 +2,7 @@
 
 //! `function_graph`, hook side: writes calls with their entry and return into this CPU's ring.
 
-use crate::engine::ring::{Call, OpenCall, MAX_CALL_EXTRAS};
+use crate::engine::ring::{Call, OpenCall};
 use crate::engine::shadow::{self, Shadow, ShadowFrame, WAIT, WAIT_WORDS};
 use crate::engine::slot::{text_address, SlotWords};
 use crate::engine::waiting::{Wait, Waited};
@@ -10,6 +10,7 @@ use crate::sys::context::{cycles, Current, PreemptOff};
 use crate::sys::fprobe::{frame_words, CallEntry, CallHandler, CallReturn, Interest};
 use crate::sys::ftrace::{FunctionEntry, Registers};
 use crate::sys::sched_switch::ShadowStack;
+use crate::tracer::call_extras::CallExtras;
 use crate::tracer::call_role::CallRole;
 use crate::tracer::cpu_context::{CpuContext, Raised, State, IN_FPROBE};
 use crate::tracer::graph_frames::{FramePlace, TaggedFrame, TaggedReturn};
@@ -19,32 +20,6 @@ use crate::tracer::recorder::{CpuRing, Recorder};
 
 /// The context of an event that is recorded late.
 pub(super) type LateContext<'a> = CpuContext<'a, &'a dyn Fn() -> u64, Raised<2>>;
-
-/// The extra slots of a call.
-struct CallExtras {
-    slots: [SlotWords; MAX_CALL_EXTRAS],
-    length: usize,
-}
-
-impl CallExtras {
-    const fn none() -> Self {
-        Self {
-            slots: [SlotWords::PAD; MAX_CALL_EXTRAS],
-            length: 0,
-        }
-    }
-
-    fn push(&mut self, words: SlotWords) {
-        if let Some(slot) = self.slots.get_mut(self.length) {
-            *slot = words;
-            self.length = self.length.wrapping_add(1);
-        }
-    }
-
-    fn slots(&self) -> &[SlotWords] {
-        self.slots.get(..self.length).unwrap_or_default()
-    }
-}
 
 impl Recorder {
     #[inline(always)]

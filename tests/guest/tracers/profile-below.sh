@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # The profile below the functions of graph_function, and not below those of graph_notrace.
 . /tests/lib/ktap.sh
+. /tests/lib/sleepers.sh
 
 insmod /lib/modules/known_calls.ko
 K=/sys/kernel/debug/known_calls
@@ -22,18 +23,6 @@ paths() {
 	echo 1 >$R/options/folded-calls
 	sort >/tmp/wanted
 	sort $R/trace_stat/function_folded | diff - /tmp/wanted
-}
-waits() { grep -q 'known_waiting' "/proc/$1/stack" || grep -q '^State:.*S (' "/proc/$1/status"; }
-# sleeper: a task that waits to be woken, in known_waiting.
-sleeper() {
-	sh -c "echo 1 >$K/wait" &
-	sleeper=$!
-	until_true 20 waits $sleeper
-}
-woken() {
-	echo 1 >$K/wake
-	wait $sleeper
-	echo 0 >$K/wake
 }
 all_calls() {
 	echo 100 >$K/pairs

@@ -3,6 +3,7 @@
 # The profile by contexts: what functions were called from, as lines that flame graphs are made of.
 . /tests/lib/ktap.sh
 . /tests/lib/nmis.sh
+. /tests/lib/sleepers.sh
 
 insmod /lib/modules/known_calls.ko
 K=/sys/kernel/debug/known_calls
@@ -41,18 +42,8 @@ lines_are() {
 sum() { awk '{ sum += $NF } END { printf "%.0f\n", sum }'; }
 # calls_of_others: those that are said to have found no room.
 calls_of_others() { by calls | grep -F '[other]' | sum; }
-waits() { grep -q 'known_waiting' "/proc/$1/stack" || grep -q '^State:.*S (' "/proc/$1/status"; }
-# sleeper COUNT: a task that waits to be woken, in known_waiting, whose ID is in $sleeper.
-sleeper() {
-	sh -c "echo $1 >$K/wait; echo 5 >$K/flat; echo 5 >/tmp/slept" &
-	sleeper=$!
-	until_true 20 waits $sleeper
-}
-woken() {
-	echo "$1" >$K/wake
-	wait $sleeper
-	echo 0 >$K/wake
-}
+# What sleepers do when they were woken.
+THEN="echo 5 >$K/flat"
 
 nothing() {
 	is lines "$(grep -c . $FOLDED)" 0
@@ -204,14 +195,14 @@ nmis() {
 clears_with_sleeper() {
 	echo 'known_*' >$R/filter
 	profile
-	sleeper 1
+	sleeper "$THEN"
 	is calls "$(of calls known_waiting)" 1
 	is calls "$(of calls 'known_waiting;known_inner')" 1
 	is time "$(of total known_waiting)" 0
 	echo >$SUMS
 	is lines "$(by calls | grep -c .)" 0
 	echo 20 >$K/flat
-	woken 1
+	woken
 	lines_are <<-END
 		known_flat 25
 		known_waiting;known_flat 1
@@ -226,7 +217,7 @@ clears_with_sleeper() {
 
 # begun_before: the sleeper's call is not in the tree, and what it calls says so, until it has returned.
 begun_before() {
-	woken 1
+	woken
 	lines_are <<-END
 		known_flat 5
 		[before];known_flat 1
@@ -235,25 +226,25 @@ begun_before() {
 }
 began_before() {
 	echo 'known_*' >$R/filter
-	sleeper 1
+	sleeper "$THEN"
 	profile
 	begun_before
 	ended
 	sums_agree
 	# The same if the profile is of other functions than those that are open.
 	echo 'known_flat' >$R/filter
-	sleeper 1
+	sleeper "$THEN"
 	profile
-	woken 1
+	woken
 	is lines "$(by calls)" 'known_flat 6'
 	ended
 	# Or if the one that is open comes in while the profile is on.
 	echo 'known_flat' >$R/filter
 	profile
 	echo 1 >$K/flat
-	sleeper 1
+	sleeper "$THEN"
 	echo 'known_waiting' >>$R/filter
-	woken 1
+	woken
 	lines_are <<-END
 		known_flat 6
 		[before];known_flat 1
@@ -265,7 +256,7 @@ began_before() {
 another_generation() {
 	echo 'known_*' >$R/filter
 	profile
-	sleeper 1
+	sleeper "$THEN"
 	is calls "$(of calls known_waiting)" 1
 	ended
 	is calls "$(of calls known_waiting)" 1
@@ -336,9 +327,9 @@ tasks() {
 	END
 	# What began before says so behind the name, and interrupts are of no task.
 	ended
-	sleeper 1
+	sleeper "$THEN"
 	profile
-	woken 1
+	woken
 	is lines "$(by calls | grep before)" 'sh;[before];known_flat 1'
 	echo 2 >$K/deep_irq
 	is deep "$(of calls '[hardirq];known_deep;known_deep')" 1
@@ -365,8 +356,8 @@ instances() {
 	echo 1 >$I/function_profile_enabled
 	echo 50 >$K/pairs
 	sh -c "echo 2 >$K/flat"
-	sleeper 1
-	woken 1
+	sleeper "$THEN"
+	woken
 	is here "$(by calls | sort)" "$(printf 'known_inner 1\nknown_outer 50\nknown_outer;known_inner 50')"
 	is there "$(sort $I/trace_stat/function_folded)" \
 		"$(printf 'known_flat 7\nknown_inner 50\nknown_waiting 1\nknown_waiting;known_flat 1\nknown_waiting;known_inner 1')"
@@ -404,8 +395,8 @@ kinds() {
 		profile
 		echo 30 >$K/pairs
 		echo 3 >$K/deep
-		sleeper 1
-		woken 1
+		sleeper "$THEN"
+		woken
 		lines_are <<-END
 			known_deep 1
 			known_deep;known_deep 1
@@ -446,9 +437,9 @@ only_some() {
 	sh -c "echo \$\$ >$R/pid; echo 3 >$K/flat"
 	echo 1000 >$K/flat
 	is lines "$(by calls)" 'known_flat 3'
-	sleeper 1
+	sleeper "$THEN"
 	echo $sleeper >$R/pid
-	woken 1
+	woken
 	is lines "$(by calls)" "$(printf 'known_flat 8\n[before];known_flat 1')"
 	echo >$R/pid
 	echo 1 >$R/tracing_cpumask

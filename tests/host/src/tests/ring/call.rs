@@ -469,7 +469,7 @@ fn late_calls() {
         // SAFETY: As in `enter`.
         assert!(unsafe { cpu.ring.write_late_entry(late, start, 1, context, &who) });
         assert!(!cpu.ring.has_pending());
-        // (with nothing between them, entry and return are read as one)
+        // With nothing between them, entry and return are read as one.
         cpu.enter(false, &[]);
         let returns = cpu.ring.returns();
         let times = start..end;
