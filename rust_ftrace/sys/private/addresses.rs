@@ -71,7 +71,7 @@ impl Addresses {
             marker_ip: PrivatePart::Marker.at(marker).unwrap_or(0),
             called_by_fprobe: called_by_fprobe.unwrap_or(0),
             returns_to_user: to_user.filter(|_| cfg!(CONFIG_PROVE_LOCKING)).unwrap_or(0),
-            deaths: [oops, panic].map(|address| address.unwrap_or(0)),
+            deaths: [oops, panic].map(|address| PrivatePart::Deaths.at(address).unwrap_or(0)),
             numbers: numbers.map(|addresses| {
                 // SAFETY: They are what the kernel has by these names.
                 unsafe { FprobeVariables::at(addresses, switched.map_or(0, entry_of)) }

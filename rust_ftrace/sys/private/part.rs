@@ -29,6 +29,8 @@ pub(crate) enum PrivatePart {
     Marker,
     /// The operations of directories in debugfs.
     Directories,
+    /// The functions by which the machine begins to die.
+    Deaths,
 }
 
 /// The parts that are not as known, by their numbers.
@@ -42,7 +44,7 @@ static UNSEEN: [Atomic<bool>; PrivatePart::ALL.len()] = {
 };
 
 impl PrivatePart {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Functions,
         Self::Kallsyms,
         Self::ShadowStacks,
@@ -52,6 +54,7 @@ impl PrivatePart {
         Self::IrqText,
         Self::Marker,
         Self::Directories,
+        Self::Deaths,
     ];
 
     /// Its name, and what there is not without it.
@@ -69,6 +72,10 @@ impl PrivatePart {
             Self::IrqText => ("interrupts' text", "interrupts are not marked as such"),
             Self::Marker => ("tracing_mark_write", "marks have no function"),
             Self::Directories => ("directories of debugfs", "no instances"),
+            Self::Deaths => (
+                "functions that oopses and panics begin with",
+                "recording stops later then",
+            ),
         }
     }
 

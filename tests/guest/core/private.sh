@@ -8,6 +8,8 @@ FUNCTIONS=1
 STACKS=4
 NUMBERS=8
 DIRECTORIES=256
+# All others, which are addresses: symbols, idle tasks, text, text of interrupts, marker, deaths.
+ADDRESSES=$((2 + 16 + 32 + 64 + 128 + 512))
 
 # without BITS: loads the module with these parts taken for unknown.
 without() {
@@ -73,14 +75,35 @@ no_directories() {
 	unload
 }
 
+no_addresses() {
+	without $ADDRESSES
+	says_known "list of symbols (skipped matches are not counted), idle tasks (calls too deep may be more), kernel's text (fewer depths of calls are known), interrupts' text (interrupts are not marked as such), tracing_mark_write (marks have no function), functions that oopses and panics begin with (recording stops later then)"
+	echo 1 >$R/dump_on_oops
+	echo "$PARENT" >$R/filter
+	calls getppid 100
+	echo 'a mark' >$R/trace_marker
+	echo "v*" >>$R/filter
+	[ "$(status hits)" -ge 100 ]
+	is 'skipped matches' "$(status 'skipped matches')" unknown
+	grep -q 'a mark' $R/trace
+	echo 0 >$R/dump_on_oops
+	echo "$PARENT" >$R/graph_function
+	echo function_graph >$R/current_tracer
+	calls getppid 100
+	grep -q "$PARENT" $R/trace
+	accounts_agree
+	unload
+}
+
 t 'all is as known' all_is_known
 if [ -e /rust_ftrace_faults.ko ]; then
 	t 'without the list of functions the module is not loaded' no_list
 	t 'without shadow stacks what needs them is refused' no_stacks
 	t "without fgraph's numbers all works" no_numbers
 	t 'without directories there are no instances' no_directories
+	t 'without all other addresses it works' no_addresses
 else
-	for name in functions stacks numbers directories; do
+	for name in functions stacks numbers directories addresses; do
 		skip "without $name" 'no module that fails on purpose (it is not built for KDIR=)'
 	done
 fi
