@@ -51,13 +51,6 @@ pub trait Injector {
         Vec::new()
     }
 
-    /// Runs `body`, and returns what the kernel logs of the fault in it, its stack; `None` if it
-    /// does not.
-    fn stack(&self, body: &mut dyn FnMut() -> Result<()>) -> Result<Option<String>> {
-        let _ = body;
-        Ok(None)
-    }
-
     /// Lets all requests succeed again. Returns the place of the one that failed, if one did; empty
     /// if that is not known.
     fn disarm(&self, has_failed: bool) -> Result<Option<String>>;
@@ -81,7 +74,6 @@ impl By {
 }
 
 const DEBUGFS: &str = "/sys/kernel/debug";
-const PRINTK: &str = "/proc/sys/kernel/printk";
 const FAIL_NTH: &str = "/proc/thread-self/fail-nth";
 /// The kinds of the kernel's faults.
 const KINDS: [&str; 3] = ["failslab", "fail_page_alloc", "fail_usercopy"];
@@ -132,30 +124,6 @@ impl Injector for Task {
 
     fn arm(&self, number: u32) -> Result<()> {
         Ok(fs::write(FAIL_NTH, number.to_string())?)
-    }
-
-    fn stack(&self, body: &mut dyn FnMut() -> Result<()>) -> Result<Option<String>> {
-        let say = |level: &str| -> Result<()> {
-            for kind in KINDS {
-                fs::write(format!("{DEBUGFS}/{kind}/verbose"), level)?;
-            }
-            Ok(())
-        };
-        // It is for the log only.
-        let printk = text_of(PRINTK).context("no printk")?;
-        fs::write(PRINTK, "1")?;
-        let log = Log::open()?;
-        log.lines(|_| ());
-        say("2")?;
-        let result = body();
-        say("0")?;
-        fs::write(PRINTK, printk)?;
-        let mut stack = String::new();
-        log.lines(|line| {
-            stack.push_str(line);
-            stack.push('\n');
-        });
-        result.map(|()| Some(stack))
     }
 
     fn disarm(&self, _has_failed: bool) -> Result<Option<String>> {
@@ -215,15 +183,25 @@ impl Injector for Any {
 }
 
 /// The kernel's log, from the end of the last read.
-struct Log(File);
+pub struct Log(File);
 
 impl Log {
-    fn open() -> Result<Self> {
+    /// Opens it at its end.
+    pub fn open() -> Result<Self> {
         let mut options = OpenOptions::new();
         options
             .read(true)
             .custom_flags(OFlags::NONBLOCK.bits() as i32);
-        Ok(Self(options.open("/dev/kmsg")?))
+        let log = Self(options.open("/dev/kmsg")?);
+        log.lines(|_| ());
+        Ok(log)
+    }
+
+    /// Returns whether any line has this in it, of those that were not read yet.
+    pub fn has(&self, text: &str) -> bool {
+        let mut has = false;
+        self.lines(|line| has |= line.contains(text));
+        has
     }
 
     /// Calls `each` with each line that was not read yet.

@@ -3,7 +3,7 @@
 //! Faults, the state: all that faults must not change, which is the texts of the module's files and
 //! the kernel's hooks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -120,15 +120,16 @@ impl State {
         names.collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns whether `other` differs by functions that are hooked there and not here, and by
-    /// nothing else.
-    pub fn has_more_hooks(&self, other: &Self) -> bool {
-        let lines = |state: &Self| -> Vec<String> {
+    /// Returns the lines of functions that are hooked in `other` and not here; `None` if it differs
+    /// by anything else, or by nothing.
+    pub fn more_hooks(&self, other: &Self) -> Option<BTreeSet<String>> {
+        let lines = |state: &Self| -> BTreeSet<String> {
             let hooks = state.said.get(HOOKS).map_or("", String::as_str);
             hooks.lines().map(str::to_owned).collect()
         };
         let (few, more) = (lines(self), lines(other));
-        self.differs(other) == HOOKS && few.iter().all(|line| more.contains(line))
+        let is_more = self.differs(other) == HOOKS && few.is_subset(&more);
+        is_more.then(|| more.difference(&few).cloned().collect())
     }
 
     /// Returns the lines that only one of both has, with `-` before those of this one, and `+`
