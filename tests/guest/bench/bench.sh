@@ -136,6 +136,13 @@ edit_cost() {
 	bench edit "$1" "!$F" >/tmp/read
 	bench edit "$1" "$F"
 }
+# removal_cost FILE: of taking a function out of a list of all.
+removal_cost() {
+	echo '*' >"$1"
+	bench edit "$1" "!$F" >/tmp/read
+	bench edit "$1" "$F" >/tmp/read
+	bench edit "$1" "!$F"
+}
 # bytes DIRECTORY: per event, of a full buffer as it is.
 bytes() {
 	echo $(($(cat "$1/buffer_size_kb") * 102400 / $(has "$1" entries)))
@@ -221,6 +228,12 @@ measure_ours() {
 	ours_contexts=$(profile_cost $F)
 	ours_contexts_all=$(profile_cost '')
 	echo 0 >$R/options/profile-contexts
+	echo 1 >$R/options/profile-wait
+	ours_profile_wait=$(profile_cost $F)
+	echo 0 >$R/options/profile-wait
+	echo 0 >$R/options/sleep-time
+	ours_profile_running=$(profile_cost $F)
+	echo 1 >$R/options/sleep-time
 	echo $F >$R/graph_function
 	ours_root=$(profile_cost $F)
 	echo path_mount >$R/graph_function
@@ -233,6 +246,7 @@ measure_ours() {
 	ours_off
 	echo function_graph >$R/current_tracer
 	ours_graph_all=$(extra)
+	ours_removal=$(removal_cost $R/filter)
 	ours_off
 	ours_calls_bytes=$(bytes_of_calls $R)
 	ours_thresh=$(handled_cost tracing_thresh 10000000)
@@ -307,6 +321,8 @@ measure_graph() {
 	row graph_one "$ours_graph" cost "$peer" "$name"
 	row wait_one "$ours_wait" cost "$ours_graph" "function_graph of ours"
 	row profile_one "$ours_profile" cost "$peer" "$name"
+	row profile_running "$ours_profile_running" cost "$peer" "$name"
+	row profile_wait "$ours_profile_wait" cost "$peer" "$name"
 	row profile_root "$ours_root" cost "$peer" "$name"
 	row profile_outside "$ours_outside" cost "$peer" "$name"
 	row contexts_one "$ours_contexts" cost "$peer" "$name"
@@ -318,6 +334,7 @@ measure_graph() {
 	echo function_graph >$T/current_tracer
 	peer=$(extra)
 	row graph_all "$ours_graph_all" cost "$peer" "$name"
+	row remove_one "$ours_removal" cost "$(removal_cost $T/set_ftrace_filter)" "set_ftrace_filter"
 	row profile_all "$ours_profile_all" cost "$peer" "$name"
 	row contexts_all "$ours_contexts_all" cost "$peer" "$name"
 	stock_off
