@@ -70,3 +70,4 @@ pub mod text;
 pub mod timeline;
 pub mod trace_reader;
 pub mod waiting;
+pub mod wakers;

@@ -350,6 +350,8 @@ pub struct NeededMemory {
     pub links: bool,
     /// Room for the wakers of tasks.
     pub wakers: bool,
+    /// Room for the tasks that sleep in calls that are counted.
+    pub sleeps: bool,
 }
 
 /// The plan: all functions to hook, and the memory that they need.
@@ -454,6 +456,7 @@ impl HookPlan {
                 stacks: false,
                 links: false,
                 wakers: false,
+                sleeps: false,
             },
         }
     }
@@ -500,6 +503,7 @@ impl HookPlan {
             }),
             false => None,
         };
+        let sleeps = counted.as_ref().is_some_and(|counted| counted.waits);
         let frames = calls.as_ref().map(|calls| calls.frames);
         let has_frames = |kind| frames == Some(kind);
         let snapshots = settings.commands.has_snapshot();
@@ -516,6 +520,7 @@ impl HookPlan {
                 stacks: stacks || unwinds_all,
                 links: has_frames(FrameKind::Errno),
                 wakers: has_frames(FrameKind::Waits),
+                sleeps,
             },
         })
     }

@@ -12,7 +12,8 @@
 //! - [`contexts`]: a tree of the ways in which functions come to be called, the same for all CPUs;
 //!   [`context_counts`]: what a CPU counts for its nodes; [`clean_tasks`] and [`extents`]: by which
 //!   calls are known whose callers were not seen; [`folded`]: the lines.
-//! - [`waits`]: for how long tasks did not run.
+//! - [`waits`]: for how long tasks did not run; [`sleeps`]: which sleep, and what wakes them;
+//!   [`task_names`]: by what names.
 //! - [`totals`]: the counts as they are read, added up, and less those before a clear.
 //! - [`text`]: lines of the files.
 
@@ -24,7 +25,9 @@ pub mod folded;
 pub mod frame;
 pub mod histogram;
 pub mod numbers;
+pub mod sleeps;
 pub mod table;
+pub mod task_names;
 pub mod text;
 pub mod totals;
 pub mod waits;

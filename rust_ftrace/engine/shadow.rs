@@ -177,33 +177,34 @@ impl<'a> Shadow<'a> {
     }
 }
 
+/// The innermost calls of two tasks, of which one stops running, and the other goes on.
+pub struct Switched<'a> {
+    /// The time.
+    pub now: u64,
+    /// The call of the first, if it is tagged.
+    pub stopped: Option<ShadowFrame<'a>>,
+    /// The call of the second, if it was noted that it stopped.
+    pub gone_on: Option<ShadowFrame<'a>>,
+}
+
 /// Notes for the calls that both tasks are in that a task with shadow stack `prev` stops running,
-/// and one with `next` goes on. The time, which may not be there, is asked for only if one of them
-/// is tagged. If calls have a word for waits, `queues` says for how many ns the first has been in
-/// run queues in its life, and then the second, and what has woken that.
-pub fn switched(
-    prev: Shadow<'_>,
-    next: Shadow<'_>,
+/// and one with `next` goes on, and returns these calls, for their waits. The time, which may not
+/// be there, is asked for only if one of them is tagged.
+pub fn switched<'a>(
+    prev: Shadow<'a>,
+    next: Shadow<'a>,
     now: impl FnOnce() -> Option<u64>,
-    queues: Option<(u64, impl FnOnce() -> (u64, Waker))>,
-) {
+) -> Option<Switched<'a>> {
     let (prev, next) = (prev.innermost(), next.innermost());
     if prev.is_none() && next.is_none() {
-        return;
+        return None;
     }
-    if let Some(now) = now() {
-        let (life, went_on) = queues.unzip();
-        if let Some(frame) = prev.filter(|frame| frame.sleeps(now)) {
-            if let Some(life) = life {
-                frame.update_wait(|wait| wait.stopped(life));
-            }
-        }
-        if let Some(frame) = next.filter(|frame| frame.wakes(now)) {
-            if let Some((life, waker)) = went_on.map(|went_on| went_on()) {
-                frame.update_wait(|wait| wait.gone_on(life, waker));
-            }
-        }
-    }
+    let now = now()?;
+    Some(Switched {
+        now,
+        stopped: prev.filter(|frame| frame.sleeps(now)),
+        gone_on: next.filter(|frame| frame.wakes(now)),
+    })
 }
 
 /// The words of a call on the shadow stack.
@@ -332,6 +333,17 @@ impl<'a> ShadowFrame<'a> {
         if let Some(index) = self.wait.filter(|_| self.seat.is_none()) {
             self.store(index, change(Wait(self.word(index))).0);
         }
+    }
+
+    /// Notes that the task stops running, and has been in run queues for `life` ns in its life.
+    pub fn begin_wait(&self, life: u64) {
+        self.update_wait(|wait| wait.stopped(life));
+    }
+
+    /// Notes that the task goes on, has been in run queues for `life` ns in its life, and was woken
+    /// by `waker`.
+    pub fn end_wait(&self, life: u64, waker: Waker) {
+        self.update_wait(|wait| wait.gone_on(life, waker));
     }
 
     /// Adds the waits of a call within this one.

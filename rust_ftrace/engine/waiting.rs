@@ -10,7 +10,7 @@ use core::fmt::{self, Write};
 
 use super::slot::{SlotKind, SlotWords, Task};
 use super::text::Text;
-use crate::platform::{AllocError, Table, Vec, Word};
+use crate::platform::{AllocError, Vec};
 
 /// Bits of the time in run queues.
 const QUEUED_BITS: u32 = 40;
@@ -46,6 +46,11 @@ impl Waker {
     /// Returns the task with this ID in a context.
     pub const fn new(pid: u32, context: WakeContext) -> Self {
         Self((pid & PID_MASK as u32) | ((context as u32) << PID_BITS))
+    }
+
+    /// Returns what the lowest 24 bits of a word stand for.
+    pub const fn of_word(word: u64) -> Self {
+        Self((word & WAKER_MASK) as u32)
     }
 
     /// Returns whether it is known.
@@ -162,53 +167,9 @@ impl SlotWords {
         let high = self.0 & 0xff_ffff;
         let slept = ((high & 0xffff) << 32) | self.high0() as u64;
         let queued = ((high >> 16) << 32) | self.high1() as u64;
-        let waker = Waker((self.small() & WAKER_MASK) as u32);
+        let waker = Waker::of_word(self.small());
         let wait = Wait::new(queued, waker);
         Waited { slept, wait }
-    }
-}
-
-/// The number of tasks whose wakers are kept.
-const PLACES: usize = 8192;
-
-/// The last wakers of tasks, by their ID: a task's is in bits 24-45 of a word, its waker in bits
-/// 0-23. Of two tasks that have the same place the one that was woken last is known.
-pub struct Wakers(Table<Word, PLACES>);
-
-impl Wakers {
-    /// Makes a table of none.
-    ///
-    /// # Errors
-    ///
-    /// [`AllocError`] if there is no memory.
-    pub fn new() -> Result<Self, AllocError> {
-        Ok(Self(Table::new(|| Word::new(0))?))
-    }
-
-    fn place(&self, pid: u32) -> &Word {
-        // In bounds by the remainder, which costs a mask.
-        &self.0[pid as usize % PLACES]
-    }
-
-    /// Notes that `waker` wakes a task.
-    pub fn note(&self, pid: u32, waker: Waker) {
-        let word = ((u64::from(pid) & PID_MASK) << 24) | u64::from(waker.0);
-        self.place(pid).store_relaxed(word);
-    }
-
-    /// Returns the last waker of a task, and forgets it.
-    pub fn take(&self, pid: u32) -> Waker {
-        let word = self.place(pid).load_relaxed();
-        if pid == 0 || word >> 24 != u64::from(pid) {
-            return Waker::default();
-        }
-        self.place(pid).store_relaxed(0);
-        Waker((word & WAKER_MASK) as u32)
-    }
-
-    /// Bytes of memory.
-    pub fn bytes(&self) -> usize {
-        size_of_val(&*self.0)
     }
 }
 

@@ -76,7 +76,10 @@ impl FoldedLines {
                 };
                 (instance.profiling()).with_name_in(catalog, contexts, number, name)
             };
-            let path = contexts.tree.write_path(line, text, function);
+            let waker = |text: &mut Text, waker| {
+                text.push_bytes(instance.profiling().woken_by(waker).written(&mut [0; 16]))
+            };
+            let path = contexts.tree.write_path(line, text, function, waker);
             path.map_err(no_memory)
         };
         instance.machine().with_catalog(path)?;

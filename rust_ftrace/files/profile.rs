@@ -185,7 +185,9 @@ impl Summaries {
             max: self.to_ns(max),
             waits: self.has_waits.then(|| {
                 let slept = self.to_ns(row.totals.slept);
-                [slept.saturating_sub(row.totals.queued), row.totals.queued]
+                let asleep = slept.saturating_sub(row.totals.queued);
+                let waker = instance.profiling().woken_by(row.totals.waker);
+                ([asleep, row.totals.queued], waker)
             }),
         };
         (summary, sums)

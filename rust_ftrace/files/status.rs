@@ -116,6 +116,9 @@ impl Attribute for Status {
             writeln!(text, "missed returns: {}", instance.missed_calls())?;
             write_too_deep(text, "calls too deep", too_deep)?;
             writeln!(text, "chains cut: {}", instance.cut_chains())?;
+            if let Some(lost) = instance.lost_wakers() {
+                writeln!(text, "lost wakers: {lost}")?;
+            }
             let by_stack = instance.recording().left_out_by_stacks();
             writeln!(text, "left out while a stack was unwound: {by_stack}")?;
             if profile.functions != 0 {
@@ -133,6 +136,9 @@ impl Attribute for Status {
                     let ContextStats { used, limit, .. } = contexts;
                     writeln!(text, "profile contexts: {used} of {limit}")?;
                     writeln!(text, "profile other contexts: {}", contexts.others)?;
+                }
+                if let Some(lost) = profile.lost_wakers {
+                    writeln!(text, "profile lost wakers: {lost}")?;
                 }
                 writeln!(text, "profile missed: {}", profile.missed)?;
                 write_too_deep(text, "profile too deep", profile.too_deep)?;

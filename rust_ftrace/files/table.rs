@@ -398,7 +398,7 @@ pub(super) const TABLE: &[Spec] = &[
     spec!(
         "options/profile-wait",
         option ProfileWait,
-        "1: the profile counts for how long calls were asleep, and queued for a CPU"
+        "1: the profile counts for how long calls were asleep, and queued for a CPU, and what woke them"
     ),
     spec!(
         "options/folded-total",

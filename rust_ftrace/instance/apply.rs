@@ -211,6 +211,9 @@ impl Instance {
         if memory.wakers {
             self.recording.hook.handler().graph().make_wakers()?;
         }
+        if memory.sleeps {
+            self.profiling.profiler.make_sleeps()?;
+        }
         if memory.links {
             self.recording.hook.handler().graph().make_links()?;
         }

@@ -118,6 +118,12 @@ impl Instance {
         links.map_or(0, ErrnoLinks::cut)
     }
 
+    /// Returns the number of sleeps in traced calls whose waker was lost; `None` if wakers were
+    /// never asked for.
+    pub(crate) fn lost_wakers(&self) -> Option<u64> {
+        self.recording.hook.handler().graph().lost_wakers()
+    }
+
     /// Returns the bytes of memory that links and wakers take.
     pub(crate) fn graph_bytes(&self) -> usize {
         let graph = self.recording.hook.handler().graph();

@@ -23,6 +23,7 @@ use crate::engine::profile::contexts::Contexts;
 use crate::engine::profile::extents::Extents;
 use crate::engine::profile::histogram::{Chunk, Pool};
 use crate::engine::profile::numbers::{numbered, FunctionNumbers};
+use crate::engine::profile::sleeps::Sleeps;
 use crate::engine::profile::table::ProfileTable;
 use crate::engine::profile::totals::FunctionTotals;
 use crate::engine::profile::waits::Waits;
@@ -580,7 +581,9 @@ impl Profiling {
         let profile = self.profile.lock();
         let ips = profile.places.iter().flat_map(|places| places.ips());
         let there = ips.filter(|ip| **ip != 0).count();
-        (there.wrapping_add(profile.gone.len()), profile.bytes())
+        let sleeps = self.profiler.sleeps().map_or(0, Sleeps::bytes);
+        let bytes = profile.bytes().wrapping_add(sleeps);
+        (there.wrapping_add(profile.gone.len()), bytes)
     }
 
     /// Frees the memory of the counts. Nothing may be counting.

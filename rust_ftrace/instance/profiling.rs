@@ -26,6 +26,8 @@ pub(crate) struct ProfileStats {
     pub(crate) too_deep: u64,
     pub(crate) bytes: usize,
     pub(crate) histograms: HistogramStats,
+    /// The number of sleeps whose waker was lost, if waits were counted.
+    pub(crate) lost_wakers: Option<u64>,
     /// Those of contexts, if calls are counted by these.
     pub(crate) contexts: Option<ContextStats>,
 }
@@ -84,6 +86,7 @@ impl Instance {
             too_deep,
             bytes,
             histograms: self.profiling.histogram_stats(),
+            lost_wakers: self.profiling.lost_wakers(),
             contexts: self.profiling.context_stats(),
         }
     }

@@ -9,7 +9,7 @@ use super::seat::OwnSeat;
 use crate::engine::errno::{ErrnoSet, SET_WORDS};
 use crate::engine::errno_chain::ErrnoLinks;
 use crate::engine::shared_frame::Seat;
-use crate::engine::waiting::Wakers;
+use crate::engine::wakers::Wakers;
 use crate::platform::{AtomicPtr, Ordering, Word};
 use crate::sys::{cpu, random};
 
@@ -189,8 +189,17 @@ impl GraphSettings {
         self.kept_wakers().map_or(0, Wakers::bytes)
     }
 
+    /// Returns the number of sleeps whose waker was lost; `None` if none were ever asked for.
+    pub(crate) fn lost_wakers(&self) -> Option<u64> {
+        self.kept_wakers().map(Wakers::lost)
+    }
+
     /// Sets whether it is recorded what tasks wait for.
     pub(crate) fn set_waits(&self, waits: bool) {
+        let begins = waits && self.waits.load_relaxed() == 0;
+        if let Some(wakers) = self.kept_wakers().filter(|_| begins) {
+            wakers.clear();
+        }
         self.waits.store_relaxed(waits.into());
     }
 

@@ -29,18 +29,34 @@ impl SwitchHandler for Recorder {
             (false, Some(_)) => self.secret::<WAIT_WORDS>(),
             (false, None) => self.secret::<5>(),
         };
-        let queues = wakers.map(|wakers| {
-            if is_queued {
-                // It was woken before it slept, and will not be when it goes on.
-                wakers.take(prev.pid());
-            }
-            let went_on = move || (next.queued(token), wakers.take(next.pid()));
-            (prev.queued_before(), went_on)
-        });
         let waits = wakers.map(|_| WAIT);
-        let [prev, next] =
+        let [prev_calls, next_calls] =
             [prev, next].map(|stack| graph.seat.seated(stack.tagged(secret).with_waits_at(waits)));
-        shadow::switched(prev, next, || self.now(token), queues);
+        let switched = shadow::switched(prev_calls, next_calls, || self.now(token));
+        let Some((switched, wakers)) = switched.zip(wakers) else {
+            return;
+        };
+        if let Some(call) = switched.stopped {
+            call.begin_wait(prev.queued_before());
+            // What is preempted goes on by itself.
+            if !is_queued {
+                wakers.sleeps(prev.pid());
+            }
+        }
+        if let Some(call) = switched.gone_on {
+            let waker = wakers.take(next.pid()).unwrap_or_default();
+            call.end_wait(next.queued(token), waker);
+        }
+    }
+}
+
+/// Returns the kind of code that is running, and wakes a task.
+pub(super) fn wake_context(token: PreemptOff<'_>) -> WakeContext {
+    match token.context_level() {
+        1 => WakeContext::Task,
+        2 => WakeContext::Softirq,
+        4 => WakeContext::Hardirq,
+        _ => WakeContext::Nmi,
     }
 }
 
@@ -48,12 +64,7 @@ impl WakeHandler for Recorder {
     /// Notes the task that wakes another.
     fn woken(&self, pid: u32, token: PreemptOff<'_>) {
         if let Some(wakers) = self.graph().wakers() {
-            let context = match token.context_level() {
-                1 => WakeContext::Task,
-                2 => WakeContext::Softirq,
-                4 => WakeContext::Hardirq,
-                _ => WakeContext::Nmi,
-            };
+            let context = wake_context(token);
             wakers.note(pid, Waker::new(token.current().pid(), context));
         }
     }

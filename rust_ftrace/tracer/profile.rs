@@ -7,6 +7,7 @@ mod contexts;
 mod nested;
 mod roots;
 mod shared;
+mod switches;
 
 use core::ops::Range;
 
@@ -25,6 +26,7 @@ use crate::engine::profile::frame::{
 };
 use crate::engine::profile::histogram::{Chunk, Pool};
 use crate::engine::profile::numbers::FunctionNumbers;
+use crate::engine::profile::sleeps::Sleeps;
 use crate::engine::profile::table::ProfileTable;
 use crate::engine::profile::waits::Waits;
 use crate::engine::ring::Call;
@@ -132,6 +134,7 @@ pub(crate) const NESTED_WORDS: [usize; 3] = [5, 6, 7];
 /// - A pointer in `tables` leads to `closed`, or to a live table of that CPU. One that was taken
 ///   away stays live until every CPU has left the code that it ran with preemption off.
 /// - `bounds` leads to a recorder that lives for as long as calls are hooked.
+/// - `sleeps` is null, or the pointer of a box that stays as long as the profiler.
 pub(crate) struct Profiler {
     tables: PerCpu<AtomicPtr<CpuTable>>,
     /// The table of CPUs that have none, which knows no function.
@@ -151,6 +154,8 @@ pub(crate) struct Profiler {
     /// The seat in calls that others watch, too.
     seat: OwnSeat,
     roots: Roots,
+    /// Tasks that sleep in calls; null until they are counted, and then for good.
+    sleeps: AtomicPtr<Sleeps>,
 }
 
 impl Profiler {
@@ -178,8 +183,8 @@ impl Profiler {
         };
         let closed = KBox::new(closed, GFP_KERNEL)?;
         let pointer: *const CpuTable = &*closed;
-        // INVARIANT: All tables are `closed`, which does not move with its box. `bounds` is valid
-        // for as long as calls are hooked, by caller precondition.
+        // INVARIANT: `sleeps` is null. All tables are `closed`, which does not move with its box.
+        // `bounds` is valid for as long as calls are hooked, by caller precondition.
         Ok(Self {
             tables: PerCpu::new(|_| AtomicPtr::new(pointer.cast_mut()))?,
             closed,
@@ -192,6 +197,7 @@ impl Profiler {
             clock: SlowClock::new()?,
             seat: OwnSeat::new(),
             roots: Roots::new(text)?,
+            sleeps: AtomicPtr::new(core::ptr::null_mut()),
         })
     }
 
@@ -205,6 +211,9 @@ impl Profiler {
     pub(crate) fn new_session(&self) {
         for key in [&self.context_key, &self.key] {
             key.store(random::word(), Ordering::Relaxed);
+        }
+        if let Some(sleeps) = self.sleeps() {
+            sleeps.clear();
         }
     }
 

@@ -10,6 +10,7 @@ use crate::engine::profile::frame::{CONTEXT_WORDS, WORDS};
 use crate::sys::fprobe::{CallHandler, Fprobes, OpenCalls, ProbeChange};
 use crate::sys::private::FprobeNumber;
 use crate::sys::sched_switch::{need_queues, Switches};
+use crate::sys::wakeups::Wakeups;
 use crate::tracer::call_role::CallRole;
 use crate::tracer::own_call;
 use crate::tracer::profile::{Began, Nested, Profiler, NESTED_WORDS};
@@ -29,6 +30,8 @@ pub(crate) struct ProfileHooks {
     nested_wait: Kind<NestedWait>,
     /// The hook of task switches, which measures for how long tasks do not run.
     switches: Switches<Profiler>,
+    /// The hook of wake-ups, which notes the wakers of tasks.
+    wakeups: Wakeups<Profiler>,
 }
 
 /// A prepared change of the profiler's hooks.
@@ -42,6 +45,9 @@ pub(crate) struct ProfileChange {
     takes_sleep: bool,
     /// The change has task switches hooked, which were not hooked before.
     hears_switches: bool,
+    takes_wakers: bool,
+    /// The change has wake-ups hooked, which were not hooked before.
+    hears_wakeups: bool,
 }
 
 /// The frames that are wanted.
@@ -120,6 +126,7 @@ impl ProfileHooks {
             nested_context: Kind(Fprobes::new()),
             nested_wait: Kind(Fprobes::new()),
             switches: Switches::new(),
+            wakeups: Wakeups::new(),
         }
     }
 
@@ -141,6 +148,7 @@ impl ProfileHooks {
         self.nested_context.0.clear();
         self.nested_wait.0.clear();
         self.switches.clear();
+        self.wakeups.clear();
     }
 
     /// Prepares to hook the calls of those functions of `counted` that are in `alone`, and no
@@ -148,7 +156,7 @@ impl ProfileHooks {
     ///
     /// # Errors
     ///
-    /// Those of [`Fprobes::prepare`], [`Switches::call`], [`need_queues`] and
+    /// Those of [`Fprobes::prepare`], [`Switches::call`], [`Wakeups::call`], [`need_queues`] and
     /// [`own_call::need_shadow_stacks`]; what `change` has is to be [given up](Self::give_up) then,
     /// too.
     ///
@@ -178,6 +186,13 @@ impl ProfileHooks {
             // `switches` among it.
             unsafe { self.switches.call(profiler)? };
             change.hears_switches = true;
+        }
+        change.takes_wakers = counted.waits;
+        if counted.waits && !self.wakeups.is_on() {
+            // SAFETY: The profiler stays valid until all is unhooked, by caller precondition,
+            // `wakeups` among it.
+            unsafe { self.wakeups.call(profiler)? };
+            change.hears_wakeups = true;
         }
         let kind = match counted.waits {
             true => FrameChoice::Wait,
@@ -238,6 +253,9 @@ impl ProfileHooks {
         if !change.takes_sleep {
             self.switches.clear();
         }
+        if !change.takes_wakers {
+            self.wakeups.clear();
+        }
     }
 
     /// Takes back a prepared change. Needs no memory.
@@ -249,6 +267,9 @@ impl ProfileHooks {
         self.nested_wait.give_up(change.nested_wait.take());
         if change.hears_switches {
             self.switches.clear();
+        }
+        if change.hears_wakeups {
+            self.wakeups.clear();
         }
     }
 }
@@ -278,6 +299,8 @@ impl ProfileChange {
             nested_wait: None,
             takes_sleep: false,
             hears_switches: false,
+            takes_wakers: false,
+            hears_wakeups: false,
         }
     }
 

@@ -3,15 +3,19 @@
 //! Profile, the contexts: a tree of the ways in which functions come to be called.
 //!
 //! A *node* is a function, or part of a task's name, below another one; a call belongs to the node
-//! of its function below that of the call around it. The nodes are the slots of a table, which all
-//! CPUs share, so that a task may go to another CPU in the middle of a call. A slot's word is its
-//! *key*, 0 as long as it is free:
+//! of its function below that of the call around it. Below it is a node for each [`Waker`] by which
+//! the task went on when it slept there, if that is counted. The nodes are the slots of a table,
+//! which all CPUs share, so that a task may go to another CPU in the middle of a call. A slot's
+//! word is its *key*, 0 as long as it is free:
 //!
 //! | bits  | what                                                                       |
 //! |-------|----------------------------------------------------------------------------|
-//! | 0-39  | the number of the function, or five characters of a name, the first low    |
+//! | 0-39  | the number of the function, five characters of a name, the first low, or   |
+//! |       | the waker                                                                  |
 //! | 40-60 | the number of the node above it, which is not 0                            |
-//! | 61-62 | the kind: 0 a function, 1 a part of a name, 2 what found no room, 3 a root |
+//! | 61-62 | the kind: 0 a function, 1 part of a name, 2 what found no room, 3 a waker  |
+//!
+//! The key of a root is of kind 3, without a node above.
 //!
 //! The number of a node is that of its slot. Those below [`FIRST`] are taken for roots, and for
 //! none. A slot that was taken stays so as long as the table. So it is taken by one exchange, in
@@ -30,6 +34,7 @@
 
 use super::clean_tasks::CleanTasks;
 use crate::engine::context::Level;
+use crate::engine::waiting::Waker;
 use crate::platform::{AllocError, Vec, Word};
 
 /// The number of a node.
@@ -69,7 +74,9 @@ const KIND_SHIFT: u32 = 61;
 const FUNCTION: u64 = 0;
 const NAME: u64 = 1 << KIND_SHIFT;
 const OTHER: u64 = 2 << KIND_SHIFT;
-const ROOT: u64 = 3 << KIND_SHIFT;
+const WAKER: u64 = 3 << KIND_SHIFT;
+/// The key of a root.
+const ROOT: u64 = WAKER;
 const KIND: u64 = 3 << KIND_SHIFT;
 
 /// Flag of a context: the call is within another call of the same node.
@@ -172,20 +179,22 @@ pub enum Step {
     Name([u8; 5]),
     /// All that found no room.
     Other,
+    /// A waker of tasks that slept there.
+    Waker(Waker),
 }
 
 /// Returns the part of a path that a slot with this key is, and the node above; `None` if it is
 /// free, or a root's.
 pub const fn step(key: u64) -> Option<(Step, Node)> {
     let step = match key & KIND {
-        _ if key == 0 => return None,
+        _ if key == 0 || key == ROOT => return None,
         FUNCTION => Step::Function((key & ITEM) as usize),
         NAME => {
             let [a, b, c, d, e, ..] = (key & ITEM).to_le_bytes();
             Step::Name([a, b, c, d, e])
         }
         OTHER => Step::Other,
-        _ => return None,
+        _ => Step::Waker(Waker::of_word(key)),
     };
     Some((step, Node(((key >> PARENT_SHIFT) & PARENT) as u32)))
 }
@@ -296,6 +305,13 @@ impl Contexts {
                 return node;
             }
         }
+    }
+
+    /// The node of what woke tasks that slept in calls of the node `above`; `None` if there is no
+    /// room for it. To be called in any context.
+    pub fn woken(&self, above: Node, waker: Waker) -> Option<Node> {
+        let key = WAKER | above.parent_bits() | u64::from(waker.0);
+        self.take(key, &self.used, self.limit)
     }
 
     /// The node of what found no room below `above`.

@@ -6,9 +6,11 @@ use core::fmt::{Result as FmtResult, Write};
 
 use super::context_counts::ContextSums;
 use super::contexts::{step, Node, Step, FIRST, REST};
+use super::task_names::written;
 use crate::engine::context::Level;
 use crate::engine::sort::sort_by_key;
 use crate::engine::text::Text;
+use crate::engine::waiting::Waker;
 use crate::platform::{AllocError, Vec};
 
 /// The number that a line has.
@@ -25,9 +27,10 @@ pub enum Measure {
 /// The parts of what was counted for a node that have lines of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LinePart {
-    /// The node's calls.
+    /// The node's calls; of a waker's node, the sleeps that it has ended.
     Calls,
-    /// The time for which the task was asleep in them, and not in calls within.
+    /// The time for which the task was asleep in them, and not in calls within, and what woke it
+    /// is not known.
     Asleep,
     /// The time for which it could have run.
     Queued,
@@ -45,13 +48,31 @@ pub struct FoldedLine {
 /// Most nodes of a path: no shadow stack has room for so many calls.
 const MOST_STEPS: usize = 128;
 
+/// The waits in calls of a node, and not in those within, in ticks.
+#[derive(Clone, Copy, Default)]
+struct NodeWaits {
+    /// The time for which tasks did not run.
+    slept: u64,
+    /// The part of it in run queues.
+    queued: u64,
+    /// That of it in sleeps whose waker is known.
+    woken: u64,
+    /// The node is that of a waker.
+    is_waker: bool,
+}
+
+impl NodeWaits {
+    const fn asleep(self) -> u64 {
+        self.slept.saturating_sub(self.queued)
+    }
+}
+
 /// Nodes, and what was counted for them.
 pub struct Tree {
     /// The key and counts of each node, by its index.
     nodes: Vec<(u64, ContextSums)>,
-    /// For how long tasks did not run in calls of a node, and not in those within, and the part of
-    /// it in run queues, in ticks; none if that was not counted.
-    waits: Vec<[u64; 2]>,
+    /// The waits in the calls of nodes; none if they were not counted.
+    waits: Vec<NodeWaits>,
     /// The time for which tasks did not run is a part of the times of calls.
     sleep_counts: bool,
 }
@@ -103,18 +124,39 @@ impl Tree {
         let mut waits = Vec::new();
         waits.reserve(self.nodes.len())?;
         for (_, sums) in self.nodes.iter() {
-            waits.push([sums.slept, sums.queued])?;
+            waits.push(NodeWaits {
+                slept: sums.slept,
+                queued: sums.queued,
+                ..NodeWaits::default()
+            })?;
         }
-        for (key, sums) in self.nodes.iter() {
-            let above = step(*key).map(|(_, above)| above);
-            let above = above.and_then(|above| waits.get_mut(above.index()));
-            if let Some([slept, queued]) = above {
-                *slept = slept.saturating_sub(sums.slept);
-                *queued = queued.saturating_sub(sums.queued);
+        let step = |node: usize| step(self.nodes.get(node)?.0);
+        for (node, (_, sums)) in self.nodes.iter().enumerate() {
+            match step(node) {
+                Some((Step::Waker(_), _)) | None => {}
+                Some((_, above)) => {
+                    if let Some(above) = waits.get_mut(above.index()) {
+                        above.slept = above.slept.saturating_sub(sums.slept);
+                        above.queued = above.queued.saturating_sub(sums.queued);
+                    }
+                }
             }
         }
-        for [slept, queued] in waits.iter_mut() {
-            *queued = ticks(*queued).min(*slept);
+        for of in waits.iter_mut() {
+            of.queued = ticks(of.queued).min(of.slept);
+        }
+        for node in 0..waits.len() {
+            let Some((Step::Waker(_), above)) = step(node) else {
+                continue;
+            };
+            let Some(of) = waits.get_mut(node) else {
+                continue;
+            };
+            of.is_waker = true;
+            let asleep = of.asleep();
+            if let Some(above) = waits.get_mut(above.index()) {
+                above.woken = above.woken.saturating_add(asleep);
+            }
         }
         self.waits = waits;
         Ok(self)
@@ -141,14 +183,22 @@ impl Tree {
     pub fn value(&self, line: FoldedLine, measure: Measure) -> u64 {
         let sums = self.sums(line.node);
         let waits = self.waits.get(line.node.index()).copied();
-        let [slept, queued] = waits.unwrap_or_default();
+        let waits = waits.unwrap_or_default();
+        let NodeWaits { slept, queued, .. } = waits;
+        if waits.is_waker {
+            return match (line.part, measure) {
+                (LinePart::Calls, Measure::Own) => waits.asleep(),
+                _ => 0,
+            };
+        }
         match (line.part, measure) {
             (LinePart::Calls, Measure::Own) if sums.own >> 63 != 0 => 0,
             (LinePart::Calls, Measure::Own) if self.sleep_counts => sums.own.saturating_sub(slept),
             (LinePart::Calls, Measure::Own) => sums.own,
             (LinePart::Calls, Measure::Total) => sums.total,
             (LinePart::Calls, Measure::Calls) => sums.calls,
-            (LinePart::Asleep, Measure::Own) => slept.saturating_sub(queued),
+            // Sleeps of calls that are open have been told by their wakers.
+            (LinePart::Asleep, Measure::Own) => waits.asleep().saturating_sub(waits.woken),
             (LinePart::Queued, Measure::Own) => queued,
             // They are in the total time, and no calls.
             (LinePart::Asleep | LinePart::Queued, _) => 0,
@@ -184,7 +234,8 @@ impl Tree {
         step(self.nodes.get(node.index())?.0)
     }
 
-    /// Writes the path of a line; `function` writes the name of a function.
+    /// Writes the path of a line; `function` writes the name of a function, and `waker` that of a
+    /// waker.
     ///
     /// # Errors
     ///
@@ -194,6 +245,7 @@ impl Tree {
         line: FoldedLine,
         out: &mut Text,
         mut function: impl FnMut(&mut Text, usize) -> FmtResult,
+        mut waker: impl FnMut(&mut Text, Waker) -> FmtResult,
     ) -> FmtResult {
         let mut steps = [Step::Other; MOST_STEPS];
         let mut count = 0;
@@ -241,6 +293,11 @@ impl Tree {
                     function(out, *number)?;
                 }
                 Step::Name(_) | Step::Other => part(out, "[other]")?,
+                Step::Waker(by) => {
+                    part(out, "[asleep]")?;
+                    part(out, "")?;
+                    waker(out, *by)?;
+                }
             }
         }
         match line.part {
@@ -254,12 +311,7 @@ impl Tree {
 /// Writes characters of a task's name. What lines have a meaning for is written as something else.
 fn write_name(out: &mut Text, bytes: &[u8]) -> FmtResult {
     for byte in bytes.iter().take_while(|byte| **byte != 0) {
-        out.write_char(match byte {
-            b' ' => '_',
-            b';' => ':',
-            b'!'..=b'~' => char::from(*byte),
-            _ => '?',
-        })?;
+        out.write_char(char::from(written(*byte)))?;
     }
     Ok(())
 }

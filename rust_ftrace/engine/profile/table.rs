@@ -22,7 +22,8 @@ use core::ops::Deref;
 use super::histogram::{bucket_of, Chunk, Counts, Pool};
 use super::numbers::FunctionNumbers;
 use super::totals::{epoch, longest, FunctionTotals};
-use super::waits::Waits;
+use super::waits::FunctionWaits;
+use crate::engine::waiting::Wait;
 use crate::platform::{local_add_sums, AllocError, Vec, Word};
 
 /// The counts of a CPU for a function, written by that CPU only.
@@ -49,7 +50,7 @@ pub struct ProfileTable<P, C> {
     places: P,
     records: Vec<FunctionCounts>,
     /// The waits in calls, by the number of the function, if they are counted.
-    waits: Waits,
+    waits: FunctionWaits,
     pool: Pool<C>,
     /// The number of clears, as longest times have it.
     epoch: Word,
@@ -96,7 +97,7 @@ where
         Ok(Self {
             places,
             records,
-            waits: Waits::none(),
+            waits: FunctionWaits::none(),
             pool,
             epoch: Word::new(epoch(clears)),
         })
@@ -108,7 +109,7 @@ where
     ///
     /// [`AllocError`] if there is no memory.
     pub fn with_waits(self) -> Result<Self, AllocError> {
-        let waits = Waits::new(self.places.ips().len())?;
+        let waits = FunctionWaits::new(self.places.ips().len())?;
         Ok(Self { waits, ..self })
     }
 
@@ -169,17 +170,16 @@ where
         let [within, uncounted] = [&record.sums[1], &record.uncounted].map(Word::load_relaxed);
         let [total, low, high] =
             [&record.sums[0], &record.sums[2], &record.sums[3]].map(Word::load_relaxed);
-        let [slept, queued] = self.waits.sums(number);
-        FunctionTotals {
-            slept,
-            queued,
+        let totals = FunctionTotals {
             hits: record.hits.load_relaxed(),
             total,
             within,
             uncounted,
             squares: u128::from(low) | (u128::from(high) << 64),
             longest: record.longest.load_relaxed(),
-        }
+            ..FunctionTotals::default()
+        };
+        self.waits.with(totals, number)
     }
 
     /// Returns whether calls of the function with this number have returned that are in the rest.
@@ -240,12 +240,14 @@ impl<P, C: Deref<Target = Chunk>> Record<'_, P, C> {
         self.distribute(time);
     }
 
-    /// Adds for how long the task did not run in a call, and the part of it in run queues, in ns;
-    /// nothing if that is not counted.
+    /// Adds for how long the task did not run in a call, in ticks, and its waits; nothing if that
+    /// is not counted.
     ///
     /// To be called as [`Record::add`].
-    pub fn add_wait(&self, slept: u64, queued: u64) {
-        self.table.waits.add(self.number as usize, slept, queued);
+    pub fn add_wait(&self, slept: u64, wait: Wait) {
+        let number = self.number as usize;
+        let longest = longest(self.table.epoch.load_relaxed(), slept);
+        (self.table.waits).add(number, slept, wait.queued(), longest, wait.waker());
     }
 
     #[inline(always)]

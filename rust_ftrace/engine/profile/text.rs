@@ -9,6 +9,7 @@
 use core::fmt::{Result as FmtResult, Write};
 
 use super::histogram::{lower_end, upper_end};
+use super::task_names::WokenBy;
 use super::totals::{divide, FunctionTotals};
 use crate::engine::duration;
 use crate::engine::line::{append, Line, LineOutput};
@@ -75,9 +76,9 @@ pub const SUMMARY_HEADER: &str = concat!(
 /// The lines above the columns, with those of waits.
 pub const WAITS_HEADER: &str = concat!(
     "  Function                       |      Calls      Total us       Self us      Avg us",
-    "      p50 us      p90 us      p99 us      Max us     Asleep us     Queued us\n",
+    "      p50 us      p90 us      p99 us      Max us     Asleep us     Queued us  Woken by\n",
     "  --------                       |      -----      --------       -------      ------",
-    "      ------      ------      ------      ------     ---------     ---------\n",
+    "      ------      ------      ------      ------     ---------     ---------  --------\n",
 );
 
 /// The percentiles that are shown.
@@ -98,8 +99,9 @@ pub struct Summary {
     pub percentiles: Option<[u64; 3]>,
     /// The time of the longest call; 0 if none has returned.
     pub max: u64,
-    /// The times for which the task was asleep in its calls, and in run queues, if that is counted.
-    pub waits: Option<[u64; 2]>,
+    /// The times for which the task was asleep in its calls, and in run queues, and what ended the
+    /// longest time for which it did not run, if that is counted.
+    pub waits: Option<([u64; 2], WokenBy)>,
 }
 
 /// Appends microseconds with three decimals, right-aligned in at least `width` bytes.
@@ -134,8 +136,12 @@ pub fn write_summary(out: &mut impl LineOutput, name: &[u8], summary: &Summary) 
         }
     }
     micros(&mut line, summary.max, 12);
-    for ns in summary.waits.into_iter().flatten() {
-        micros(&mut line, ns, 14);
+    if let Some((times, waker)) = summary.waits {
+        for ns in times {
+            micros(&mut line, ns, 14);
+        }
+        line.blanks(2);
+        line.push_all(waker.written(&mut [0; 16]));
     }
     line.push(b'\n');
     let length = line.length();

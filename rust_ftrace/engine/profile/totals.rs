@@ -2,6 +2,8 @@
 
 //! Profile, the counts as they are read.
 
+use crate::engine::waiting::Waker;
+
 /// Bits of a longest time; those above count the clears before it.
 pub const MAX_BITS: u32 = 48;
 
@@ -38,12 +40,23 @@ pub struct FunctionTotals {
     pub slept: u64,
     /// The part of it in run queues, in ns.
     pub queued: u64,
+    /// The longest time for which the task did not run in a call, as [`longest`] has it; 0 if what
+    /// woke it is not known.
+    pub longest_sleep: u64,
+    /// Its waker.
+    pub waker: Waker,
 }
 
 impl FunctionTotals {
     /// Adds the counts of `other`.
     pub fn plus(self, other: Self) -> Self {
+        let (longest_sleep, waker) = match self.longest_sleep < other.longest_sleep {
+            true => (other.longest_sleep, other.waker),
+            false => (self.longest_sleep, self.waker),
+        };
         Self {
+            longest_sleep,
+            waker,
             hits: self.hits.wrapping_add(other.hits),
             total: self.total.wrapping_add(other.total),
             within: self.within.wrapping_add(other.within),
@@ -55,10 +68,16 @@ impl FunctionTotals {
         }
     }
 
-    /// Takes away the counts of `other`, which were read before, and a longest time of less than
+    /// Takes away the counts of `other`, which were read before, and longest times of less than
     /// `clears` clears.
     pub fn since(self, other: Self, clears: u64) -> Self {
+        let (longest_sleep, waker) = match self.longest_sleep >= epoch(clears) {
+            true => (self.longest_sleep, self.waker),
+            false => (0, Waker::default()),
+        };
         Self {
+            longest_sleep,
+            waker,
             hits: self.hits.wrapping_sub(other.hits),
             total: self.total.wrapping_sub(other.total),
             within: self.within.wrapping_sub(other.within),

@@ -9,8 +9,11 @@ use super::base::Base;
 use super::{CpuCounts, Profile, Profiling};
 use crate::engine::catalog::Catalog;
 use crate::engine::profile::histogram::{Distribution, CHUNK};
+use crate::engine::profile::sleeps::Sleeps;
+use crate::engine::profile::task_names::WokenBy;
 use crate::engine::profile::totals::FunctionTotals;
 use crate::engine::sort::sort_by_key;
+use crate::engine::waiting::Waker;
 use crate::machine::Machine;
 use crate::sys::context::PreemptOff;
 use crate::sys::cpu;
@@ -274,6 +277,17 @@ impl Profiling {
     /// Returns whether waits are counted, or were.
     pub(crate) fn has_waits(&self) -> bool {
         self.profile.lock().waits
+    }
+
+    /// Returns a waker of a sleep in a call, as it is told.
+    pub(crate) fn woken_by(&self, waker: Waker) -> WokenBy {
+        let sleeps = self.profiler.sleeps();
+        sleeps.map_or(WokenBy::Unknown, |sleeps| sleeps.woken_by(waker))
+    }
+
+    /// Returns the number of sleeps whose waker was lost; `None` if waits are not counted.
+    pub(crate) fn lost_wakers(&self) -> Option<u64> {
+        self.profiler.sleeps().map(Sleeps::lost)
     }
 
     /// Returns the figures of the histograms for `status`.

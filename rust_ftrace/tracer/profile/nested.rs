@@ -7,12 +7,11 @@ use super::{Counting, Nested, Profiler, NESTED_WORDS};
 use crate::engine::profile::contexts::CallContext;
 use crate::engine::profile::frame::Times;
 use crate::engine::shadow::{self, Shadow, ShadowFrame, SKIP};
-use crate::engine::waiting::{Wait, Waker};
+use crate::engine::waiting::Wait;
 use crate::platform::Ordering;
 use crate::sys::context::{Current, PreemptOff};
 use crate::sys::fprobe::{CallEntry, CallHandler, CallReturn, Interest};
 use crate::sys::ftrace::FunctionEntry;
-use crate::sys::sched_switch::{ShadowStack, SwitchHandler};
 use crate::tracer::call_role::CallRole;
 
 /// A call that returns, of whose time not all may count.
@@ -40,7 +39,7 @@ impl Profiler {
 
     /// That of those frames that there are now, and the index of the word for waits in them, if
     /// they have one.
-    fn frames(&self) -> (u64, Option<usize>) {
+    pub(super) fn frames(&self) -> (u64, Option<usize>) {
         let [without, with_context, with_wait] = NESTED_WORDS;
         let has_waits = self.counting.has(Counting::Waits);
         let words = match (has_waits, self.counting.has(Counting::Contexts)) {
@@ -119,7 +118,7 @@ impl Profiler {
             }
             record.add_part(awake, within, uncounted);
             if let Some(wait) = wait.filter(|_| slept != 0) {
-                record.add_wait(slept, wait.queued());
+                record.add_wait(slept, wait);
             }
         }
         if let Some(context) = context {
@@ -230,27 +229,5 @@ impl<const N: usize> CallHandler<Nested<N>> for Profiler {
             context: words.get(NESTED_WORDS[0]).copied().map(CallContext),
         };
         self.leave_nested(call, flags, Some(*number), token);
-    }
-}
-
-impl SwitchHandler for Profiler {
-    /// Adds up the time for which tasks do not run.
-    fn switched(
-        &self,
-        prev: ShadowStack<'_>,
-        _is_queued: bool,
-        next: ShadowStack<'_>,
-        token: PreemptOff<'_>,
-    ) {
-        let (secret, waits) = self.frames();
-        let queues = waits.map(|_| {
-            let went_on = move || (next.queued(token), Waker::default());
-            (prev.queued_before(), went_on)
-        });
-        let [prev, next] = [prev, next].map(|stack| {
-            let shadow = stack.tagged(secret).with_waits_at(waits);
-            self.seat.seated(shadow)
-        });
-        shadow::switched(prev, next, || self.now(token), queues);
     }
 }

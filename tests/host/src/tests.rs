@@ -16,6 +16,7 @@
 //! | [`profile`] | `profile/numbers`, `profile/table`, `profile/text`, `profile/totals` |
 //! | [`profile`], contexts | `profile/clean_tasks`, `profile/context_counts`, `profile/extents` |
 //! | [`profile`], contexts | `profile/folded`, `profile/waits` |
+//! | [`profile`], sleeps | `profile/sleeps`, `profile/task_names`, `profile/waits` |
 //! | [`plan`] | `plan`, `settings`, `lists`, `catalog`, `command_list`, `options` |
 //! | [`raw_pages`] | `kernel_page`, `consumer` |
 //! | [`render`], [`style`] | `render`, `header`, `line` |
@@ -81,6 +82,7 @@ mod style;
 mod timeline;
 mod trace_reader;
 mod waiting;
+mod wakers;
 
 /// Returns the configuration of a property with so many cases; those that fail are shown, not
 /// stored in the tree.

@@ -471,6 +471,7 @@ fn check(model: &Model, settings: &OwnSettings, plan: &HookPlan) {
         stacks: stacks || model.has(TraceOption::FuncStackTrace),
         links: model.errnos && model.calls().is_some(),
         wakers: model.has(TraceOption::GraphWait) && !model.errnos && model.calls().is_some(),
+        sleeps: model.has(TraceOption::ProfileWait) && model.counted().is_some(),
     };
     assert_eq!(plan.memory, memory);
     // All functions that are hooked at all.

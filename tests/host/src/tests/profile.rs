@@ -5,6 +5,7 @@
 mod contexts;
 mod frame;
 mod histogram;
+mod sleeps;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ use crate::engine::line::ROOM;
 use crate::engine::profile::histogram::{Chunk, Pool};
 use crate::engine::profile::numbers::{numbered, FunctionNumbers};
 use crate::engine::profile::table::ProfileTable;
+use crate::engine::profile::task_names::WokenBy;
 use crate::engine::profile::text::{
     write_bucket, write_histogram_header, write_row, write_statistics, write_summary, Summary,
     SUMMARY_HEADER, WAITS_HEADER,
@@ -369,16 +371,19 @@ fn summaries_have_their_columns() {
     );
     let text = line("vfs_read", &summary);
     assert_eq!(text.len(), wanted.len());
-    // With waits there are two more.
-    summary.waits = Some([7_000_001, 20]);
+    // With waits there are three more.
+    let mut name = [0; 16];
+    name[..4].copy_from_slice(b"a b;");
+    summary.waits = Some(([7_000_001, 20], WokenBy::Task(name)));
     let text = line("vfs_read", &summary);
     assert!(
-        text.ends_with("1000000.000      7000.001         0.020\n"),
+        text.ends_with("1000000.000      7000.001         0.020  a_b:\n"),
         "{text}"
     );
-    for header in WAITS_HEADER.lines() {
-        assert_eq!(header.len() + 1, text.len());
-    }
+    let behind = |line: &str, from: usize| line[from..].to_owned();
+    let from = text.len() - "a_b:\n".len();
+    let headers = WAITS_HEADER.lines().map(|line| behind(line, from));
+    assert_eq!(headers.collect::<Vec<_>>(), ["Woken by", "--------"]);
 }
 
 /// Histograms have the columns of `perf ftrace latency`.

@@ -94,19 +94,14 @@ fn the_innermost_call_of_both_tasks_learns_of_a_switch() {
             .map(|frame| frame.word(4))
             .collect::<Vec<_>>()
     };
-    let none = None::<(u64, fn() -> (u64, Waker))>;
-    switched(shadow(&one), shadow(&[]), || Some(1000), none);
-    switched(shadow(&other), shadow(&one), || Some(1007), none);
+    switched(shadow(&one), shadow(&[]), || Some(1000));
+    switched(shadow(&other), shadow(&one), || Some(1007));
     assert_eq!(slept(&one), [0, 7]);
-    switched(shadow(&one), shadow(&other), || None, none);
-    switched(shadow(&[]), shadow(&other), || Some(1100), none);
+    assert!(switched(shadow(&one), shadow(&other), || None).is_none());
+    switched(shadow(&[]), shadow(&other), || Some(1100));
     assert_eq!((slept(&one), slept(&other)), (vec![0, 7], vec![0, 93]));
-    switched(
-        shadow(&[]),
-        shadow(&[]),
-        || panic!("nobody wants the time"),
-        none,
-    );
+    let nobody = || panic!("nobody wants the time");
+    assert!(switched(shadow(&[]), shadow(&[]), nobody).is_none());
 }
 
 proptest! {
@@ -232,26 +227,33 @@ fn waits() {
     let shadow = || Shadow::new(&words, BASE, secret).with_waits_at(Some(WAIT));
     let none = || Shadow::new(&[], BASE, secret);
     let waker = Waker::new(77, WakeContext::Task);
-    let unwanted = || -> (u64, Waker) { panic!("it has not waited") };
     // The task has been in queues for so many ns in its life.
     let life = (1 << 50) - 100;
-    switched(none(), shadow(), || Some(900), Some((0, unwanted)));
-    switched(shadow(), none(), || Some(1000), Some((life, unwanted)));
-    let went_on = || (life + 300, waker);
-    switched(none(), shadow(), || Some(1500), Some((0, went_on)));
-    switched(none(), shadow(), || Some(1600), Some((0, unwanted)));
+    let stop = |now, life| {
+        let switched = switched(shadow(), none(), || Some(now)).expect("a call");
+        assert!(switched.gone_on.is_none());
+        assert_eq!(switched.now, now);
+        switched.stopped.expect("it was awake").begin_wait(life);
+    };
+    let go_on = |now, life, waker| {
+        let switched = switched(none(), shadow(), || Some(now)).expect("a call");
+        assert!(switched.stopped.is_none());
+        switched.gone_on.expect("it stopped").end_wait(life, waker);
+    };
+    let has_not_stopped = |now| {
+        let switched = switched(none(), shadow(), || Some(now)).expect("a call");
+        assert!(switched.gone_on.is_none());
+    };
+    has_not_stopped(900);
+    stop(1000, life);
+    go_on(1500, life + 300, waker);
+    has_not_stopped(1600);
     let values: Vec<u64> = words.iter().map(Word::load_relaxed).collect();
     assert_eq!(values[10..], [500, Wait::new(300, waker).0]);
     assert_eq!(values[4..6], [0, 0]);
     // A later one adds to it.
-    switched(
-        shadow(),
-        none(),
-        || Some(2000),
-        Some((life + 310, unwanted)),
-    );
-    let went_on = || (life + 350, Waker::default());
-    switched(none(), shadow(), || Some(2100), Some((0, went_on)));
+    stop(2000, life + 310);
+    go_on(2100, life + 350, Waker::default());
     let frame = shadow().innermost().expect("a call");
     assert_eq!(frame.word(4), 600);
     let both = Wait(frame.word(5));
@@ -263,9 +265,10 @@ fn waits() {
     assert_eq!((outer.word(4), Wait(outer.word(5))), (600, both));
     // What has no word for waits is not written: there is something else.
     let shorter = Shadow::new(&words, BASE, secret);
-    switched(shorter, none(), || Some(3000), Some((0, unwanted)));
-    let went_on = || (400, waker);
-    switched(none(), shorter, || Some(3100), Some((0, went_on)));
+    let stopped = switched(shorter, none(), || Some(3000)).and_then(|both| both.stopped);
+    stopped.expect("a call").begin_wait(0);
+    let gone_on = switched(none(), shorter, || Some(3100)).and_then(|both| both.gone_on);
+    gone_on.expect("a call").end_wait(400, waker);
     shorter.innermost().expect("a call").add_wait(both);
     assert_eq!((frame.word(4), Wait(frame.word(5))), (700, both));
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waits of calls: words, slots, wakers, and their text.
+//! Waits of calls: words, slots, and their text.
 
 use proptest::prelude::*;
 
 use crate::engine::slot::{SlotKind, SlotWords, Task};
 use crate::engine::text::Text;
-use crate::engine::waiting::{self, Wait, Waited, WakeContext, Waker, WakerNames, Wakers};
+use crate::engine::waiting::{self, Wait, Waited, WakeContext, Waker, WakerNames};
 
 const CONTEXTS: [WakeContext; 4] = [
     WakeContext::Task,
@@ -15,7 +15,7 @@ const CONTEXTS: [WakeContext; 4] = [
     WakeContext::Nmi,
 ];
 
-fn waker() -> impl Strategy<Value = Waker> {
+pub(super) fn waker() -> impl Strategy<Value = Waker> {
     let some = (0u32..1 << 22, 0..4usize);
     some.prop_map(|(pid, context)| Waker::new(pid, CONTEXTS[context]))
 }
@@ -60,31 +60,6 @@ proptest! {
         let slept = slept.min((1 << 48) - 1);
         prop_assert_eq!(words.waited(), Waited { slept, wait });
     }
-
-    /// A waker is told once, and never for another task.
-    #[test]
-    fn wakers(pid in 1u32..1 << 22, other in 1u32..1 << 22, waker in waker()) {
-        let wakers = Wakers::new().unwrap();
-        wakers.note(pid, waker);
-        if other != pid {
-            prop_assert_eq!(wakers.take(other), Waker::default());
-        }
-        prop_assert_eq!(wakers.take(pid), waker);
-        prop_assert_eq!(wakers.take(pid), Waker::default());
-    }
-}
-
-#[test]
-fn the_last_of_two_with_one_place() {
-    let wakers = Wakers::new().unwrap();
-    let one = Waker::new(5, WakeContext::Task);
-    wakers.note(100, one);
-    wakers.note(100 + 8192, one);
-    assert_eq!(wakers.take(100), Waker::default());
-    assert_eq!(wakers.take(100 + 8192), one);
-    // The idle task is none that is woken.
-    wakers.note(0, one);
-    assert_eq!(wakers.take(0), Waker::default());
 }
 
 #[test]

@@ -21,6 +21,7 @@ use crate::engine::profile::folded::{Measure, Tree};
 use crate::engine::profile::frame::Times;
 use crate::engine::profile::waits::Waits;
 use crate::engine::text::Text;
+use crate::engine::waiting::{WakeContext, Waker};
 use crate::platform::memory;
 use crate::tests::{cases, interrupted};
 
@@ -125,7 +126,9 @@ fn lines(tree: &Tree, measure: Measure) -> Vec<(String, u64)> {
         let mut text = Text::new();
         let name =
             |text: &mut Text, number: usize| text.push_bytes(format!("f{number}").as_bytes());
-        tree.write_path(*line, &mut text, name).unwrap();
+        let waker =
+            |text: &mut Text, by: Waker| text.push_bytes(format!("w{}", by.pid()).as_bytes());
+        tree.write_path(*line, &mut text, name, waker).unwrap();
         let path = String::from_utf8(text.as_bytes().to_vec()).unwrap();
         (path, tree.value(*line, measure))
     });
@@ -526,6 +529,31 @@ fn waits_have_lines() {
     assert_eq!(own[2..], wanted[2..]);
     assert_eq!(said(&read(true), Measure::Total), ["f1 1500", "f1;f2 1000"]);
     assert_eq!(said(&read(true), Measure::Calls), ["f1 1", "f1;f2 1"]);
+    // What woke the task is told of the sleeps for which it is known, also in a call that is open.
+    let woken = |context: CallContext, by, slept, queued| {
+        let waker = Waker::new(by, WakeContext::Task);
+        let node = tree.woken(context.node(), waker).unwrap();
+        waits.add(node.index(), slept, queued);
+    };
+    woken(inner, 7, 250, 100);
+    woken(inner, 9, 120, 0);
+    woken(outer, 7, 60, 0);
+    let wanted = [
+        "f1;f2 500",
+        "f1 450",
+        "f1;f2;[asleep];w7 200",
+        "f1;f2;[asleep];w9 120",
+        "f1;f2;[queued] 100",
+        "f1;f2;[asleep] 80",
+        "f1;[asleep];w7 60",
+    ];
+    assert_eq!(said(&read(true), Measure::Own), wanted);
+    assert_eq!(said(&read(true), Measure::Total), ["f1 1500", "f1;f2 1000"]);
+    assert_eq!(said(&read(true), Measure::Calls), ["f1 1", "f1;f2 1"]);
+    // Those for which there is no room are not told.
+    let full = Contexts::new(1).unwrap();
+    let node = full.enter(ROOT, 1);
+    assert_eq!(full.woken(node, Waker::new(7, WakeContext::Task)), None);
     // Without any, nothing is said.
     let none = Tree::new(tree.keys(), |node| cpu.sums(node)).unwrap();
     let none = none.with_waits(true, |ns| ns).unwrap();
