@@ -31,6 +31,7 @@ good() {
 	printf '%s\t' row bytes_switching 18.00 bytes 28.10; echo 'ftrace function'
 	printf '%s\t' row function_all 800.00 cost 4000.00; echo 'ftrace function'
 	printf '%s\t' row edit_one 120.00 cost 200.00; echo 'set_ftrace_filter'
+	printf '%s\t' row remove_one 80.00 cost 200.00; echo 'set_ftrace_filter'
 	printf '%s\t' row record_cpu 500.00 cost 500.00; echo 'trace-cmd record'
 	printf '%s\t' row record_lost 0.00 % 0.00; echo 'trace-cmd record'
 	printf '%s\t' row record_bytes 4.00 bytes 8.00; echo 'trace-cmd record'
@@ -60,7 +61,7 @@ becomes() {
 	fi
 }
 
-expect pass "all promises kept" '' "32 passed, 0 failed, 0 skipped"
+expect pass "all promises kept" '' "33 passed, 0 failed, 0 skipped"
 becomes function_one 2 100.01 "instructions is 100.01"
 becomes function_one 4 500.00 "ratio is 0.2,"
 becomes function_all 2 801.00 "ratio is 0.20025"
@@ -70,6 +71,7 @@ becomes cgroup_out 4 43.99 "ratio is 1.0002"
 becomes contexts_one 2 768.10 "ratio is 0.480063"
 becomes contexts_all 2 4800.10 "ratio is 0.48001"
 becomes errno_handled 2 1100.10 "ratio is 1.1001"
+becomes remove_one 2 80.01 "ratio is 0.40005"
 becomes off_armed 2 49.00 "instructions is 49"
 becomes calltrace_one 2 105.01 "ratio is 1.0501"
 becomes stack_one 2 4000.01 "ratio is 0.800002"
@@ -97,9 +99,9 @@ expect fail "a peer is not there" 's/^(row\ttext_line.*cost\t)[^\t]*/\1-/' "FAIL
 expect fail "the guest did not come to its end" '/^kernel/d' "did not come to its end"
 expect fail "not a number" 's/48\.00\tcost\t200/cost\t200/' "not a number"
 expect pass "what the guest does not have is skipped" \
-	's/^row\tdrain_event.*/missing\tdrain_event\tno file/' "31 passed, 0 failed, 1 skipped"
+	's/^row\tdrain_event.*/missing\tdrain_event\tno file/' "32 passed, 0 failed, 1 skipped"
 expect pass "instructions are not judged where ns are counted" \
-	's/^(row\tpid_out\t)[^\t]*/\1999.00/' "26 passed, 0 failed" ns
+	's/^(row\tpid_out\t)[^\t]*/\1999.00/' "27 passed, 0 failed" ns
 expect fail "ratios are" 's/^(row\tfunction_all\t)[^\t]*/\1999.00/' "FAIL: function_all: ratio" ns
 of_tool='^row	(record|replay|report)_'
 # alone PART GREP...: with --only PART, the rows that GREP leaves are enough.
@@ -116,7 +118,7 @@ alone module -vE "$of_tool"
 alone tool -E "$of_tool|^kernel"
 
 good | "$report" --json "$dir/json" instructions >"$dir/table"
-if [[ $(grep -c '{"name": ' "$dir/json") == 30 ]] &&
+if [[ $(grep -c '{"name": ' "$dir/json") == 31 ]] &&
 	grep -qF '{"name": "function_one", "ours": 100, "peer": 600, "peer_name": "ftrace function", "unit": "instructions", "ratio": 0.167}' "$dir/json" &&
 	grep -qF '{"name": "idle", "ours": 0, "peer": null, "peer_name": null, "unit": "instructions", "ratio": null}' "$dir/json" &&
 	head -n 1 "$dir/json" | grep -qF '{"kernel": "7.2.12-test", '; then
