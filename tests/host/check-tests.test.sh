@@ -1,5 +1,5 @@
 #!/bin/bash
-# Does scripts/internal/check-tests see tests that are not run, or not found? Files without contents, each time with another fault.
+# Does scripts/internal/check-tests see tests that are not run, not found, or cannot fail? Files without contents, each time with another fault.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
 dir=$(mktemp -d)
@@ -46,6 +46,15 @@ fault 'the table names a file that is gone' 'in the table of tests/host/src/test
 	'rm rust_ftrace/engine/frames.rs'
 fault 'the table names tests that are gone' 'in the table of tests/host/src/tests.rs, but no tests: nesting' \
 	'rm tests/host/src/tests/nesting.rs'
+# lines FILE LINE...: it has these.
+lines() {
+	local file=$1
+	shift
+	printf '%s\n' "$@" >"$file"
+}
+fault 'a guest test says "!", where it cannot fail' '"!" that cannot fail, where "fails" would: guest/core/load.sh:2' \
+	"lines tests/guest/core/load.sh 'f() {' '	! false' '	true' '}'"
+fault 'a function returns what "!" makes' '' "lines tests/guest/lib/ktap.sh 'f() {' '	! false' '}'"
 
 echo "$passed passed, $failed failed"
 ((failed == 0))

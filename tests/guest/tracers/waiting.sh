@@ -79,7 +79,7 @@ preempted() {
 	ends known_spin | tail -n 1 >/tmp/end
 	holds "$(part queued </tmp/end) > 1000"
 	holds "$(part asleep </tmp/end) < $(part queued </tmp/end) / 10"
-	! grep -q woken /tmp/end
+	fails grep -q woken /tmp/end
 	echo 1 >$R/tracing_on
 }
 
