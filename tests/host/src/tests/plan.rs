@@ -12,9 +12,13 @@ use super::cases;
 use crate::engine::catalog::{BadLine, Catalog};
 use crate::engine::command::Action;
 use crate::engine::errno::{ErrnoSet, ResultKind};
+use crate::engine::function_set::FunctionSet;
 use crate::engine::lists::{FunctionList, KnownFunctions, ListError};
 use crate::engine::options::TraceOption;
-use crate::engine::plan::{CallsByResult, FrameKind, HookPlan, NeededMemory, Surroundings};
+use crate::engine::plan::{
+    Calls, CallsByResult, Entries, FrameKind, HookPlan, NeededMemory, ProfiledCalls, Roles,
+    Surroundings,
+};
 use crate::engine::settings::{Settings, Tracer};
 use crate::platform::{memory, AllocError};
 
@@ -57,7 +61,7 @@ fn all(has_module: bool) -> Names {
     FUNCTIONS.iter().filter(there).map(|it| it.0).collect()
 }
 
-fn names(set: &crate::engine::function_set::FunctionSet) -> Names {
+fn names(set: &FunctionSet) -> Names {
     let name = |ip: &usize| FUNCTIONS.iter().find(|it| it.1 == *ip).expect("known").0;
     set.as_slice().iter().map(name).collect()
 }
@@ -283,6 +287,8 @@ fn step() -> impl Strategy<Value = Step> {
         TraceOption::SleepTime,
         TraceOption::GraphWait,
         TraceOption::GraphTime,
+        TraceOption::ProfileContexts,
+        TraceOption::ProfileWait,
     ];
     prop_oneof![
         8 => (0..4usize, words, any::<bool>()).prop_map(|(list, words, replace)| Step::Edit(list, words, replace)),
@@ -393,6 +399,133 @@ fn plan(settings: &OwnSettings, catalog: &Catalog) -> Result<HookPlan, AllocErro
     )
 }
 
+/// Returns sets that are nearly `set`: longer, shorter, and with another function.
+fn near(set: &FunctionSet) -> Vec<FunctionSet> {
+    let ips = set.as_slice();
+    let make = |ips: &[usize]| FunctionSet::from_sorted(ips.iter().copied()).expect("memory");
+    let mut sets = vec![make(&[ips, &[0xf000]].concat())];
+    if let Some((last, rest)) = ips.split_last() {
+        sets.push(make(rest));
+        sets.push(make(&[rest, &[last + 1]].concat()));
+    }
+    sets
+}
+
+/// Returns roles that are nearly these.
+fn near_roles(roles: &Roles) -> Vec<Roles> {
+    let copy = || roles.duplicate().expect("memory");
+    let Roles {
+        plain,
+        roots,
+        skip,
+        is_rooted,
+    } = roles;
+    let mut all = vec![Roles {
+        is_rooted: !is_rooted,
+        ..copy()
+    }];
+    all.extend(
+        near(plain)
+            .into_iter()
+            .map(|plain| Roles { plain, ..copy() }),
+    );
+    all.extend(
+        near(roots)
+            .into_iter()
+            .map(|roots| Roles { roots, ..copy() }),
+    );
+    all.extend(near(skip).into_iter().map(|skip| Roles { skip, ..copy() }));
+    all
+}
+
+/// Calls are these, and no others, which differ in one field.
+fn only_itself_is(calls: &Calls) {
+    let copy = || calls.duplicate().expect("memory");
+    let Calls {
+        frames,
+        roles,
+        takes_sleep,
+    } = calls;
+    let kinds = [
+        FrameKind::Plain,
+        FrameKind::Tagged,
+        FrameKind::Long,
+        FrameKind::Waits,
+        FrameKind::Errno,
+    ];
+    let mut others = vec![Calls {
+        takes_sleep: !takes_sleep,
+        ..copy()
+    }];
+    others.extend(
+        (kinds.into_iter().filter(|kind| kind != frames)).map(|frames| Calls { frames, ..copy() }),
+    );
+    others.extend(
+        near_roles(roles)
+            .into_iter()
+            .map(|roles| Calls { roles, ..copy() }),
+    );
+    assert!(copy().is(calls));
+    assert!(!others
+        .iter()
+        .any(|other| other.is(calls) || calls.is(other)));
+}
+
+/// As `only_itself_is`, of calls that are counted.
+fn only_itself_is_counted(counted: &ProfiledCalls) {
+    let copy = || counted.duplicate().expect("memory");
+    let ProfiledCalls {
+        roles,
+        without_calls,
+        without_sleep,
+        contexts,
+        waits,
+    } = counted;
+    let mut others = vec![
+        ProfiledCalls {
+            without_calls: !without_calls,
+            ..copy()
+        },
+        ProfiledCalls {
+            without_sleep: !without_sleep,
+            ..copy()
+        },
+        ProfiledCalls {
+            contexts: !contexts,
+            ..copy()
+        },
+        ProfiledCalls {
+            waits: !waits,
+            ..copy()
+        },
+    ];
+    others.extend(
+        near_roles(roles)
+            .into_iter()
+            .map(|roles| ProfiledCalls { roles, ..copy() }),
+    );
+    assert!(copy().is(counted));
+    assert!(!others
+        .iter()
+        .any(|other| other.is(counted) || counted.is(other)));
+}
+
+/// As `only_itself_is`, of entries.
+fn only_themselves_are(entries: &Entries) {
+    let others: Vec<Entries> = match entries {
+        Entries::All => vec![Entries::none()],
+        Entries::Only(set) => near(set)
+            .into_iter()
+            .map(Entries::Only)
+            .chain([Entries::All])
+            .collect(),
+    };
+    assert!(entries.is(entries));
+    assert!(!others
+        .iter()
+        .any(|other| other.is(entries) || entries.is(other)));
+}
+
 fn check(model: &Model, settings: &OwnSettings, plan: &HookPlan) {
     let (entries, alone) = model.entries();
     let hooked = plan.entries.set().map_or(all(model.has_module), names);
@@ -404,8 +537,12 @@ fn check(model: &Model, settings: &OwnSettings, plan: &HookPlan) {
         .as_ref()
         .map(|calls| calls.roles.sets().map(names));
     assert_eq!(calls, model.calls(), "calls");
+    only_themselves_are(&plan.entries);
     if let Some(calls) = &plan.calls {
-        assert!(calls.duplicate().expect("memory").is(calls));
+        only_itself_is(calls);
+        let waits = model.has(TraceOption::GraphWait) && !model.errnos;
+        let takes_sleep = waits || !model.has(TraceOption::SleepTime);
+        assert_eq!(calls.takes_sleep, takes_sleep);
     }
     if let (Some(calls), Some([_, _, skip])) = (&plan.calls, model.calls()) {
         let is_rooted = model.lists[2].is_some();
@@ -455,11 +592,17 @@ fn check(model: &Model, settings: &OwnSettings, plan: &HookPlan) {
         assert!(taken.is_superset(&roots) && taken.is_disjoint(&skip));
         let hooked = names(&counted.roles.hooked().expect("memory"));
         assert_eq!(hooked, &taken | &skip);
-        assert!(counted.duplicate().expect("memory").is(counted));
+        only_itself_is_counted(counted);
+        let waits = model.has(TraceOption::ProfileWait);
+        assert_eq!(counted.contexts, model.has(TraceOption::ProfileContexts));
+        assert_eq!(counted.waits, waits);
+        assert_eq!(counted.without_calls, !model.has(TraceOption::GraphTime));
+        assert_eq!(counted.without_sleep, !model.has(TraceOption::SleepTime));
+        let takes_sleep = waits || counted.without_sleep;
+        assert_eq!(counted.takes_sleep(), takes_sleep);
         let is_rooted = model.lists[2].is_some();
         assert_eq!(counted.roles.is_rooted, is_rooted);
-        let is_whole = model.has(TraceOption::SleepTime) && model.has(TraceOption::GraphTime);
-        let is_nested = !is_whole || is_rooted || !skip.is_empty();
+        let is_nested = takes_sleep || counted.without_calls || is_rooted || !skip.is_empty();
         assert_eq!(counted.is_nested(false), is_nested);
         assert!(counted.is_nested(true));
     }
