@@ -83,7 +83,8 @@ pub fn is_beginning(word: &[u8]) -> bool {
     let name = word.strip_prefix(b"!").unwrap_or(word);
     match name {
         [] | [b'/', ..] => true,
-        _ => CgroupWord::parse(name).is_ok() || matches!(name, b"0x" | b"0X" | b"+"),
+        b"+" | b"0x" | b"0X" | b"+0x" | b"+0X" => true,
+        _ => CgroupWord::parse(word).is_ok(),
     }
 }
 

@@ -11,12 +11,14 @@ use rust_ftrace_host::{raw_decoder, support};
 mod input;
 mod kernels;
 mod memory;
+mod names;
 mod parsers;
 mod recordings;
 mod settings;
 
 pub use kernels::{kernels, types};
 pub use memory::{memory, raw};
+pub use names::names;
 pub use parsers::{lists, patterns, pids, values, words};
 pub use recordings::{exports, recordings};
 pub use settings::{marks, pending, quantities, settings};

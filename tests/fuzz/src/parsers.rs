@@ -196,7 +196,7 @@ fn glob_match(pattern: &[u8], text: &[u8]) -> bool {
 
 /// Parses a number as `kstrtoul(text, 0)` does, by the standard library's reading of its digits;
 /// returns `None` if it does not fit, or is none.
-fn kstrtoul(text: &[u8]) -> Option<u64> {
+pub(crate) fn kstrtoul(text: &[u8]) -> Option<u64> {
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
     let text = std::str::from_utf8(text).ok()?;
     let text = text.strip_prefix('+').unwrap_or(text);

@@ -49,10 +49,10 @@ fn words_stand_between_blanks() {
 
 #[test]
 fn a_word_that_can_go_on_is_waited_for() {
-    for text in ["", "!", "/", "!/a", "12", "!12", "0x", "0x1", "+"] {
+    for text in ["", "!", "/", "!/a", "12", "!12", "0x", "0x1", "+", "!+0X"] {
         assert!(is_beginning(text.as_bytes()), "{text}");
     }
-    for text in ["a", "!a", "1x", "-", "!!"] {
+    for text in ["a", "!a", "1x", "-", "!!", "!!1"] {
         assert!(!is_beginning(text.as_bytes()), "{text}");
     }
 }
