@@ -64,6 +64,19 @@ failing() {
 	! "$@" 2>/dev/null
 }
 
+# failed MODULE FUNCTION ERRNO COMMAND...: it fails, and so that function of the module; tracing_errno says as what.
+failed() {
+	local module=$1 function=$2 errno=$3
+	shift 3
+	reset
+	echo "$function" >$R/filter
+	echo 1 >$R/tracing_errno
+	echo function_graph >$R/current_tracer
+	failing "$@"
+	cat $R/trace
+	grep -qE "$function( \\[$module\\])?(\\(\\); /\\*)? ret=-$errno \\*/" $R/trace
+}
+
 ext4() {
 	modprobe ext4
 	dd if=/dev/zero of=/tmp/ext2 bs=1k count=1024
@@ -91,9 +104,10 @@ xfs() {
 	[ -e /dev/loop0 ] || modprobe loop
 	losetup /dev/loop0 /tmp/none
 	same 'xfs_init_fs_context xfs_fs_get_tree xfs_fs_fill_super' failing mount -t xfs /dev/loop0 /tmp/xfs
-	losetup -d /dev/loop0
 	shown xfs_init_fs_context "fc=$any"
 	shown xfs_fs_fill_super "sb=$any, fc=$any"
+	failed xfs xfs_fs_fill_super 22 mount -t xfs /dev/loop0 /tmp/xfs
+	losetup -d /dev/loop0
 }
 
 # The kernel proper has a function of this name, with other arguments, and the kernel's tracer shows those.
@@ -123,6 +137,7 @@ overlay() {
 	shown ovl_open "inode=$any, file=$any"
 	shown ovl_read_iter "iocb=$any, iter=$any"
 	umount /tmp/overlay
+	failed overlay ovl_fill_super 22 mount -t overlay -o lowerdir=/tmp/lower/a,upperdir=/tmp/lower/b none /tmp/overlay
 	umount /tmp/lower
 }
 
@@ -130,6 +145,7 @@ nf_conntrack() {
 	modprobe nf_conntrack
 	same nf_conntrack_pernet_init unshare -n true
 	shown nf_conntrack_pernet_init "net=$any"
+	failed nf_conntrack nf_conntrack_hash_sysctl 22 dd if=/dev/zero of=/proc/sys/net/netfilter/nf_conntrack_buckets bs=1 count=1
 }
 
 graph() {
