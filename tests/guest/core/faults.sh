@@ -34,6 +34,7 @@ fail() {
 }
 
 own() { fail own; }
+# (while the module is loaded, too, if nothing is left out)
 in_calls() { fail task ${some:+graph}; }
 in_work() { fail any idle,function,unloaded; }
 
@@ -75,14 +76,14 @@ else
 	skip 'per-CPU memory, buffers and registrations fail' 'takes minutes on a debug kernel (faults=all)'
 fi
 if [ -e /proc/self/fail-nth ] && [ -e /sys/kernel/debug/failslab ]; then
-	faults_are task 'memory fails, while the module is loaded and in each call' in_calls
+	faults_are task 'memory fails in each call' in_calls
 	if [ -z "$some" ]; then
 		faults_are any 'memory fails in whoever works for a call' in_work
 	else
 		skip 'memory fails in whoever works for a call' 'takes minutes (faults=all)'
 	fi
 else
-	for name in ', while the module is loaded and in each call' ' in whoever works for a call'; do
+	for name in ' in each call' ' in whoever works for a call'; do
 		skip "memory fails$name" 'no fault injection in this kernel (CONFIG_FAILSLAB)'
 	done
 fi
