@@ -220,11 +220,50 @@ command_alone() {
 	constant 'rftrace report, self of two with a call in each' /tmp/itself 40
 }
 
+# row COLUMN FUNCTION: of the profile of all CPUs, in ns but for calls.
+row() { awk -v name="$2" -v column="$1" '$1 == name { printf "%.0f\n", column == 3 ? $3 : $column * 1000 }' $R/trace_stat/function; }
+# What the command says of its recording, and the profile of another instance, which had the same calls.
+command_and_profile() {
+	local name
+	echo known_spin known_around >$R/filter
+	echo nop >$R/current_tracer
+	echo 1 >$R/function_profile_enabled
+	echo >$R/trace_stat/function
+	rftrace record -q -o /tmp/recorded -l known_spin -l known_around \
+		sh -c "for rounds in 500 500 500 500 500 500 5000 5000 50000 500000; do echo \$rounds >$K/around; done"
+	echo 0 >$R/function_profile_enabled
+	rftrace report --json /tmp/recorded >/tmp/report
+	cat /tmp/report $R/trace_stat/function
+	for name in known_spin known_around; do
+		is "calls of $name" "$(row 3 $name)" 10
+		is "calls of $name" "$(reported calls $name)" 10
+		# Sums differ by less than 1 us a call.
+		both "total of $name" 10000 "$(row 4 $name)" "$(reported total_ns $name)"
+		both "self of $name" 10000 "$(row 5 $name)" "$(reported self_ns $name)"
+		# A percentile of the profile is the end of a bucket, which is an eighth wide.
+		bucket "p50 of $name" "$(row 7 $name)" "$(reported p50_ns $name)"
+		bucket "p90 of $name" "$(row 8 $name)" "$(reported p90_ns $name)"
+		both "longest of $name" 1000 "$(row 10 $name)" "$(reported max_ns $name)"
+	done
+	bucket 'p99 of known_spin' "$(row 9 known_spin)" "$(reported p99_ns known_spin)"
+}
+# both WHAT MOST NS NS: of the profile and of the command; they differ by so much at most.
+both() {
+	echo "# profile and command, $1: $3 ns and $4 ns" >>/tmp/figures
+	holds "$4 > 0 && $3 - $4 <= $2 && $4 - $3 <= $2"
+}
+# bucket WHAT NS NS: the same, of percentiles.
+bucket() {
+	echo "# profile and command, $1: $2 ns and $3 ns" >>/tmp/figures
+	holds "$3 > 0 && $2 >= $3 - 1000 && $2 <= ($3 + 1000) * 1.126"
+}
+
 t 'a call takes its instructions, and always the same more' graph_alone
 t 'so does one in another' graph_nested
 t 'the profile says so, too' profile_alone
 t 'those that share calls' shared
 t 'and so does the command, of a recording' command_alone
+t 'the command and the profile agree about the same calls' command_and_profile
 t 'percentiles, the longest and the histogram are those of the calls made' percentiles
 [ ! -e /tmp/figures ] || cat /tmp/figures
 finish
