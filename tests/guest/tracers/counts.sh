@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # What status says of calls, where a module of the tests' own makes as many as are asked for: how often a function was
-# entered, and calls that the kernel had no room to watch.
+# entered, also while lists are edited, and calls that the kernel had no room to watch.
 . /tests/lib/ktap.sh
 
 insmod /lib/modules/known_calls.ko
@@ -122,12 +122,14 @@ deep_in_idle() {
 	echo 0 >$R/options/funcgraph-proc
 }
 
+# counted FUNCTION: calls of it that the profile has.
+counted() { cat $R/trace_stat/function[01] | awk -v name="$1" '$1 == name { hits += $2 } END { print hits + 0 }'; }
 # counted_and_deep CALLS: as seen_and_deep, of the profile. (one that is too deep has no room at all, or none for what
 # is kept of it)
 counted_and_deep() {
 	local deep hits
 	deep=$(($(status 'profile too deep' | cut -d ' ' -f 1) + $(status 'profile missed')))
-	hits=$(cat $R/trace_stat/function[01] | awk '$1 == "known_deep" { hits += $2 } END { print hits + 0 }')
+	hits=$(counted known_deep)
 	[ "$deep" -ge $(($1 / 2)) ]
 	is 'counted, and too deep' $((hits + deep)) "$1"
 }
@@ -155,12 +157,82 @@ deep_in_profile() {
 	is 'calls too deep, for no tracer' "$(status 'calls too deep')" 0
 }
 
+# makes: on each CPU calls of known_flat, until made; /tmp/made-MASK has how many.
+makes() {
+	local mask
+	rm -f /tmp/enough /tmp/made-*
+	for mask in 1 2; do
+		background taskset $mask sh -c "made=0
+			while [ ! -e /tmp/enough ]; do echo 200 >$K/flat; made=\$((made + 200)); done
+			echo \$made >/tmp/made-$mask"
+	done
+}
+# made: ends them; $made is how many there were.
+made() {
+	local worker
+	touch /tmp/enough
+	for worker in $workers; do wait "$worker"; done
+	workers=
+	made=$(awk '{ sum += $1 } END { print sum }' /tmp/made-1 /tmp/made-2)
+	[ "$made" -ge 1000 ]
+}
+# edited: the lists, by each kind of word; known_flat is in them all the while, alone and with others.
+edited() {
+	echo known_inner >>$R/filter
+	echo '!known_inner' >>$R/filter
+	echo 'known_f* known_[io]*' >$R/filter
+	echo '!known_o*' >>$R/filter
+	echo 'known_i*' >$R/notrace
+	echo >$R/notrace
+	echo known_flat >$R/filter
+	# In another instance the function itself comes and goes.
+	echo 'known_f*' >>$R/instances/other/filter
+	echo known_flat >$R/instances/other/notrace
+	echo >$R/instances/other/notrace
+	echo '!known_flat' >>$R/instances/other/filter
+}
+# while_edited ROUNDS FILE VALUE: calls are made while lists change; both instances have that on.
+while_edited() {
+	local round
+	mkdir $R/instances/other
+	echo known_inner >$R/instances/other/filter
+	echo known_flat >$R/filter
+	for round in $R $R/instances/other; do
+		echo nop >"$round/current_tracer"
+		echo "$3" >"$round/$2"
+	done
+	makes
+	for round in $(seq "$1"); do edited; done
+	made
+	is rounds "$round" "$1"
+	echo "# $made calls"
+}
+while_function_is_edited() {
+	while_edited 5 current_tracer function
+	calls_are "$made" 0
+}
+while_graph_is_edited() {
+	echo 1 >$R/options/funcgraph-retval
+	while_edited 2 current_tracer function_graph
+	calls_are "$made" "$made"
+	is missed "$(status 'missed returns')" 0
+}
+while_profile_is_edited() {
+	while_edited 2 function_profile_enabled 1
+	is counted "$(counted known_flat)" "$made"
+	is missed "$(status 'profile missed')" 0
+	is lost "$(status 'profile lost')" 0
+}
+
 t 'hits of function_graph are entries' hits_of_graph
 t 'hits of function are events' hits_of_function
 t 'what is lost counts as what it would have been' hits_of_what_is_lost
 t 'calls that are too deep' deep_calls
 t 'the same in interrupts of idle CPUs' deep_in_idle
 t 'the same of the profile' deep_in_profile
+t 'function misses no call while lists are edited' while_function_is_edited
+t 'nor does function_graph' while_graph_is_edited
+t 'nor does the profile' while_profile_is_edited
 unload
 rmmod known_calls
 finish
