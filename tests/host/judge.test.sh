@@ -233,6 +233,16 @@ long >>"$dir/console"
 expect pass "a long log"
 fresh
 expect pass "a clean run" "4 passed, 0 failed, 2 skipped"
+expect pass "a test that is skipped, and why" $'skipped, how many and why:\n    1 no reason\n    1 not on this kernel\n4 passed'
+sed -i 's/^ok 1 loads.*/& # SKIP not on this kernel/' "$dir/result"
+expect pass "reasons are counted" $'    2 not on this kernel\n    1 no reason\n'
+sed -i 's/^1\.\.0.*/1..0/' "$dir/result"
+expect pass "none is given" '    1 no reason is given'
+fresh
+clean_result | awk '
+	/^ok 1 traces/ { for (i = 1; i <= 30; i++) print "ok " i " # SKIP reason " i; next }
+	{ sub(/^1\.\.1$/, "1..30"); print }' >"$dir/result"
+expect pass "many reasons" $'    20 for 20 other reasons\n3 passed, 0 failed, 32 skipped'
 clean_console | sed 's/$/\r/' >"$dir/console"
 clean_result | sed 's/$/\r/' >"$dir/result"
 expect pass "a clean run with the serial line's CRs" "4 passed, 0 failed, 2 skipped"
