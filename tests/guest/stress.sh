@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Everything at once, and all is as it was: run by scripts/stress, which says what seed, seconds, only and without are.
 . /tests/lib/ktap.sh
+. /tests/lib/nmis.sh
 MADE=/lib/modules/known_calls.ko
 K=/sys/kernel/debug/known_calls
 
@@ -74,12 +75,21 @@ memory_parts >/tmp/parts
 load
 keep_a_probe
 code=0
+nmis_of_cpus >/tmp/nmis_before
 stress --seed "${seed:-1}" --seconds "${seconds:-60}" --patience $((60 * SLOWER)) \
 	${only:+--only "$only"} ${without:+--without "$without"} 2>&1 || code=$?
 
 ended() {
 	is 'exit code of stress' $code 0
 	is 'tasks that cannot be killed' "$(ps -o stat,pid,comm | grep '^D' || :)" ''
+}
+
+# One or two a second come to all CPUs; one that is away has none.
+nmis_everywhere() {
+	local file
+	for file in /sys/devices/system/cpu/cpu*/online; do echo 1 >"$file"; done
+	cat /proc/interrupts
+	nmis_since /tmp/nmis_before $((1 + ${seconds:-60} / 20))
 }
 
 # Of each instance and CPU.
@@ -94,9 +104,9 @@ accounts() {
 	done
 }
 
-# There were some NMIs since there were $nmis.
+# There were some NMIs since there were $nmis, and on each CPU.
 some_nmis() {
-	[ $(($(cat $K/nmis) - nmis)) -ge 3 ]
+	[ $(($(cat $K/nmis) - nmis)) -ge 3 ] && nmis_since /tmp/nmis 1
 }
 
 # known TRACER COUNT: that many calls are recorded, to the last.
@@ -113,6 +123,7 @@ known() {
 	nmis=0
 	if [ "${nmi:-0}" -ne 0 ]; then
 		nmis=$(cat $K/nmis)
+		nmis_of_cpus >/tmp/nmis
 		echo 1 >$K/nmis
 		until_true 60 some_nmis
 		echo 0 >$K/nmis
@@ -174,6 +185,11 @@ memory() {
 }
 
 t 'every task ends' ended
+if [ "${nmi:-0}" -ne 0 ]; then
+	t 'NMIs come to every CPU' nmis_everywhere
+else
+	skip 'NMIs come to every CPU' 'there are none'
+fi
 t 'accounts add up, of each instance and CPU' accounts
 t 'known calls are traced to the last' still_right
 t 'known calls are counted, those of buffers that were replaced included' counted

@@ -6,6 +6,11 @@
 #	console_off		in it
 #	nmi_on_cpu_1		one NMI, in which $NMI_FUNCTION is called
 #	console_again		after it
+#
+# Others see that NMIs come at all:
+#
+#	nmis_of_cpus >FILE	how many each CPU has had
+#	nmis_since FILE 5	each has had so many more
 
 NMI_FUNCTION=$(pick nmi_cpu_backtrace_handler nmi_cpu_backtrace)
 LEVEL=$(awk '{ print $1 }' /proc/sys/kernel/printk)
@@ -32,5 +37,16 @@ console_again() {
 	echo "$LEVEL" >/proc/sys/kernel/printk
 }
 nmi_on_cpu_1() {
+	nmis_of_cpus >/tmp/nmis
 	taskset 1 sh -c 'echo l >/proc/sysrq-trigger'
+	[ "$(nmis_of_cpus | sed -n 2p)" -gt "$(sed -n 2p /tmp/nmis)" ]
+}
+nmis_of_cpus() {
+	awk '$1 == "NMI:" { for (i = 2; $i ~ /^[0-9]+$/; i++) print $i }' /proc/interrupts
+}
+nmis_since() {
+	nmis_of_cpus | awk -v least="$2" '
+		NR == FNR { before[FNR] = $1; next }
+		{ seen++; if ($1 - before[FNR] < least) missing = 1 }
+		END { exit !seen || missing }' "$1" -
 }
