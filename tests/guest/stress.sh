@@ -76,7 +76,7 @@ load
 keep_a_probe
 code=0
 nmis_of_cpus >/tmp/nmis_before
-stress --seed "${seed:-1}" --seconds "${seconds:-60}" --patience $((60 * SLOWER)) \
+stress --seed "${seed:-1}" --seconds "${seconds:-60}" --patience $((60 * SLOWER)) --slower $((SLOWER > 1 ? 4 : 1)) \
 	${only:+--only "$only"} ${without:+--without "$without"} 2>&1 || code=$?
 
 ended() {

@@ -7,9 +7,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
+use std::process::Command;
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::OFlags;
@@ -70,7 +68,13 @@ impl Hand {
             1 => options.write(true).truncate(true),
             _ => options.write(true),
         };
-        self.open(path, &mut options)?.write_all(data)
+        self.put_by(path, &mut options, data)
+    }
+
+    fn put_by(&mut self, path: &Path, options: &mut OpenOptions, data: &[u8]) -> io::Result<()> {
+        self.open(path, options)?.write_all(data)?;
+        self.wrote(path);
+        Ok(())
     }
 }
 
@@ -143,8 +147,7 @@ pub fn buffers(hand: &mut Hand) -> io::Result<()> {
         _ => input::valid(&path, &hand.world, &mut hand.random),
     };
     let mut options = OpenOptions::new();
-    let options = options.write(true).truncate(true);
-    hand.open(&path, options)?.write_all(&data)
+    hand.put_by(&path, options.write(true).truncate(true), &data)
 }
 
 /// Reads a file, whole or in part, from its start or not.
@@ -213,40 +216,5 @@ pub fn instances(hand: &mut Hand) -> io::Result<()> {
     match hand.random.u8(0..3) {
         0 => fs::remove_dir(path),
         _ => fs::create_dir(path),
-    }
-}
-
-impl Hand {
-    /// Starts a command, and after some ms at most ends it by one of the signals.
-    pub fn end_soon(&mut self, command: &mut Command, most_ms: u64) -> io::Result<()> {
-        use rustix::process::{kill_process, Pid, Signal};
-        const SIGNALS: [Signal; 3] = [Signal::KILL, Signal::INT, Signal::TERM];
-        let silent = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let mut child = silent.spawn()?;
-        sleep(Duration::from_millis(self.random.u64(0..most_ms)));
-        let signal = SIGNALS[self.random.usize(0..SIGNALS.len())];
-        if child.try_wait()?.is_none() {
-            if let Some(pid) = Pid::from_raw(child.id() as i32) {
-                // The process may have ended meanwhile.
-                let _ = kill_process(pid, signal);
-            }
-        }
-        self.see_end(&mut child)
-    }
-
-    /// Waits for a process that was told to end; one that does not is killed, which is an error.
-    fn see_end(&mut self, child: &mut std::process::Child) -> io::Result<()> {
-        for _ in 0..3000 {
-            if child.try_wait()?.is_some() {
-                return Ok(());
-            }
-            sleep(Duration::from_millis(10));
-        }
-        child.kill()?;
-        child.wait()?;
-        Err(io::ErrorKind::TimedOut.into())
     }
 }

@@ -10,10 +10,12 @@ use rustix::fs::{flock, FlockOperation};
 /// A gate. A task that enters goes through a door first, so that the one that closes the gate need
 /// not wait for tasks that come later.
 ///
-/// Lock order: door, gate.
+/// Lock order: closing, door, gate.
 pub struct Gate {
     door: File,
     gate: File,
+    /// Locked while a task waits for all others to leave.
+    closing: File,
 }
 
 /// Proof that a task is inside, or that no other task is.
@@ -29,6 +31,7 @@ impl Gate {
         Ok(Self {
             door: open("/tmp/stress.door")?,
             gate: open("/tmp/stress.gate")?,
+            closing: open("/tmp/stress.closing")?,
         })
     }
 
@@ -39,7 +42,22 @@ impl Gate {
 
     /// Waits until all tasks have left, and lets none enter.
     pub fn close(&self) -> io::Result<Inside<'_>> {
-        self.lock(FlockOperation::LockExclusive)
+        flock(&self.closing, FlockOperation::LockExclusive)?;
+        let result = self.lock(FlockOperation::LockExclusive);
+        flock(&self.closing, FlockOperation::Unlock)?;
+        result
+    }
+
+    /// Returns whether a task waits for all others to leave.
+    pub fn is_closing(&self) -> bool {
+        match flock(&self.closing, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => {
+                // The lock ends with the task at the latest.
+                let _ = flock(&self.closing, FlockOperation::Unlock);
+                false
+            }
+            Err(_) => true,
+        }
     }
 
     fn lock(&self, operation: FlockOperation) -> io::Result<Inside<'_>> {

@@ -16,6 +16,9 @@ pub struct Kind {
     pub tasks: u32,
     /// Maximum ms between two operations of a task.
     pub pause: u64,
+    /// Minimum number of operations in 3 minutes, on a kernel that is not slow: about a third of
+    /// those on a busy host.
+    pub least: u64,
     /// True if the operations have files of the module open.
     pub opens: bool,
     /// Returns a reason why this machine cannot do the operations.
@@ -28,12 +31,14 @@ const fn kind(
     name: &'static str,
     tasks: u32,
     pause: u64,
+    least: u64,
     step: fn(&mut Hand) -> io::Result<()>,
 ) -> Kind {
     Kind {
         name,
         tasks,
         pause,
+        least,
         opens: false,
         lacks: nothing,
         step,
@@ -56,40 +61,52 @@ fn nothing(_: &World) -> Option<String> {
 }
 
 /// All kinds of operations.
+///
+/// What changes the hooks of the kernel waits for all else that does, and what has files open waits
+/// for a reload, which takes many seconds. So others than the operations on files pause for longer.
 pub const ALL: &[Kind] = &[
-    on_files(kind("write", 2, 5, files::write)),
-    on_files(kind("garble", 1, 10, files::garble)),
-    on_files(kind("trace", 1, 50, files::trace)),
-    on_files(kind("buffers", 1, 30, files::buffers)),
-    on_files(kind("read", 2, 5, files::read)),
-    on_files(kind("move", 1, 5, files::move_events)),
-    on_files(kind("wait", 1, 20, files::wait)),
-    on_files(kind("instances", 1, 100, files::instances)),
-    kind("modules", 1, 100, machine::modules),
-    kind("reload", 1, 3000, machine::reload),
-    if_there(machine::no_cpus, kind("cpus", 1, 1000, machine::cpus)),
+    on_files(kind("write", 3, 5, 75, files::write)),
+    on_files(kind("garble", 1, 10, 45, files::garble)),
+    on_files(kind("trace", 1, 50, 9, files::trace)),
+    on_files(kind("buffers", 1, 30, 15, files::buffers)),
+    on_files(kind("read", 2, 5, 45, files::read)),
+    on_files(kind("move", 1, 5, 25, files::move_events)),
+    on_files(kind("wait", 1, 20, 12, files::wait)),
+    on_files(kind("instances", 1, 100, 30, files::instances)),
+    kind("modules", 1, 1000, 6, machine::modules),
+    kind("reload", 1, 40_000, 2, machine::reload),
+    if_there(machine::no_cpus, kind("cpus", 1, 1000, 20, machine::cpus)),
     if_there(
         machine::no_suspend,
-        kind("suspend", 1, 40_000, machine::suspend),
+        kind("suspend", 1, 40_000, 0, machine::suspend),
     ),
     if_there(
         machine::no_live_patch,
-        kind("live-patch", 1, 1000, machine::live_patch),
+        kind("live-patch", 1, 1000, 6, machine::live_patch),
     ),
-    kind("kernel-tracers", 1, 500, machine::kernel_tracers),
-    if_there(others::no_kprobes, kind("kprobes", 1, 50, others::kprobes)),
-    if_there(others::no_fprobes, kind("fprobes", 1, 50, others::fprobes)),
-    if_there(bpf::none, kind("bpf", 1, 50, bpf::programs)),
-    kind("forks", 1, 20, tasks::forks),
-    kind("threads", 1, 20, tasks::threads),
-    kind("files", 2, 2, tasks::file_work),
-    kind("calls", 1, 100, tasks::calls),
-    kind("signals", 1, 50, tasks::signals),
-    if_there(tasks::no_cgroups, kind("cgroups", 1, 5, tasks::cgroups)),
-    kind("memory", 1, 3000, memory::pressure),
+    kind("kernel-tracers", 1, 1500, 15, machine::kernel_tracers),
+    if_there(
+        others::no_kprobes,
+        kind("kprobes", 1, 1000, 15, others::kprobes),
+    ),
+    if_there(
+        others::no_fprobes,
+        kind("fprobes", 1, 1000, 15, others::fprobes),
+    ),
+    if_there(bpf::none, kind("bpf", 1, 1000, 8, bpf::programs)),
+    kind("forks", 1, 50, 40, tasks::forks),
+    kind("threads", 1, 50, 100, tasks::threads),
+    kind("files", 2, 10, 600, tasks::file_work),
+    kind("calls", 1, 300, 50, tasks::calls),
+    kind("signals", 1, 100, 60, tasks::signals),
+    if_there(
+        tasks::no_cgroups,
+        kind("cgroups", 1, 20, 400, tasks::cgroups),
+    ),
+    kind("memory", 1, 3000, 0, memory::pressure),
     if_there(
         command::no_rftrace,
-        on_files(kind("rftrace", 1, 500, command::rftrace)),
+        on_files(kind("rftrace", 1, 500, 6, command::rftrace)),
     ),
 ];
 

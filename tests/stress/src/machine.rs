@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use crate::files::narrow;
 use crate::run::Hand;
@@ -95,7 +96,12 @@ pub fn reload(hand: &mut Hand) -> io::Result<()> {
     let gate = hand.gate.clone();
     let _alone = match hand.random.u8(0..4) {
         0 => None,
-        _ => Some(gate.close()?),
+        _ => {
+            let start = Instant::now();
+            let alone = gate.close()?;
+            hand.waited += start.elapsed();
+            Some(alone)
+        }
     };
     let end = run(&["rmmod", "rust_ftrace"]);
     hand.forget_files();

@@ -9,6 +9,7 @@
 
 mod bpf;
 mod command;
+mod ends;
 mod faults;
 mod files;
 mod gate;
@@ -17,6 +18,7 @@ mod kinds;
 mod machine;
 mod memory;
 mod others;
+mod report;
 mod run;
 mod tasks;
 mod world;
@@ -51,6 +53,7 @@ enum Role {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
+    ends::heed_interrupts();
     match arguments.role {
         None => arguments.run.start(),
         Some(Role::Task(task)) => task.work(),

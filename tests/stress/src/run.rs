@@ -2,10 +2,10 @@
 
 //! A run: starts tasks, counts them, and waits for their end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 use std::thread::sleep;
@@ -15,12 +15,16 @@ use anyhow::{bail, ensure, Context, Result};
 use clap::Args;
 use fastrand::Rng;
 
+use crate::ends::stacks;
 use crate::gate::Gate;
 use crate::kinds::{self, Kind};
+use crate::report::Report;
 use crate::world::{self, World};
 
 /// Number of operations after which files are looked up anew.
 const STALE: u32 = 200;
+/// Maximum number of lines on processes that a task reports: a pipe holds them all.
+const MOST_LINES: usize = 200;
 /// Time between two reports on tasks that are late, in s.
 const TELL: u64 = 30;
 
@@ -42,6 +46,9 @@ pub struct Run {
     /// Time that tasks get to end, in s.
     #[arg(long, default_value_t = 120)]
     patience: u64,
+    /// Number of times that the kernel is slower than others.
+    #[arg(long, default_value_t = 1)]
+    slower: u64,
 }
 
 /// One task of a run.
@@ -51,6 +58,7 @@ pub struct Task {
     number: u32,
     seed: u64,
     seconds: u64,
+    patience: u64,
 }
 
 /// All that operations need.
@@ -61,6 +69,16 @@ pub struct Hand {
     pub random: Rng,
     /// The gate for tasks that have files of the module open.
     pub gate: Rc<Gate>,
+    /// Time that a process which was killed gets to end.
+    pub patience: Duration,
+    /// Time spent at the gate.
+    pub waited: Duration,
+    /// Processes that did not end when they were killed: where they are, in lines.
+    pub survivors: Vec<String>,
+    /// True if the task is inside the gate.
+    is_inside: bool,
+    /// Names of files to which something was written.
+    written: BTreeSet<String>,
     files: Vec<PathBuf>,
     /// Number of operations until files are looked up anew.
     fresh: u32,
@@ -84,6 +102,16 @@ impl Hand {
     pub fn forget_files(&mut self) {
         self.fresh = 0;
     }
+
+    /// Remembers that a file has taken what was written.
+    pub fn wrote(&mut self, path: &Path) {
+        self.written.extend(world::name_of(path).map(str::to_owned));
+    }
+
+    /// Returns whether another task waits for this one to leave the gate.
+    pub fn is_waited_for(&self) -> bool {
+        self.is_inside && self.gate.is_closing()
+    }
 }
 
 impl Task {
@@ -99,24 +127,42 @@ impl Task {
             world: World::new()?,
             random: Rng::with_seed(self.seed ^ (name << 8) ^ u64::from(self.number)),
             gate: Rc::new(Gate::new()?),
+            patience: Duration::from_secs(self.patience),
+            waited: Duration::ZERO,
+            survivors: Vec::new(),
+            is_inside: false,
+            written: BTreeSet::new(),
             files: Vec::new(),
             fresh: 0,
         };
         let gate = hand.gate.clone();
         let mut results: BTreeMap<String, u64> = BTreeMap::new();
+        let mut worked = Duration::ZERO;
         while Instant::now() < end {
+            let start = Instant::now();
             let inside = kind.opens.then(|| gate.enter()).transpose()?;
+            hand.is_inside = inside.is_some();
+            hand.waited += start.elapsed();
+            let start = Instant::now();
             let result = match (kind.step)(&mut hand) {
                 Ok(()) => "done".to_owned(),
                 Err(error) => name_of(&error),
             };
             drop(inside);
+            worked += start.elapsed();
             *results.entry(result).or_default() += 1;
             sleep(Duration::from_millis(hand.random.u64(0..kind.pause.max(1))));
         }
         for (result, count) in results {
-            println!("{count} {result}");
+            println!("count {count} {result}");
         }
+        println!("worked {}", worked.as_millis());
+        println!("waited {}", hand.waited.as_millis());
+        hand.written
+            .iter()
+            .for_each(|name| println!("wrote {name}"));
+        let survivors = hand.survivors.iter().take(MOST_LINES);
+        survivors.for_each(|line| println!("survivor {line}"));
         Ok(())
     }
 }
@@ -139,6 +185,8 @@ impl Run {
         }
         let world = World::new()?;
         println!("# seed {}, {} s", self.seed, self.seconds);
+        let control_files = world::control_files();
+        let mut asked = Vec::new();
         let mut tasks = Vec::new();
         for kind in kinds::ALL {
             let is_asked = self.only.is_empty() || self.only.iter().any(|name| name == kind.name);
@@ -148,6 +196,7 @@ impl Run {
             match (kind.lacks)(&world) {
                 Some(reason) => println!("# {}: left out: {reason}", kind.name),
                 None => {
+                    asked.push(kind);
                     for number in 0..kind.tasks {
                         tasks.push((kind, self.task(kind, number)?));
                     }
@@ -155,7 +204,7 @@ impl Run {
             }
         }
         let left = wait_for(&mut tasks, self.seconds, self.patience)?;
-        let mut results: BTreeMap<(&str, String), u64> = BTreeMap::new();
+        let mut report = Report::default();
         let mut failed = 0;
         for (kind, task) in &mut tasks {
             if !task.wait()?.success() {
@@ -164,16 +213,16 @@ impl Run {
             }
             let said = task.stdout.take().map(io::read_to_string).transpose()?;
             for line in said.unwrap_or_default().lines() {
-                if let Some((count, result)) = line.split_once(' ') {
-                    let count: u64 = count.parse().unwrap_or(0);
-                    *results.entry((kind.name, result.to_owned())).or_default() += count;
-                }
+                report.add(kind, line);
             }
         }
-        self.say(&results);
+        report.say();
+        let wrong = report.wrong(&asked, &control_files, self.seconds, self.slower);
+        wrong.iter().for_each(|line| println!("# wrong: {line}"));
         if left + failed != 0 {
             bail!("{left} tasks do not end, {failed} have failed");
         }
+        ensure!(wrong.is_empty(), "{}", wrong[0]);
         Ok(())
     }
 
@@ -183,30 +232,11 @@ impl Run {
             number.to_string(),
             self.seed.to_string(),
             self.seconds.to_string(),
+            self.patience.to_string(),
         ];
         command.args(["task", kind.name]).args(words);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         Ok(command.spawn()?)
-    }
-
-    fn say(&self, results: &BTreeMap<(&str, String), u64>) {
-        let mut all = 0;
-        for kind in kinds::ALL {
-            let of_kind = results.iter().filter(|((name, _), _)| *name == kind.name);
-            let of_kind: Vec<_> = of_kind
-                .map(|((_, result), count)| (result, count))
-                .collect();
-            let sum: u64 = of_kind.iter().map(|(_, count)| **count).sum();
-            if sum != 0 {
-                let results = of_kind
-                    .iter()
-                    .map(|(result, count)| format!("{result} {count}"));
-                let results: Vec<_> = results.collect();
-                println!("# {}: {sum} operations: {}", kind.name, results.join(", "));
-            }
-            all += sum;
-        }
-        println!("# {all} operations in all");
     }
 }
 
@@ -238,7 +268,8 @@ fn wait_for(tasks: &mut Vec<(&Kind, Child)>, seconds: u64, patience: u64) -> Res
             for index in working.iter().rev() {
                 let (kind, task) = tasks.remove(*index);
                 println!("# {} does not end:", kind.name);
-                say_stacks(task.id());
+                let lines = stacks(task.id());
+                lines.iter().for_each(|line| println!("#   {line}"));
             }
             return Ok(working.len());
         }
@@ -264,19 +295,5 @@ fn place(mut pid: u32) -> String {
     match calls.is_empty() {
         true => "running".to_owned(),
         false => calls.join(" "),
-    }
-}
-
-/// Prints the kernel stacks of a process and its children.
-fn say_stacks(pid: u32) {
-    let mut pids = vec![pid.to_string()];
-    while let Some(pid) = pids.pop() {
-        let file =
-            |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
-        let (name, stack) = (file("comm"), file("stack"));
-        println!("#   {pid} {}", name.trim());
-        stack.lines().for_each(|line| println!("#     {line}"));
-        let children = file(&format!("task/{pid}/children"));
-        pids.extend(children.split_whitespace().map(str::to_owned));
     }
 }

@@ -71,6 +71,8 @@ pub fn file_work(hand: &mut Hand) -> io::Result<()> {
     fs::File::open(&path)?.read_to_end(&mut got)?;
     fs::rename(&path, format!("{path}.old"))?;
     fs::remove_file(format!("{path}.old"))?;
+    // A live patch may have replaced the function that makes its text.
+    fs::read_to_string("/proc/cmdline")?;
     for entry in fs::read_dir("/proc/self")?.flatten() {
         let _ = entry.metadata();
     }

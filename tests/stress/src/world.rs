@@ -2,8 +2,10 @@
 
 //! The things that operations are done to.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The module's directory.
@@ -43,6 +45,8 @@ const FAVOURITES: &[&str] = &[
     "mutex_*",
     "synchronize_*",
     "path_mount",
+    // The kernel's sample of a live patch replaces it.
+    "cmdline_proc_show",
 ];
 /// One of so many words stands for all functions: to arm them takes seconds, in which little else
 /// is done.
@@ -107,6 +111,28 @@ impl World {
 /// Returns the file by which a CPU is taken away.
 pub fn online(cpu: u32) -> String {
     format!("/sys/devices/system/cpu/cpu{cpu}/online")
+}
+
+/// Returns the name of a file of the module, the same in all instances.
+pub fn name_of(path: &Path) -> Option<&str> {
+    let name = path.strip_prefix(DIRECTORY).ok()?.to_str()?;
+    match name.strip_prefix("instances/") {
+        Some(name) => name.split_once('/').map(|(_, name)| name),
+        None => Some(name),
+    }
+}
+
+/// Returns the names of all files of the module that take input.
+pub fn control_files() -> BTreeSet<String> {
+    let files = files();
+    let takes_input = |path: &&PathBuf| {
+        fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o222 != 0)
+    };
+    let names = files
+        .iter()
+        .filter(takes_input)
+        .filter_map(|path| name_of(path));
+    names.map(str::to_owned).collect()
 }
 
 /// Returns all files of the module, those of its instances included.
