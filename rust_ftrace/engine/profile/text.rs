@@ -104,9 +104,11 @@ pub struct Summary {
     pub waits: Option<([u64; 2], WokenBy)>,
 }
 
-/// Appends microseconds with three decimals, right-aligned in at least `width` bytes.
+/// Appends microseconds with three decimals, right-aligned in at least `width` bytes, of which the
+/// first is a blank: the longest of calls do not run into the column before.
 fn micros(line: &mut Line<'_>, ns: u64, width: u32) {
-    line.number(ns / 1000, width.saturating_sub(4), b' ');
+    line.push(b' ');
+    line.number(ns / 1000, width.saturating_sub(5), b' ');
     line.push(b'.');
     line.number(ns % 1000, 3, b'0');
 }
@@ -117,6 +119,10 @@ pub fn write_summary(out: &mut impl LineOutput, name: &[u8], summary: &Summary) 
     line.blanks(2);
     append!(out, line, name);
     line.blanks(NAME_WIDTH.saturating_sub(name.len()));
+    let length = line.length();
+    out.advance(length);
+    // There is room for all columns, however long the name is.
+    let mut line = Line::new(out.room()?);
     line.push_all(b" | ");
     line.long_number(summary.calls, 10, b' ');
     micros(&mut line, summary.total, 14);

@@ -26,6 +26,7 @@ use crate::engine::profile::text::{
     SUMMARY_HEADER, WAITS_HEADER,
 };
 use crate::engine::profile::totals::{epoch, longest, FunctionTotals};
+use crate::engine::waiting::WakeContext;
 use crate::platform::{memory, AllocError, Vec as EngineVec};
 
 type CpuTable = ProfileTable<Rc<FunctionNumbers>, Rc<Chunk>>;
@@ -384,6 +385,31 @@ fn summaries_have_their_columns() {
     let from = text.len() - "a_b:\n".len();
     let headers = WAITS_HEADER.lines().map(|line| behind(line, from));
     assert_eq!(headers.collect::<Vec<_>>(), ["Woken by", "--------"]);
+    // Times that are wider than their columns, as those of calls that sleep for minutes.
+    let (seconds, minutes) = (50_000_000_000, 100_000_000_000_000);
+    summary.total = minutes;
+    summary.percentiles = Some([seconds; 3]);
+    summary.max = seconds;
+    summary.waits = Some(([minutes; 2], WokenBy::Context(WakeContext::Softirq)));
+    let text = line("vfs_read", &summary);
+    let words: Vec<_> = text.split_whitespace().skip(2).collect();
+    let (seconds, minutes) = ("50000000.000", "100000000000.000");
+    let rest = [
+        seconds,
+        seconds,
+        seconds,
+        seconds,
+        minutes,
+        minutes,
+        "[softirq]",
+    ];
+    assert_eq!(words[..4], ["12", minutes, "0.999", "102.880"]);
+    assert_eq!(words[4..], rest);
+    // However long the name is, nothing behind it is cut off.
+    for length in 1..300 {
+        let text = line(&"x".repeat(length), &summary);
+        assert_eq!(text.split_whitespace().count(), 13, "{text}");
+    }
 }
 
 /// Histograms have the columns of `perf ftrace latency`.
