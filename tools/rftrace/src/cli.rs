@@ -13,6 +13,7 @@ pub mod complete;
 pub mod exporting;
 mod graph;
 mod help;
+pub mod profile;
 pub mod report;
 pub mod selection;
 pub mod tracing;
@@ -105,11 +106,8 @@ pub enum Verb {
         rftrace record --overwrite 64M -a -n @noise --duration 1h")]
     Record(tracing::RecordArgs),
     /// Count and time calls, and print a table of the functions
-    #[command(after_help = "Examples:\n  \
-        rftrace profile -l 'vfs_*' --duration 10s\n  \
-        rftrace profile -g path_openat -s p99 --limit 20 ls -lR /\n  \
-        rftrace profile -P 1234 --by caller -l '*lock*' --duration 5s --json")]
-    Profile(tracing::ProfileArgs),
+    #[command(after_help = profile::EXAMPLES)]
+    Profile(profile::ProfileArgs),
     /// Print the calls of a recording
     #[command(after_help = "Examples:\n  \
         rftrace replay\n  \
@@ -137,7 +135,8 @@ pub enum Verb {
     #[command(after_help = "Examples:\n  \
         rftrace flamegraph -o open.svg\n  \
         rftrace flamegraph open.data -g vfs_read --by calls -o read.svg\n  \
-        rftrace flamegraph /sys/kernel/debug/rftrace/trace_stat/function_folded -o now.svg")]
+        rftrace flamegraph /sys/kernel/debug/rftrace/trace_stat/function_folded -o now.svg\n  \
+        rftrace flamegraph - -o now.svg")]
     Flamegraph(exporting::FlameGraph),
     /// Wait to be let run, and become the command
     #[command(name = crate::live::WAIT_VERB, hide = true)]

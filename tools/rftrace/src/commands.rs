@@ -81,6 +81,12 @@ fn kernel(source: &KernelArgs) -> Result<Kernel, kernel::Error> {
     }
 }
 
+/// Returns an error that ends the command as wrong use does.
+fn wrong_use(text: &str) -> anyhow::Error {
+    let kind = clap::error::ErrorKind::ArgumentConflict;
+    clap::Command::new("rftrace").error(kind, text).into()
+}
+
 /// Returns the module's directory, for verbs that trace: they load the module, and say so.
 fn directory(module: &Module) -> Result<Directory, live::Error> {
     Directory::open(module.module.as_deref(), &mut |what| {

@@ -25,6 +25,7 @@ pub mod inlined;
 pub mod kernel;
 pub mod launch;
 pub mod live;
+pub mod profile;
 pub mod reach;
 pub mod recording;
 pub mod report;

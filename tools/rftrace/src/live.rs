@@ -6,6 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 mod child;
+mod counting;
 mod directory;
 mod drain;
 mod instance;
@@ -18,6 +19,7 @@ mod session;
 pub mod wake;
 
 pub use child::{become_command, WaitingChild, WAIT_VERB};
+pub use counting::{ContextsPlan, CountingPlan};
 pub use directory::Directory;
 pub use drain::{Bell, RawFile, Whole};
 pub use instance::OwnInstance;
@@ -73,6 +75,9 @@ pub enum Error {
     /// Nothing that the command was asked for can be traced.
     #[error("{0}")]
     Refused(String),
+    /// The text of a file is not understood.
+    #[error(transparent)]
+    Counts(#[from] crate::profile::Error),
     /// A file cannot be opened.
     #[error("cannot open {path}", path = .0.display())]
     Open(PathBuf, #[source] io::Error),
@@ -90,7 +95,11 @@ impl Error {
                 format!("insmod {MODULE}.ko, or name that file: --module {MODULE}.ko")
             }
             Self::NoDirectory(_) | Self::Load(..) => "dmesg | tail".into(),
-            Self::Open(..) | Self::Write { .. } | Self::Run(..) | Self::Refused(_) => return None,
+            Self::Open(..)
+            | Self::Write { .. }
+            | Self::Run(..)
+            | Self::Refused(_)
+            | Self::Counts(_) => return None,
         };
         Some(next)
     }

@@ -2,6 +2,7 @@
 
 //! Report, the tables: the counts of an analysis, as text for people, and as lines of JSON.
 
+mod counted;
 #[cfg(test)]
 mod golden;
 mod graph;
@@ -11,15 +12,17 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+pub use counted::CountedSummary;
 pub use graph::{GraphAround, PathStep};
 pub use summary::Summary;
 
 use crate::calls::{Analysis, GroupName, Label, Statistics};
 use crate::cli::report::{ReportBy, Sort, TableArgs};
+use crate::profile::CountedFunction;
 use crate::symbolizer::Symbolizer;
 use crate::units::{Count, Time};
 
-/// A line of a table.
+/// A line of a table. Of counts that the module made some things are not known.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The function; `[other]` for calls that there was no room for.
@@ -31,7 +34,7 @@ pub struct Row {
     /// The name of the tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comm: Option<String>,
-    /// Number of calls that have returned.
+    /// Number of calls that have returned; in the kernel, that were entered.
     pub calls: u64,
     /// Time of the calls from entry to return.
     pub total_ns: u64,
@@ -42,26 +45,39 @@ pub struct Row {
     /// The mean duration.
     pub avg_ns: u64,
     /// The shortest duration.
-    pub min_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_ns: Option<u64>,
     /// The median of the durations.
-    pub p50_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p50_ns: Option<u64>,
     /// The 90th percentile of the durations.
-    pub p90_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p90_ns: Option<u64>,
     /// The 99th percentile of the durations.
-    pub p99_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_ns: Option<u64>,
     /// The longest duration.
     pub max_ns: u64,
+    /// The part of the time for which tasks were asleep.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asleep_ns: Option<u64>,
+    /// The part of the time for which tasks were queued for a CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queued_ns: Option<u64>,
     /// Number of calls that are still open at the end.
-    pub open: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open: Option<u64>,
     /// Time so far of the open call that took longest.
-    pub open_longest_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_longest_ns: Option<u64>,
     /// Number of calls whose return was not seen.
-    pub missed: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missed: Option<u64>,
 }
 
 impl Row {
     fn new(statistics: &Statistics) -> Self {
-        let [p50_ns, p90_ns, p99_ns] = statistics.quantiles([0.5, 0.9, 0.99]);
+        let [p50_ns, p90_ns, p99_ns] = statistics.quantiles([0.5, 0.9, 0.99]).map(Some);
         Self {
             function: None,
             caller: None,
@@ -71,14 +87,43 @@ impl Row {
             self_ns: statistics.self_time,
             self_unknown: statistics.self_unknown,
             avg_ns: statistics.mean(),
-            min_ns: statistics.min,
+            min_ns: Some(statistics.min),
             p50_ns,
             p90_ns,
             p99_ns,
             max_ns: statistics.max,
-            open: statistics.open,
-            open_longest_ns: statistics.open_longest,
-            missed: statistics.missed,
+            asleep_ns: None,
+            queued_ns: None,
+            open: Some(statistics.open),
+            open_longest_ns: Some(statistics.open_longest),
+            missed: Some(statistics.missed),
+        }
+    }
+
+    fn of_counts(counted: CountedFunction) -> Self {
+        let [p50_ns, p90_ns, p99_ns] = match counted.percentiles_ns {
+            Some(percentiles) => percentiles.map(Some),
+            None => [None; 3],
+        };
+        Self {
+            function: Some(counted.name),
+            caller: None,
+            comm: None,
+            calls: counted.calls,
+            total_ns: counted.total_ns,
+            self_ns: counted.self_ns,
+            self_unknown: 0,
+            avg_ns: counted.avg_ns,
+            min_ns: None,
+            p50_ns,
+            p90_ns,
+            p99_ns,
+            max_ns: counted.max_ns,
+            asleep_ns: counted.waits.map(|waits| waits.asleep_ns),
+            queued_ns: counted.waits.map(|waits| waits.queued_ns),
+            open: None,
+            open_longest_ns: None,
+            missed: None,
         }
     }
 
@@ -88,9 +133,11 @@ impl Row {
             Sort::SelfTime => self.self_ns,
             Sort::Total => self.total_ns,
             Sort::Avg => self.avg_ns,
-            Sort::P50 => self.p50_ns,
-            Sort::P99 => self.p99_ns,
+            Sort::P50 => self.p50_ns.unwrap_or(0),
+            Sort::P99 => self.p99_ns.unwrap_or(0),
             Sort::Max => self.max_ns,
+            Sort::Asleep => self.asleep_ns.unwrap_or(0),
+            Sort::Queued => self.queued_ns.unwrap_or(0),
             Sort::Calls => self.calls,
         }
     }
@@ -144,8 +191,19 @@ impl Rows {
             }
             row
         });
-        let mut rows: Vec<Row> = groups.collect();
-        let has_times = rows.iter().any(|row| row.max_ns != 0 || row.open != 0);
+        let rows: Vec<Row> = groups.collect();
+        let is_timed = |row: &Row| row.max_ns != 0 || row.open != Some(0);
+        let has_times = rows.iter().any(is_timed);
+        Self::sorted(rows, table, has_times)
+    }
+
+    /// Makes the table of functions that the module has counted.
+    pub fn of_counts(counted: Vec<CountedFunction>, table: &TableArgs) -> Self {
+        let rows = counted.into_iter().map(Row::of_counts);
+        Self::sorted(rows.collect(), table, true)
+    }
+
+    fn sorted(mut rows: Vec<Row>, table: &TableArgs, has_times: bool) -> Self {
         let sort = match (table.sort, has_times) {
             (Some(sort), _) => sort,
             (None, true) => Sort::SelfTime,
@@ -154,7 +212,12 @@ impl Rows {
         // Ties are broken by time, calls and open calls, and then by name: the same input gives the
         // same lines.
         rows.sort_by_cached_key(|row| {
-            let keys = [row.key(sort), row.total_ns, row.calls, row.open_longest_ns];
+            let keys = [
+                row.key(sort),
+                row.total_ns,
+                row.calls,
+                row.open_longest_ns.unwrap_or(0),
+            ];
             (keys.map(std::cmp::Reverse), row.name())
         });
         let limit = table.limit.unwrap_or(usize::MAX);
@@ -190,11 +253,15 @@ impl Rows {
                 writeln!(out, "{:>9}  {}", Count(row.calls), row.name())?;
             }
         } else {
-            writeln!(
+            write!(
                 out,
-                "{:>10} {:>10} {:>9} {:>10} {:>10} {:>10} {:>10}  {title}",
+                "{:>10} {:>10} {:>9} {:>10} {:>10} {:>10} {:>10}",
                 "SELF", "TOTAL", "CALLS", "AVG", "P50", "P99", "MAX"
             )?;
+            if self.rows.iter().any(|row| row.asleep_ns.is_some()) {
+                write!(out, " {:>10} {:>10}", "ASLEEP", "QUEUED")?;
+            }
+            writeln!(out, "  {title}")?;
             for row in &self.rows {
                 row.write_times(out)?;
             }
@@ -226,19 +293,23 @@ impl Row {
             true => Time(ns).to_string(),
             false => "-".to_owned(),
         };
-        let has_returned = self.calls != 0;
+        let has_returned = self.calls != 0 && (self.p50_ns.is_some() || self.max_ns != 0);
         let of_all = |ns| known(ns, has_returned);
-        writeln!(
+        let of_most = |ns: Option<u64>| known(ns.unwrap_or(0), has_returned && ns.is_some());
+        write!(
             out,
-            "{:>10} {:>10} {:>9} {:>10} {:>10} {:>10} {:>10}  {}",
-            known(self.self_ns, self.calls > self.self_unknown),
+            "{:>10} {:>10} {:>9} {:>10} {:>10} {:>10} {:>10}",
+            known(self.self_ns, has_returned && self.calls > self.self_unknown),
             of_all(self.total_ns),
             Count(self.calls),
             of_all(self.avg_ns),
-            of_all(self.p50_ns),
-            of_all(self.p99_ns),
+            of_most(self.p50_ns),
+            of_most(self.p99_ns),
             of_all(self.max_ns),
-            self.name()
-        )
+        )?;
+        for ns in [self.asleep_ns, self.queued_ns].into_iter().flatten() {
+            write!(out, " {:>10}", of_all(ns))?;
+        }
+        writeln!(out, "  {}", self.name())
     }
 }

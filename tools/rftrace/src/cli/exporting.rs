@@ -55,7 +55,7 @@ pub struct Export {
 /// Arguments of `flamegraph`.
 #[derive(Args, Debug)]
 pub struct FlameGraph {
-    /// A recording, or folded stacks such as trace_stat/function_folded
+    /// A recording, or folded stacks, such as those of profile --folded; - for stacks from stdin
     #[arg(value_name = "FILE", default_value = "rftrace.data", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
     /// Write to this file

@@ -68,6 +68,10 @@ pub enum Sort {
     P99,
     /// Longest call
     Max,
+    /// Time asleep: of profile --wait
+    Asleep,
+    /// Time in queues for a CPU: of profile --wait
+    Queued,
     /// Number of calls
     Calls,
 }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Arguments of the verbs that trace: `trace`, `record` and `profile`.
+//! Arguments of the verbs that trace: `trace` and `record`, and what they share with `profile`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::report::TableArgs;
 use super::selection::SelectionArgs;
 use super::{complete, Module};
 use crate::units::{Count, Size, Time};
@@ -71,12 +70,13 @@ pub struct Tracing {
     /// Size of each CPU's buffer
     #[arg(short = 'b', long, value_name = "SIZE", default_value = "8M")]
     pub buffer_size: Size,
-    /// Stop when the functions are called more often than so many times a second
-    #[arg(long, value_name = "N", default_value = "2M")]
-    pub max_rate: Count,
+    /// Stop when the functions are called more often than so many times a second [default: 2M]
+    #[arg(long, value_name = "N")]
+    pub max_rate: Option<Count>,
     /// Stop when recording takes more than so many percent of one CPU, by the module's estimate
-    #[arg(long, value_name = "PERCENT", default_value_t = 100)]
-    pub max_cpu: u32,
+    /// [default: 100]
+    #[arg(long, value_name = "PERCENT")]
+    pub max_cpu: Option<u32>,
     /// Trace on, however often the functions are called
     #[arg(long, conflicts_with_all = ["max_rate", "max_cpu"])]
     pub force: bool,
@@ -125,20 +125,6 @@ pub struct RecordArgs {
     /// Say nothing while recording, and at the end
     #[arg(short = 'q', long)]
     pub quiet: bool,
-}
-
-/// Arguments of `profile`.
-#[derive(Args, Debug)]
-pub struct ProfileArgs {
-    /// The table.
-    #[command(flatten)]
-    pub table: TableArgs,
-    /// Print one JSON object a line; the last one is the summary
-    #[arg(long)]
-    pub json: bool,
-    /// The way in which it is traced.
-    #[command(flatten)]
-    pub tracing: Tracing,
 }
 
 /// The way events look as text.

@@ -6,7 +6,6 @@ use std::io::BufWriter;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use clap::error::ErrorKind;
 use rftrace_engine::engine::btf::Btf;
 
 use super::recorded::{say_end, OpenRecording};
@@ -27,8 +26,7 @@ const STEP: u64 = 1 << 16;
 pub(super) fn run(arguments: &Export) -> Result<()> {
     if arguments.by.is_some() && arguments.to != ExportFormat::Folded {
         let conflict = "--by is for --to folded: the other formats have both times and calls";
-        let error = clap::Command::new("rftrace").error(ErrorKind::ArgumentConflict, conflict);
-        return Err(error.into());
+        return Err(super::wrong_use(conflict));
     }
     let source = ExportSource::open(&arguments.file)?;
     let output = OutputFile::new(&arguments.output, &arguments.file)?;

@@ -3,7 +3,7 @@
 //! `rftrace flamegraph`: draws a recording, or folded stacks, as a flame graph.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Read};
+use std::io::{stdin, BufRead, BufReader, BufWriter, Read};
 use std::path::Path;
 
 use anyhow::{bail, Result};
@@ -20,7 +20,15 @@ const MOST_OF_LINE: u64 = 1 << 16;
 
 /// Draws the time of a recording, or of folded stacks.
 pub(super) fn run(arguments: &FlameGraph) -> Result<()> {
-    if let Some(lines) = folded(&arguments.file) {
+    let is_stdin = arguments.file == Path::new("-");
+    let lines = match is_stdin {
+        true => folded_lines(&mut stdin().lock()),
+        false => folded(&arguments.file),
+    };
+    if is_stdin && lines.is_none() {
+        bail!("stdin has no folded stacks");
+    }
+    if let Some(lines) = lines {
         if arguments.selection.is_any() {
             bail!(
                 "{} has stacks, and no calls that could be chosen from",
@@ -48,12 +56,15 @@ pub(super) fn run(arguments: &FlameGraph) -> Result<()> {
 /// Returns the lines of a file of folded stacks, as `trace_stat/function_folded` is one; `None` if
 /// it is something else, or has none.
 fn folded(path: &Path) -> Option<Vec<String>> {
-    let mut file = BufReader::new(File::open(path).ok()?);
+    folded_lines(&mut BufReader::new(File::open(path).ok()?))
+}
+
+fn folded_lines(file: &mut impl BufRead) -> Option<Vec<String>> {
     let mut lines = Vec::new();
     loop {
         let mut line = Vec::new();
         // A recording may be large, and has no lines.
-        let read = (&mut file).take(MOST_OF_LINE).read_until(b'\n', &mut line);
+        let read = file.take(MOST_OF_LINE).read_until(b'\n', &mut line);
         if read.ok()? == 0 {
             return Some(lines).filter(|lines| !lines.is_empty());
         }

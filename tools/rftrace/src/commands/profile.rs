@@ -1,83 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! `rftrace profile`: counts and times calls.
-
-use std::cell::RefCell;
-use std::io::Write;
-use std::rc::Rc;
+//! `rftrace profile`: counts and times calls, in the kernel or of events.
 
 use anyhow::Result;
 
-use super::follow::{follow, Follower};
-use super::tracing::{begin, Ended, Hits, PreparedTracing};
-use crate::calls::{Analysis, Assembler, MemoryLimits};
-use crate::cli::tracing::ProfileArgs;
-use crate::exit::Exit;
-use crate::live::LiveEvents;
-use crate::report::{Rows, Summary};
-use crate::stream::Events;
-use crate::symbolizer::Symbolizer;
-use crate::terminal::Progress;
-use crate::units::Count;
+use super::directory;
+use crate::cli::exporting::StackWeight;
+use crate::cli::profile::ProfileArgs;
+use crate::exit::{Exit, OrExit};
+use crate::live::{ContextsPlan, CountingPlan, Error};
+use crate::terminal::Output;
+
+mod counted;
+mod events;
 
 /// Counts calls until the end, and prints a table of the functions.
-pub(super) fn run(arguments: &ProfileArgs, out: &mut dyn Write) -> Result<Exit> {
-    let begun = begin(&arguments.tracing, None)?;
-    let PreparedTracing {
-        plan,
-        mut session,
-        symbols,
-    } = begun;
-    let symbolizer = Rc::new(RefCell::new(Symbolizer::new(symbols)));
-    let analysis = Analysis::new(arguments.table.by.into(), false, MemoryLimits::default());
-    let mut counting = Counting {
-        events: LiveEvents::new(&session.instance)?,
-        calls: Assembler::new(analysis, symbolizer.clone()),
-        hits: Hits::default(),
-        progress: Progress::new(false),
-    };
-    let reason = follow(&arguments.tracing, &mut session, &mut counting)?;
-    counting.progress.finish();
-
-    let ended = Ended::new(&session, &counting.events, reason, counting.hits)?;
-    // Dropped before the session: its files keep the instance.
-    drop(counting.events);
-    drop(session);
-    let (analysis, counts) = counting.calls.finish();
-    {
-        let symbolizer = symbolizer.borrow();
-        let rows = Rows::new(&analysis, &symbolizer, &arguments.table);
-        let summary = Summary::new(&analysis, &counts, &symbolizer);
-        summary.write_with(&rows, arguments.json, out)?;
-        out.flush()?;
+pub(super) fn run(arguments: &ProfileArgs, out: &mut Output) -> Result<Exit> {
+    if let Some(conflict) = arguments.conflict() {
+        return Err(super::wrong_use(&conflict));
     }
-    Ok(ended.say(&plan, &symbolizer))
+    let directory = directory(&arguments.tracing.module).or_exit(Exit::COULD_NOT_RUN)?;
+    if arguments.takes_events().is_some() {
+        return events::run(arguments, &directory, out);
+    }
+    let counting = counting(arguments);
+    let missing = counting.missing(|file| directory.file(file).exists());
+    match (missing, arguments.takes_counts()) {
+        (None, _) => counted::run(arguments, &directory, counting, out),
+        (Some(file), None) => {
+            eprintln!("rftrace: this module does not count in the kernel (it has no {file}): counts events");
+            events::run(arguments, &directory, out)
+        }
+        (Some(file), Some(option)) => {
+            let error = Error::Refused(format!(
+                "{option} takes {file}, which this module does not have"
+            ));
+            Err(error).or_exit(Exit::COULD_NOT_RUN)
+        }
+    }
 }
 
-struct Counting {
-    events: LiveEvents,
-    calls: Assembler<Analysis>,
-    hits: Hits,
-    progress: Progress,
-}
-
-impl Follower for Counting {
-    fn events(&mut self) -> &mut LiveEvents {
-        &mut self.events
-    }
-
-    fn pass(&mut self) -> Result<bool> {
-        let is_any = self.events.pass()?;
-        self.events.for_each(|seen| {
-            self.hits.count(seen.event.ip);
-            self.calls.add(&seen);
-        })?;
-        let (events, lost) = self.events.counts();
-        self.progress.update(format_args!(
-            "rftrace: {} events, {} lost",
-            Count(events),
-            Count(lost)
-        ));
-        Ok(is_any)
+fn counting(arguments: &ProfileArgs) -> CountingPlan {
+    CountingPlan {
+        waits: arguments.tracing.wait,
+        histograms: arguments.histogram,
+        contexts: arguments.folded.as_ref().map(|_| ContextsPlan {
+            by_calls: arguments.folded_by == StackWeight::Calls,
+            has_tasks: arguments.folded_tasks,
+        }),
     }
 }

@@ -20,6 +20,11 @@ use crate::live::{Directory, LiveEvents, Session, TracePlan};
 use crate::recording::{CpuTotals, RecordingEnd};
 use crate::stream::{Globs, Selection};
 use crate::symbolizer::Symbolizer;
+use crate::units::Count;
+
+/// Calls a second, and percent of a CPU, at which recording stops if nothing is said.
+const MAX_RATE: Count = Count(2_000_000);
+const MAX_CPU: u32 = 100;
 
 /// Number of functions that are named when there were too many calls.
 const NAMED: usize = 5;
@@ -62,14 +67,20 @@ pub(super) struct PreparedTracing {
 /// Sets up the session that `tracing` asks for.
 pub(super) fn begin(tracing: &Tracing, buffer_kb: Option<u64>) -> Result<PreparedTracing> {
     let directory = super::directory(&tracing.module).or_exit(Exit::COULD_NOT_RUN)?;
-    let mut plan = plan(tracing);
-    if tracing.closure {
-        plan.hooked = Some(closure_of(&plan.selection.roots).or_exit(Exit::COULD_NOT_RUN)?);
-    }
+    begin_in(&directory, tracing, buffer_kb)
+}
+
+/// Sets up the session that `tracing` asks for, in the module's `directory`.
+pub(super) fn begin_in(
+    directory: &Directory,
+    tracing: &Tracing,
+    buffer_kb: Option<u64>,
+) -> Result<PreparedTracing> {
+    let mut plan = plan(tracing).or_exit(Exit::COULD_NOT_RUN)?;
     if let Some(buffer_kb) = buffer_kb {
         plan.buffer_kb = buffer_kb;
     }
-    begin_with(&directory, plan).or_exit(Exit::COULD_NOT_RUN)
+    begin_with(directory, plan).or_exit(Exit::COULD_NOT_RUN)
 }
 
 fn begin_with(directory: &Directory, plan: TracePlan) -> Result<PreparedTracing> {
@@ -113,10 +124,16 @@ fn closure_of(roots: &Globs) -> Result<Vec<String>> {
     Ok(closure.functions)
 }
 
-fn plan(tracing: &Tracing) -> TracePlan {
-    TracePlan {
+/// Returns the plan that `tracing` asks for.
+pub(super) fn plan(tracing: &Tracing) -> Result<TracePlan> {
+    let selection = tracing.selection.selection();
+    let hooked = match tracing.closure {
+        true => Some(closure_of(&selection.roots)?),
+        false => None,
+    };
+    Ok(TracePlan {
         tracer: tracing.tracer.name().into(),
-        selection: tracing.selection.selection(),
+        selection,
         args: tracing.args,
         ret: tracing.ret,
         wait: tracing.wait,
@@ -127,15 +144,19 @@ fn plan(tracing: &Tracing) -> TracePlan {
         // An interrupt is nothing that a root can reach, though it calls some of the same
         // functions.
         no_irqs: tracing.no_irqs || tracing.closure,
-        hooked: None,
+        hooked,
         command: tracing.command.clone(),
         all: tracing.all,
         cgroups: tracing.cgroups.clone(),
         buffer_kb: tracing.buffer_size.0.div_ceil(1024).max(1),
         clock: "local".into(),
-        budget: (!tracing.force)
-            .then(|| format!("calls {} cpu {}", tracing.max_rate.0, tracing.max_cpu)),
-    }
+        budget: (!tracing.force).then(|| {
+            let rate = tracing.max_rate.unwrap_or(MAX_RATE);
+            let percent = tracing.max_cpu.unwrap_or(MAX_CPU);
+            format!("calls {} cpu {percent}", rate.0)
+        }),
+        counting: None,
+    })
 }
 
 /// Returns the time at which tracing ends.

@@ -10,6 +10,7 @@ use std::process::Child;
 
 use rustix::time::{clock_gettime, ClockId, Timespec};
 
+use super::counting::{self, CountingPlan};
 use super::{Directory, Error, OwnInstance, WaitingChild};
 use crate::kernel::KernelSymbols;
 use crate::recording::{ClockPair, CpuTotals, RecordingEnd, RecordingSettings};
@@ -56,6 +57,8 @@ pub struct TracePlan {
     pub clock: String,
     /// Maximum calls a second, and percent of a CPU; `None` for no limit.
     pub budget: Option<String>,
+    /// The counts that the module is to make, instead of recording events.
+    pub counting: Option<CountingPlan>,
 }
 
 /// An instance that traces, or is about to.
@@ -64,6 +67,8 @@ pub struct Session {
     /// The instance.
     pub instance: OwnInstance,
     child: Option<WaitingChild>,
+    /// The file that switches recording, or counting, on and off.
+    switch: &'static str,
     start: ClockPair,
     begun_cpu: u64,
     /// Times at which recording began and ended, in ns since boot.
@@ -79,27 +84,13 @@ impl Session {
     /// [`Error`] if something is refused; nothing is left behind then.
     pub fn new(directory: &Directory, plan: &TracePlan) -> Result<Self, Error> {
         let mut instance = OwnInstance::new(directory)?;
-        instance.write("tracing_on", "0")?;
-        instance.write("trace_clock", &plan.clock)?;
-        instance.write("buffer_size_kb", &plan.buffer_kb.to_string())?;
-        let is_graph = plan.tracer == "function_graph";
-        let options = [
-            (
-                plan.args,
-                if is_graph {
-                    "funcgraph-args"
-                } else {
-                    "func-args"
-                },
-            ),
-            (plan.ret, "funcgraph-retval"),
-            (plan.wait, "funcgraph-wait"),
-        ];
-        for (_, option) in options.iter().filter(|(is_on, _)| *is_on) {
-            instance.write(&format!("options/{option}"), "1")?;
-        }
-        if plan.no_irqs {
-            instance.write("options/funcgraph-irqs", "0")?;
+        match &plan.counting {
+            None => prepare_recording(&mut instance, plan)?,
+            Some(counting) => {
+                for option in counting.options() {
+                    instance.write(option, "1")?;
+                }
+            }
         }
         let child = match &*plan.command {
             [] => None,
@@ -112,6 +103,10 @@ impl Session {
         let mut session = Self {
             instance,
             child,
+            switch: match plan.counting {
+                None => "tracing_on",
+                Some(_) => counting::SWITCH,
+            },
             start: ClockPair::default(),
             begun_cpu: 0,
             begun: 0,
@@ -119,13 +114,20 @@ impl Session {
         };
         session.choose_tasks(plan)?;
         session.choose_functions(plan)?;
-        let instance = &mut session.instance;
+        if plan.counting.is_none() {
+            session.hook(plan)?;
+        }
+        session.start = session.now();
+        Ok(session)
+    }
+
+    /// Hooks the functions: they are recorded once that is switched on.
+    fn hook(&mut self, plan: &TracePlan) -> Result<(), Error> {
+        let instance = &mut self.instance;
         if let Some(budget) = plan.budget.as_ref().filter(|_| instance.has("budget")) {
             instance.write("budget", budget)?;
         }
-        instance.write("current_tracer", &plan.tracer)?;
-        session.start = session.now();
-        Ok(session)
+        instance.write("current_tracer", &plan.tracer)
     }
 
     fn choose_tasks(&mut self, plan: &TracePlan) -> Result<(), Error> {
@@ -143,8 +145,10 @@ impl Session {
             let words: Vec<String> = plan.cgroups.iter().map(|name| cgroup_word(name)).collect();
             // Ended, as an error of a word that may go on would come when the file is closed.
             instance.write("cgroup", &format!("{}\n", words.join(" ")))?;
-            // Which of them, or of those below, an event is of.
-            instance.write("options/record-cgroup", "1")?;
+            if plan.counting.is_none() {
+                // Which of them, or of those below, an event is of.
+                instance.write("options/record-cgroup", "1")?;
+            }
         }
         instance.write("options/function-fork", "1")?;
         if pids.is_empty() {
@@ -206,8 +210,9 @@ impl Session {
     /// [`Error`] if that is refused.
     pub fn start(&mut self) -> Result<Option<Child>, Error> {
         self.begun_cpu = cpu_time();
+        self.instance.write(self.switch, "1")?;
+        // Switching counts on hooks the functions, which takes its time.
         self.begun = clock(ClockId::Boottime);
-        self.instance.write("tracing_on", "1")?;
         let child = self.child.take().map(WaitingChild::run).transpose();
         child.map_err(|error| Error::Run("the command".into(), error))
     }
@@ -218,26 +223,31 @@ impl Session {
     ///
     /// [`Error`] if that is refused.
     pub fn stop(&mut self) -> Result<(), Error> {
-        self.instance.write("tracing_on", "0")?;
+        self.instance.write(self.switch, "0")?;
         self.ended = clock(ClockId::Boottime);
         Ok(())
     }
 
+    /// Returns the time from the start to the end, in ns.
+    pub fn took_ns(&self) -> u64 {
+        self.ended.saturating_sub(self.begun)
+    }
+
     /// Returns the reason for which the module has ended recording, if it has.
     pub fn stopped(&self) -> Option<String> {
-        let is_on = self.instance.read("tracing_on").ok()?;
+        let is_on = self.instance.read(self.switch).ok()?;
         if is_on.trim() != "0" {
             return None;
         }
         let status = self.instance.read("status").unwrap_or_default();
         let reason = status
             .lines()
-            .find_map(|line| line.strip_prefix("stopped: "));
-        Some(
-            reason
-                .unwrap_or("somebody wrote 0 to tracing_on")
-                .to_owned(),
-        )
+            .find_map(|line| line.strip_prefix("stopped: "))
+            .filter(|reason| *reason != "no");
+        Some(match reason {
+            Some(reason) => reason.to_owned(),
+            None => format!("somebody wrote 0 to {}", self.switch),
+        })
     }
 
     /// Returns the present time, by the trace clock and others.
@@ -316,11 +326,34 @@ impl Session {
             end: self.now(),
             cpus: self.instance.cpus()?.into_iter().map(totals).collect(),
             lost: ELSEWHERE.iter().filter_map(elsewhere).collect(),
-            took_ns: self.ended.saturating_sub(self.begun),
+            took_ns: self.took_ns(),
             recorder_cpu_ns: cpu_time().saturating_sub(self.begun_cpu),
             ..RecordingEnd::default()
         })
     }
+}
+
+/// Sets up what is recorded of calls, and where to.
+fn prepare_recording(instance: &mut OwnInstance, plan: &TracePlan) -> Result<(), Error> {
+    instance.write("tracing_on", "0")?;
+    instance.write("trace_clock", &plan.clock)?;
+    instance.write("buffer_size_kb", &plan.buffer_kb.to_string())?;
+    let arguments = match &*plan.tracer {
+        "function_graph" => "funcgraph-args",
+        _ => "func-args",
+    };
+    let options = [
+        (plan.args, arguments),
+        (plan.ret, "funcgraph-retval"),
+        (plan.wait, "funcgraph-wait"),
+    ];
+    for (_, option) in options.iter().filter(|(is_on, _)| *is_on) {
+        instance.write(&format!("options/{option}"), "1")?;
+    }
+    if plan.no_irqs {
+        instance.write("options/funcgraph-irqs", "0")?;
+    }
+    Ok(())
 }
 
 fn lossy(word: &OsString) -> String {

@@ -13,7 +13,7 @@ use crate::symbolizer::Symbolizer;
 use crate::units::Time;
 
 /// Returns a count with its noun.
-fn counted(count: u64, what: &str) -> String {
+pub(super) fn counted(count: u64, what: &str) -> String {
     match count {
         1 => format!("1 {what}"),
         _ => format!("{count} {what}s"),
