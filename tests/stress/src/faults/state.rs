@@ -120,16 +120,14 @@ impl State {
         names.collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the lines of functions that are hooked in `other` and not here; `None` if it differs
-    /// by anything else, or by nothing.
-    pub fn more_hooks(&self, other: &Self) -> Option<BTreeSet<String>> {
+    /// Returns whether `other` differs by functions that are hooked there and not here, and by
+    /// nothing else.
+    pub fn has_more_hooks(&self, other: &Self) -> bool {
         let lines = |state: &Self| -> BTreeSet<String> {
             let hooks = state.said.get(HOOKS).map_or("", String::as_str);
             hooks.lines().map(str::to_owned).collect()
         };
-        let (few, more) = (lines(self), lines(other));
-        let is_more = self.differs(other) == HOOKS && few.is_subset(&more);
-        is_more.then(|| more.difference(&few).cloned().collect())
+        self.differs(other) == HOOKS && lines(self).is_subset(&lines(other))
     }
 
     /// Returns the lines that only one of both has, with `-` before those of this one, and `+`
