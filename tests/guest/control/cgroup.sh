@@ -337,10 +337,86 @@ moving() {
 	empty
 }
 
+# inside COMMAND...: in a task that is in the cgroup a.
+inside() { sh -c 'echo $$ >'"$C/a/cgroup.procs"'; exec "$@"' sh "$@"; }
+# column NUMBER FUNCTION: of the profile.
+column() { awk -v name="$2" -v column="$1" '$1 == name { value = $column } END { print value + 0 }' $R/trace_stat/function; }
+
+# The profile with all that it counts.
+by_profile() {
+	anew a
+	SLEEP=$(pick do_nanosleep)
+	echo "$PARENT $SLEEP" >$R/filter
+	echo nop >$R/current_tracer
+	echo /a >$R/cgroup
+	echo 1 >$R/options/profile-contexts
+	echo 1 >$R/options/profile-wait
+	echo 1 >$R/options/folded-calls
+	echo 1 >$R/function_profile_enabled
+	inside calls getppid 7
+	inside usleep 50000
+	calls getppid 100
+	usleep 200000
+	echo 0 >$R/function_profile_enabled
+	cat $R/trace_stat/function $R/trace_stat/function_folded
+	is calls "$(column 3 "$PARENT")" 7
+	is sleeps "$(column 3 "$SLEEP")" 1
+	holds "$(column 11 "$SLEEP") >= 40000"
+	holds "$(column 4 "$SLEEP") < 200000"
+	is 'calls by contexts' "$(awk -v name="$PARENT" '$0 ~ name " [0-9]+$" { sum += $NF } END { print sum + 0 }' \
+		$R/trace_stat/function_folded)" 7
+	is 'sleeps by contexts' "$(awk -v name="$SLEEP" '$0 ~ name " [0-9]+$" { sum += $NF } END { print sum + 0 }' \
+		$R/trace_stat/function_folded)" 1
+	echo >$R/cgroup
+	empty
+}
+
+by_waits() {
+	anew a
+	pick do_nanosleep >$R/filter
+	echo /a >$R/cgroup
+	echo 1 >$R/options/funcgraph-wait
+	echo function_graph >$R/current_tracer
+	usleep 20000
+	inside usleep 50000
+	usleep 20000
+	echo 0 >$R/tracing_on
+	cat $R/trace
+	is hits "$(status hits)" 1
+	is waits "$(grep -cE 'asleep [0-9.]+ us, queued' $R/trace)" 1
+	echo >$R/cgroup
+	empty
+}
+
+by_errors() {
+	anew a
+	echo "$(sys mount) path_mount" >$R/filter
+	echo /a >$R/cgroup
+	echo 1 >$R/tracing_errno
+	echo function_graph >$R/current_tracer
+	is errno "$(failing mount)" 19
+	is 'events of others' "$(status 'events written')" 0
+	is errno "$(inside failing mount)" 19
+	cat $R/trace
+	grep -q "$(sys mount).* ret=-19" $R/trace
+	echo >$R/trace
+	is errno "$(failing mount)" 19
+	is 'events of others' "$(status 'events written')" 0
+	echo >$R/cgroup
+	empty
+}
+
 t 'cgroup takes paths and IDs' words
 t 'a word that names no cgroup changes nothing' refused
 t 'tasks in a cgroup, and below it, are traced: those that are there, come and go' by_function
 t 'by function_graph too' by_graph
+t 'by the profile, its contexts and waits' by_profile
+t 'by function_graph with waits' by_waits
+if [ -e /sys/kernel/btf/vmlinux ]; then
+	t 'by function_graph with errors alone' by_errors
+else
+	skip 'by function_graph with errors alone' 'the kernel does not say what its functions return'
+fi
 t 'children are traced, and theirs' children
 t 'an ID that is given again is followed' reused
 if [ -e /proc/sys/kernel/io_uring_disabled ]; then

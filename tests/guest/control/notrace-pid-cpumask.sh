@@ -122,11 +122,55 @@ open_call() {
 	stock_off
 }
 
+# With funcgraph-wait: the sleeps of one task, and on one CPU.
+waits() {
+	echo "$SLEEP" >$R/filter
+	echo 1 >$R/options/funcgraph-wait
+	echo function_graph >$R/current_tracer
+	sh -c 'echo $$ >'$R'/pid; exec usleep 30000'
+	usleep 1000
+	is hits "$(status hits)" 1
+	is waits "$(grep -cE 'asleep [0-9.]+ us, queued' $R/trace)" 1
+	echo >$R/pid
+	echo >$R/trace
+	sh -c 'echo $$ >'$R'/notrace_pid; exec usleep 1000'
+	is hits "$(status hits)" 0
+	echo >$R/notrace_pid
+	echo 2 >$R/tracing_cpumask
+	taskset 1 usleep 1000
+	is hits "$(status hits)" 0
+	taskset 2 usleep 1000
+	is hits "$(status hits)" 1
+	is waits "$(grep -cE '^ 1\) .*asleep [0-9.]+ us, queued' $R/trace)" 1
+}
+
+# With tracing_errno: on one CPU, and not of one task.
+errors() {
+	echo "$(sys mount) path_mount" >$R/filter
+	echo 1 >$R/tracing_errno
+	echo function_graph >$R/current_tracer
+	echo 2 >$R/tracing_cpumask
+	is errno "$(taskset 1 failing mount)" 19
+	is 'events on CPU 0' "$(status 'events written')" 0
+	is errno "$(taskset 2 failing mount)" 19
+	cat $R/trace
+	grep -qE "^ 1\) .*$(sys mount).* ret=-19" $R/trace
+	echo >$R/trace
+	sh -c 'echo $$ >'$R'/notrace_pid; exec taskset 2 failing mount'
+	is 'events of the task' "$(status 'events written')" 0
+}
+
 t 'notrace_pid takes and shows what tracefs does' notrace_words
 t 'tasks that function does not trace' not_by_function
 t 'tasks that function_graph does not trace' not_by_graph
 t 'tracing_cpumask takes and shows what tracefs does' masks
 t 'CPUs that function does not trace' on_cpus_by_function
 t 'CPUs that function_graph does not trace' on_cpus_by_graph
+t 'function_graph with waits: of tasks and on CPUs that are traced' waits
+if [ -e /sys/kernel/btf/vmlinux ]; then
+	t 'function_graph with errors alone, too' errors
+else
+	skip 'function_graph with errors alone, too' 'the kernel does not say what its functions return'
+fi
 t 'a call is open whose CPU is not traced any more' open_call
 finish
