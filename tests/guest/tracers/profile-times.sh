@@ -385,6 +385,67 @@ nmis() {
 	is rest "$(status 'profile rest')" 0
 }
 
+# Another instance counts the same, and nothing of it is cleared. What is left of a clear is what came after some moment
+# within it: no less than what the other counted behind it, no more than what it counted from before it on.
+clears_under_nmis() {
+	local I=$R/instances/other round name
+	mkdir $I
+	for name in $R $I; do
+		echo "$NMI_FUNCTION known_flat" >"$name/filter"
+		echo nop >"$name/current_tracer"
+		echo 1 >"$name/function_profile_enabled"
+	done
+	console_off
+	for round in $(seq "$(some 8)"); do
+		rm -f /tmp/enough /tmp/made-*
+		of_other >/tmp/began
+		background taskset 1 sh -c 'made=0
+			while [ ! -e /tmp/enough ]; do echo l >/proc/sysrq-trigger; made=$((made + 1)); done
+			echo $made >/tmp/made-nmis'
+		background taskset 2 sh -c "made=0
+			while [ ! -e /tmp/enough ]; do echo 50 >$K/flat; made=\$((made + 50)); done
+			echo \$made >/tmp/made-flat"
+		until_true 60 some_came
+		# (on the CPU of the NMIs)
+		taskset 2 sh -c "echo >$SUMS"
+		taskset 2 sh -c "echo >$SUMS"
+		of_other >/tmp/before
+		taskset 2 sh -c "echo >$SUMS"
+		of_other >/tmp/after
+		until_true 60 some_came
+		touch /tmp/enough
+		for name in $workers; do wait "$name"; done
+		workers=
+		of_other >/tmp/end
+		cat /tmp/began /tmp/before /tmp/after /tmp/end $SUMS
+		for name in "$NMI_FUNCTION" known_flat; do
+			holds "$(of calls "$name") <= $(in_file "$name" end) - $(in_file "$name" before)"
+			holds "$(of calls "$name") >= $(in_file "$name" end) - $(in_file "$name" after)"
+			holds "$(of calls "$name") > 0"
+			# (a call may have been entered before the clear, and returned after it)
+			holds "$(counted "$name") >= $(of calls "$name")"
+			holds "$(counted "$name") <= $(of calls "$name") + 1"
+		done
+		# What is not cleared has all.
+		is flat $(($(in_file known_flat end) - $(in_file known_flat began))) "$(cat /tmp/made-flat)"
+		[ $(($(in_file "$NMI_FUNCTION" end) - $(in_file "$NMI_FUNCTION" began))) -ge "$(cat /tmp/made-nmis)" ]
+	done
+	[ "$round" -ge 3 ]
+	ended
+	rmdir $I
+	is lost "$(status 'profile lost')" 0
+}
+# of_other: "FUNCTION CALLS" of each that the other instance counts.
+of_other() { awk 'NR > 2 { print $1, $3 }' $R/instances/other/trace_stat/function; }
+# in_file FUNCTION FILE: its calls in one that of_other made.
+in_file() { awk -v name="$1" '$1 == name { calls = $2 } END { print calls + 0 }' "/tmp/$2"; }
+# some_came: three NMIs more than there were when this held last.
+some_came() {
+	of_other >/tmp/now
+	[ $(($(in_file "$NMI_FUNCTION" now) - ${came:-0})) -ge 3 ] || return 1
+	came=$(in_file "$NMI_FUNCTION" now)
+}
+
 # On each CPU, in tasks, timers and interrupts of another CPU.
 in_contexts() {
 	local name all
@@ -418,6 +479,7 @@ t 'calls in tasks, softirqs and hard interrupts are counted, each' in_contexts
 t 'calls that are too deep are told' deep
 complaints '^$'
 t 'NMIs count' nmis
+t 'and are cleared once, each' clears_under_nmis
 console_again
 rmmod known_calls
 finish
