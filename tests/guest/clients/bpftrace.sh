@@ -42,6 +42,49 @@ bpftrace_counts() {
 	grep -qx 'all seen' /tmp/out
 	grep -qx "@calls: $ALL" /tmp/out
 }
+
+# Its link is an fprobe, as ours are. It counts the returns of a function that two of our instances have with all the words
+# of a call, one of which comes and goes: function_graph of both, and a profile with contexts.
+cat >/tmp/returns <<END
+set -e
+. /tests/lib/ktap.sh
+trap '' EXIT
+grep "^$PARENT " $T/enabled_functions >/tmp/hooked
+cat /sys/kernel/debug/kprobes/list >/tmp/kprobes
+for cpu in 0 1; do counting /tmp/made\$cpu calls getppid 0 \$cpu; done
+for round in 1 2 3 4; do
+	echo nop >$R/instances/second/current_tracer
+	echo function_graph >$R/instances/second/current_tracer
+done
+end_background
+echo all seen
+END
+bpftrace_counts_returns() {
+	local name made
+	mkdir $R/instances/second
+	for name in $R $R/instances/second; do
+		echo "$PARENT" >$name/filter
+		echo 1 >$name/options/funcgraph-retval
+		echo 1 >$name/options/funcgraph-args
+		echo function_graph >$name/current_tracer
+	done
+	echo 1 >$R/options/profile-contexts
+	echo 1 >$R/function_profile_enabled
+	timeout 300 bpftrace -c 'sh /tmp/returns' -e "kretprobe:${PARENT%?}* /comm == \"calls\"/ { @calls = count(); }" \
+		>/tmp/out 2>/tmp/err || { cat /tmp/err /tmp/out; return 1; }
+	cat /tmp/out /tmp/err /tmp/hooked /tmp/kprobes
+	grep -qx 'all seen' /tmp/out
+	made=$(awk '{ sum += $1 } END { print sum }' /tmp/made0 /tmp/made1)
+	[ "$made" -ge 10000 ]
+	grep -qx "@calls: $made" /tmp/out
+	# (it was there, and no kprobe)
+	fails grep "$PARENT" /tmp/kprobes
+	is 'missed' "$(status 'missed returns')" 0
+	is 'missed by the profile' "$(status 'profile missed')" 0
+	[ "$(status hits)" -ge "$made" ]
+	rmdir $R/instances/second
+	echo 0 >$R/function_profile_enabled
+}
 perf_counts() {
 	local event=kprobes:their_kprobe code=0
 	echo "p:their_kprobe $PARENT" >>$T/kprobe_events
@@ -65,6 +108,7 @@ elif command -v bpftrace >/dev/null; then
 			t "bpftrace $probe" bpftrace_counts
 		fi
 	done
+	t 'bpftrace kretprobe of many' bpftrace_counts_returns
 else
 	skip 'bpftrace' 'it is not in this guest'
 fi
