@@ -140,7 +140,8 @@ impl Profiler {
         let current = token.current();
         let interrupts = current.interrupts();
         let around = around.or_else(|| self.context_around(&current, address));
-        let begins = self.roots.is_interrupt_entry(site.call.ip);
+        // Below a root it is what all else is that is called before the kernel says so.
+        let begins = !self.is_rooted() && self.roots.is_interrupt_entry(site.call.ip);
         let level = match begins {
             true => Level::Hardirq,
             false => level(interrupts),
