@@ -80,8 +80,9 @@ waits() {
 	is 'calls' "$(json calls "$SLEEP")" 1
 	holds "$(json asleep_ns "$SLEEP") >= 45000000"
 	holds "$(json asleep_ns "$SLEEP") + $(json queued_ns "$SLEEP") <= $(json total_ns "$SLEEP")"
+	grep -q '"woken_by":"\[[a-z]*irq\]"' /tmp/out
 	prof --wait -s asleep -l "$SLEEP" usleep 50000
-	is 'columns' "$(sed -n '1s/.*  *MAX/MAX/; 1s/  */ /gp' /tmp/out)" 'MAX ASLEEP QUEUED FUNCTION'
+	is 'columns' "$(sed -n '1s/.*  *MAX/MAX/; 1s/  */ /gp' /tmp/out)" 'MAX ASLEEP QUEUED WOKEN BY FUNCTION'
 	prof --json -l "$SLEEP" usleep 50000
 	is 'without' "$(grep -c asleep /tmp/out)" 0
 	# Times that fill their columns are columns still.
@@ -115,7 +116,7 @@ folded() {
 	is 'lines' "$(sort /tmp/out | tr '\n' ' ')" "$(printf '%s\n' "calls;$PARENT 700" "calls;$YIELD 700" | sort | tr '\n' ' ')"
 	prof --folded $F --wait -l "$SLEEP" usleep 50000
 	cat $F
-	holds "$(sed -n "s/^$SLEEP;\\[asleep\\] //p" $F) >= 45000000"
+	holds "$(sed -n "s/^$SLEEP;\\[asleep\\];\\[[a-z]*irq\\] //p" $F) >= 45000000"
 	grep -q ASLEEP /tmp/out
 	is 'nothing there' "$(: | rftrace flamegraph - -o /tmp/x.svg 2>/tmp/said; echo $?)" 1
 	grep -q 'stdin has no folded stacks' /tmp/said

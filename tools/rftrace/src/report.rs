@@ -64,6 +64,9 @@ pub struct Row {
     /// The part of the time for which tasks were queued for a CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_ns: Option<u64>,
+    /// The task or interrupt that ended the longest wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub woken_by: Option<String>,
     /// Number of calls that are still open at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open: Option<u64>,
@@ -94,6 +97,7 @@ impl Row {
             max_ns: statistics.max,
             asleep_ns: None,
             queued_ns: None,
+            woken_by: None,
             open: Some(statistics.open),
             open_longest_ns: Some(statistics.open_longest),
             missed: Some(statistics.missed),
@@ -121,6 +125,7 @@ impl Row {
             max_ns: counted.max_ns,
             asleep_ns: counted.waits.map(|waits| waits.asleep_ns),
             queued_ns: counted.waits.map(|waits| waits.queued_ns),
+            woken_by: counted.woken_by,
             open: None,
             open_longest_ns: None,
             missed: None,
@@ -259,7 +264,11 @@ impl Rows {
                 "SELF", "TOTAL", "CALLS", "AVG", "P50", "P99", "MAX"
             )?;
             if self.rows.iter().any(|row| row.asleep_ns.is_some()) {
-                write!(out, " {:>10} {:>10}", "ASLEEP", "QUEUED")?;
+                write!(
+                    out,
+                    " {:>10} {:>10}  {:<15}",
+                    "ASLEEP", "QUEUED", "WOKEN BY"
+                )?;
             }
             writeln!(out, "  {title}")?;
             for row in &self.rows {
@@ -309,6 +318,9 @@ impl Row {
         )?;
         for ns in [self.asleep_ns, self.queued_ns].into_iter().flatten() {
             write!(out, " {:>10}", of_all(ns))?;
+        }
+        if self.asleep_ns.is_some() {
+            write!(out, "  {:<15}", self.woken_by.as_deref().unwrap_or("-"))?;
         }
         writeln!(out, "  {}", self.name())
     }

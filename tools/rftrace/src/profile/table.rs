@@ -34,6 +34,8 @@ pub struct CountedFunction {
     pub max_ns: u64,
     /// The times without a CPU, if they were counted.
     pub waits: Option<CountedWaits>,
+    /// The task or interrupt that ended the longest of them, if that is known.
+    pub woken_by: Option<String>,
 }
 
 /// The places of columns, by the names above them.
@@ -77,6 +79,7 @@ pub fn parse(text: &str) -> Result<Vec<CountedFunction>, Error> {
         columns.place("p99 us")?,
     ];
     let waits = columns.find("Asleep us").zip(columns.find("Queued us"));
+    let waker = columns.find("Woken by");
 
     let function = |line: &str| {
         let (name, counts) = line.split_once(" | ")?;
@@ -94,6 +97,7 @@ pub fn parse(text: &str) -> Result<Vec<CountedFunction>, Error> {
             }),
             None => None,
         };
+        let waker = waker.and_then(|column| counts.get(column).copied());
         (!name.is_empty()).then_some(CountedFunction {
             name: name.into(),
             calls: counts.get(calls)?.parse().ok()?,
@@ -103,6 +107,7 @@ pub fn parse(text: &str) -> Result<Vec<CountedFunction>, Error> {
             percentiles_ns,
             max_ns: time(longest)?,
             waits,
+            woken_by: waker.filter(|waker| *waker != "-").map(str::to_owned),
         })
     };
     // A line below the names of columns underlines them.
@@ -126,6 +131,7 @@ fn nanoseconds(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use rftrace_engine::engine::profile::task_names::WokenBy;
     use rftrace_engine::engine::profile::text as lines;
     use rftrace_engine::engine::text::Text;
 
@@ -143,8 +149,9 @@ mod tests {
             times,
             percentiles,
             [TIMES, TIMES],
+            proptest::option::of("[a-zA-Z0-9/:_]{1,15}"),
         )
-            .prop_map(|(name, calls, times, percentiles_ns, waits)| {
+            .prop_map(|(name, calls, times, percentiles_ns, waits, woken_by)| {
                 let [total_ns, self_ns, avg_ns, max_ns] = times;
                 let [asleep_ns, queued_ns] = waits;
                 CountedFunction {
@@ -159,6 +166,7 @@ mod tests {
                         asleep_ns,
                         queued_ns,
                     }),
+                    woken_by,
                 }
             })
     }
@@ -167,6 +175,14 @@ mod tests {
     fn written(functions: &[CountedFunction], has_waits: bool) -> String {
         let mut text = Text::new();
         for function in functions {
+            let waker = match &function.woken_by {
+                Some(name) => {
+                    let mut bytes = [0; 16];
+                    bytes[..name.len()].copy_from_slice(name.as_bytes());
+                    WokenBy::Task(bytes)
+                }
+                None => WokenBy::Unknown,
+            };
             let summary = lines::Summary {
                 calls: function.calls,
                 total: function.total_ns,
@@ -175,7 +191,7 @@ mod tests {
                 percentiles: function.percentiles_ns,
                 max: function.max_ns,
                 waits: (function.waits.filter(|_| has_waits))
-                    .map(|waits| [waits.asleep_ns, waits.queued_ns]),
+                    .map(|waits| ([waits.asleep_ns, waits.queued_ns], waker)),
             };
             lines::write_summary(&mut text, function.name.as_bytes(), &summary).unwrap();
         }
@@ -195,7 +211,9 @@ mod tests {
             let text = written(&functions, has_waits);
             let mut wanted = functions;
             if !has_waits {
-                wanted.iter_mut().for_each(|function| function.waits = None);
+                for function in &mut wanted {
+                    (function.waits, function.woken_by) = (None, None);
+                }
             }
             prop_assert_eq!(parse(&text), Ok(wanted));
         }
@@ -225,10 +243,17 @@ mod tests {
             asleep_ns: 1000,
             queued_ns: 500,
         };
-        for function in parse(&more).unwrap() {
+        let wakers = [Some("kworker/u8:1"), None];
+        for (function, waker) in parse(&more).unwrap().into_iter().zip(wakers) {
             assert_eq!(function.waits, Some(waits));
-            let waits = None;
-            assert_eq!(CountedFunction { waits, ..function }, plain[0]);
+            assert_eq!(function.woken_by.as_deref(), waker);
+            let (waits, woken_by) = (None, None);
+            let without = CountedFunction {
+                waits,
+                woken_by,
+                ..function
+            };
+            assert_eq!(without, plain[0]);
         }
 
         let moved = "  Function | Max us  p99 us  p90 us  p50 us  New us  Avg us  Self us  Total us  Calls\n--\n  \

@@ -153,6 +153,7 @@ mod tests {
             percentiles_ns: Some([ns, ns, ns + 1]),
             max_ns: ns + 1,
             waits: None,
+            woken_by: None,
         }
     }
 
@@ -211,6 +212,7 @@ mod tests {
                 asleep_ns: index as u64 * 1000,
                 queued_ns: 10,
             });
+            function.woken_by = (index == 1).then(|| "make".to_owned());
         }
         let table = TableArgs {
             sort: Some(Sort::Asleep),
@@ -222,9 +224,9 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "      SELF      TOTAL     CALLS        AVG        P50        P99        MAX     ASLEEP     QUEUED  FUNCTION",
-                "  9.000 us   9.000 us         1   9.000 us          -          -   9.001 us   2.000 us      10 ns  late",
-                "  7.000 us  21.000 us         3   7.000 us   7.000 us   7.001 us   7.001 us   1.000 us      10 ns  vfs_read",
+                "      SELF      TOTAL     CALLS        AVG        P50        P99        MAX     ASLEEP     QUEUED  WOKEN BY         FUNCTION",
+                "  9.000 us   9.000 us         1   9.000 us          -          -   9.001 us   2.000 us      10 ns  -                late",
+                "  7.000 us  21.000 us         3   7.000 us   7.000 us   7.001 us   7.001 us   1.000 us      10 ns  make             vfs_read",
                 "... and 1 more",
             ]
         );
