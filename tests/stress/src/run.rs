@@ -151,7 +151,9 @@ impl Task {
             drop(inside);
             worked += start.elapsed();
             *results.entry(result).or_default() += 1;
-            sleep(Duration::from_millis(hand.random.u64(0..kind.pause.max(1))));
+            let pause = Duration::from_millis(hand.random.u64(0..kind.pause.max(1)));
+            // A long one does not make the run longer.
+            sleep(pause.min(end.saturating_duration_since(Instant::now())));
         }
         for (result, count) in results {
             println!("count {count} {result}");
