@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# How deep calls are seen, by what watches them: the table of docs/limits.md, which tests/host/call-depth.test.sh compares
+# How deep calls are seen, by what watches them: the table of README.md, which tests/host/call-depth.test.sh compares
 # with the one here.
 . /tests/lib/ktap.sh
 

@@ -348,7 +348,7 @@ fn the_call_among_whose_words_one_is() {
     assert_eq!(call_at(&[], FRAME, 0), None);
 }
 
-/// As kernel/trace/fgraph.c and fprobe.c make room: docs/limits.md has the depths.
+/// As kernel/trace/fgraph.c and fprobe.c make room: README.md has the depths.
 #[test]
 fn the_deepest_call() {
     const MAX: usize = 512 - (FRAME + 1 + 16);
