@@ -9,10 +9,11 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 use rustix::fs::OFlags;
 
+use super::operation::{load, unload};
 use super::text_of;
 use crate::world::{DIRECTORY, MODULE};
 
@@ -171,9 +172,11 @@ impl Injector for Any {
         // The numbers are not known any more unless it comes to the one that is to fail.
         let status = format!("{DIRECTORY}/status");
         while !Self::has_failed()? {
-            let _ = fs::read(&status);
-            if !Path::new(&status).exists() {
-                bail!("no request of the module to count");
+            if Path::new(&status).exists() {
+                let _ = fs::read(&status);
+            } else if load(Path::new(MODULE), &[]).is_ok() {
+                // Not loaded, as it was.
+                unload("rust_ftrace")?;
             }
         }
         Self::set("probability", 0)?;
