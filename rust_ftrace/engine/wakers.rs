@@ -11,7 +11,7 @@
 //! | 24-45 | the ID of the task                            |
 //! | 46    | it sleeps in a call                           |
 //!
-//! What wakes a task that is not known to sleep is noted, too, if the place is free: it may have
+//! Wakers of tasks that are not known to sleep are noted, too, if the place is free: they may have
 //! come before the scheduler said that the task sleeps.
 
 use super::waiting::Waker;

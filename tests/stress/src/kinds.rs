@@ -62,8 +62,9 @@ fn nothing(_: &World) -> Option<String> {
 
 /// All kinds of operations.
 ///
-/// What changes the hooks of the kernel waits for all else that does, and what has files open waits
-/// for a reload, which takes many seconds. So others than the operations on files pause for longer.
+/// Operations that change the hooks of the kernel wait for each other, and those that have files
+/// open wait for a reload, which takes many seconds. So others than those on files pause for
+/// longer.
 pub const ALL: &[Kind] = &[
     on_files(kind("write", 3, 5, 75, files::write)),
     on_files(kind("garble", 1, 10, 45, files::garble)),

@@ -16,6 +16,8 @@ pub struct Uncounted {
     pub without_histogram: u64,
     /// Calls whose contexts found no room: they are in `[other]`.
     pub without_context: u64,
+    /// Sleeps in calls whose waker was lost, with waits.
+    pub lost_wakers: u64,
 }
 
 impl Uncounted {
@@ -36,6 +38,7 @@ impl Uncounted {
             too_deep: number("profile too deep"),
             without_histogram: number("profile rest"),
             without_context: number("profile other contexts"),
+            lost_wakers: number("profile lost wakers"),
         }
     }
 
@@ -54,7 +57,8 @@ mod tests {
     fn numbers_are_read_by_their_keys() {
         let status = "calls too deep: 99\nprofile: ended, 2 functions\nprofile lost: 1\n\
                       profile histograms: 16 of 4096 on a CPU\nprofile rest: 2\n\
-                      profile contexts: 7 of 49152\nprofile other contexts: 3\nprofile missed: 4\n\
+                      profile contexts: 7 of 49152\nprofile other contexts: 3\nprofile lost wakers: 6\n\
+                      profile missed: 4\n\
                       profile too deep: 5 (at most: others' are among them)\nmemory: 8 KiB\n";
         let uncounted = Uncounted::of_status(status);
         assert_eq!(
@@ -65,6 +69,7 @@ mod tests {
                 too_deep: 5,
                 without_histogram: 2,
                 without_context: 3,
+                lost_wakers: 6,
             }
         );
         assert_eq!(uncounted.lost(), 10);

@@ -31,6 +31,8 @@ pub struct CountedSummary {
     pub without_histogram: u64,
     /// Number of calls whose contexts there was no room for.
     pub without_room: u64,
+    /// Number of sleeps of which it is not told what ended them.
+    pub lost_wakers: u64,
 }
 
 impl CountedSummary {
@@ -50,6 +52,7 @@ impl CountedSummary {
             too_deep: uncounted.too_deep,
             without_histogram: uncounted.without_histogram,
             without_room: uncounted.without_context,
+            lost_wakers: uncounted.lost_wakers,
         }
     }
 
@@ -81,7 +84,6 @@ impl CountedSummary {
 
     /// Returns the remarks that are not trivial.
     pub fn remarks(&self) -> Vec<String> {
-        let calls = |count| counted(count, "call");
         let remarks = [
             (
                 self.without_memory,
@@ -105,9 +107,12 @@ impl CountedSummary {
             ),
         ];
         let remarks = remarks.into_iter().filter(|(count, _)| *count != 0);
-        remarks
-            .map(|(count, text)| format!("{} {text}", calls(count)))
-            .collect()
+        let calls = remarks.map(|(count, text)| format!("{} {text}", counted(count, "call")));
+        let sleeps = (self.lost_wakers != 0).then(|| {
+            let sleeps = counted(self.lost_wakers, "sleep");
+            format!("{sleeps} of which it is not told what woke the task: too many sleep, or wake, at a time")
+        });
+        calls.chain(sleeps).collect()
     }
 
     /// Prints a table and its summary.
@@ -177,6 +182,7 @@ mod tests {
         too_deep: 1,
         without_histogram: 4,
         without_context: 5,
+        lost_wakers: 6,
     };
 
     fn printed(functions: Vec<CountedFunction>, table: &TableArgs, is_json: bool) -> String {
@@ -200,6 +206,7 @@ mod tests {
 1 call not counted, at most: deeper than the kernel follows a task
 4 calls in no percentile: all histograms were taken (the module's parameter profile_histograms)
 5 calls in [other]: all contexts were taken (the module's parameter profile_contexts)
+6 sleeps of which it is not told what woke the task: too many sleep, or wake, at a time
 "
         );
     }
@@ -250,7 +257,7 @@ mod tests {
                 r#"{"function":"do_nanosleep","calls":1,"total_ns":0,"self_ns":0,"self_unknown":0,"avg_ns":0,"max_ns":0}"#,
                 "\n",
                 r#"{"summary":{"calls":5,"functions":3,"time_ns":1500000000,"lost":3,"without_memory":0,"#,
-                r#""missed_returns":2,"too_deep":1,"without_histogram":4,"without_room":5}}"#,
+                r#""missed_returns":2,"too_deep":1,"without_histogram":4,"without_room":5,"lost_wakers":6}}"#,
                 "\n",
             )
         );
