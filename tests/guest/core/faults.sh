@@ -4,7 +4,7 @@
 # still deviates is listed in faults.expected.
 . /tests/lib/ktap.sh
 
-# (CMDLINE="faults=all" leaves nothing out, and takes hours; faults_by=own|task|any looks at one kind of fault alone,
+# (CMDLINE="faults=all" leaves nothing out, and takes hours; faults_by=own|task|kthread looks at one kind of fault alone,
 # faults_only=PART,... (+ for a blank) and faults_scenes=NAME,... at some; faults_parts=N faults_part=K does the K-th of
 # so many parts, from 0; faults_verbose=1 tells of each fault. Without that one operation in so many is done, always the
 # same.)
@@ -36,7 +36,7 @@ fail() {
 own() { fail own; }
 # (while the module is loaded, too, if nothing is left out)
 in_calls() { fail task ${some:+graph}; }
-in_work() { fail any idle,function,unloaded; }
+in_work() { fail kthread; }
 
 after_all() {
 	load
@@ -78,12 +78,12 @@ fi
 if [ -e /proc/self/fail-nth ] && [ -e /sys/kernel/debug/failslab ]; then
 	faults_are task 'memory fails in each call' in_calls
 	if [ -z "$some" ]; then
-		faults_are any 'memory fails in whoever works for a call' in_work
+		faults_are kthread 'memory fails in threads that work for a call' in_work
 	else
-		skip 'memory fails in whoever works for a call' 'takes minutes (faults=all)'
+		skip 'memory fails in threads that work for a call' 'takes minutes (faults=all)'
 	fi
 else
-	for name in ' in each call' ' in whoever works for a call'; do
+	for name in ' in each call' ' in threads that work for a call'; do
 		skip "memory fails$name" 'no fault injection in this kernel (CONFIG_FAILSLAB)'
 	done
 fi

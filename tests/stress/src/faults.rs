@@ -39,7 +39,7 @@ const EACH: u32 = 12;
 /// Faults at each place of each operation, or some.
 #[derive(Args, Debug)]
 pub struct Faults {
-    /// Source of faults: the kernel's `task` or `any`, or `own`, the module's.
+    /// Source of faults: the kernel's `task` or `kthread`, or `own`, the module's.
     #[arg(long, default_value = "task")]
     by: inject::By,
     /// Settings in which operations are done, with commas; all, if none.

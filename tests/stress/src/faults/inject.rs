@@ -9,7 +9,7 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{bail, Context, Result};
 use clap::ValueEnum;
 use rustix::fs::OFlags;
 
@@ -22,8 +22,9 @@ use crate::world::{DIRECTORY, MODULE};
 pub enum By {
     /// The kernel, in the task that asks.
     Task,
-    /// The kernel, in any task or interrupt that works for the task.
-    Any,
+    /// The kernel, in the threads of the kernel that work for the task. (The module asks for
+    /// nothing in an interrupt.)
+    Kthread,
     /// The module: it asks a counter at each place where it allocates or registers by itself.
     Own,
 }
@@ -32,7 +33,7 @@ impl fmt::Display for By {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Task => "task",
-            Self::Any => "any",
+            Self::Kthread => "kthread",
             Self::Own => "own",
         })
     }
@@ -65,9 +66,9 @@ impl By {
                 aim()?;
                 Box::new(Task)
             }
-            Self::Any => {
+            Self::Kthread => {
                 aim()?;
-                Box::new(Any::default())
+                Box::new(Kthread::new()?)
             }
             Self::Own => Box::new(Own(Log::open()?)),
         })
@@ -137,13 +138,34 @@ impl Injector for Task {
 /// The kernel counts requests as long as one is to fail, and goes on from earlier ones. It fails
 /// the first whose number is a multiple of an interval: the interval is the number itself.
 #[derive(Default)]
-struct Any {
+struct Kthread {
     counted: Cell<u64>,
     /// The number of the request that is to fail.
     armed: Cell<u64>,
 }
 
-impl Any {
+impl Kthread {
+    /// Has the kernel look at its own threads alone, and at those that they will start.
+    fn new() -> Result<Self> {
+        for process in fs::read_dir("/proc")? {
+            let path = process?.path();
+            // Only a thread of the kernel has no program. (One may end meanwhile.)
+            if path.join("make-it-fail").exists() && fs::read_link(path.join("exe")).is_err() {
+                let _ = fs::write(path.join("make-it-fail"), "1");
+            }
+        }
+        let starter = "/proc/2/make-it-fail";
+        if text_of(starter).is_none_or(|text| text.trim() != "1") {
+            bail!("{starter} is not 1");
+        }
+        Self::set("task-filter", "Y")?;
+        // With an interval of 1 nothing is counted.
+        let this = Self::default();
+        this.arm(2)?;
+        this.disarm(false)?;
+        Ok(this)
+    }
+
     fn set(name: &str, value: impl fmt::Display) -> Result<()> {
         let path = format!("{DEBUGFS}/failslab/{name}");
         fs::write(&path, value.to_string()).with_context(|| path)
@@ -153,9 +175,26 @@ impl Any {
         let left = text_of(&format!("{DEBUGFS}/failslab/times")).context("no failslab")?;
         Ok(left.trim() == "0")
     }
+
+    /// Makes requests of our own until the one that is to fail comes: how many came before is not
+    /// known otherwise.
+    fn catch_up() -> Result<()> {
+        let own = |value| fs::write("/proc/self/make-it-fail", value);
+        let status = format!("{DIRECTORY}/status");
+        own("1")?;
+        while !Self::has_failed()? {
+            if Path::new(&status).exists() {
+                let _ = fs::read(&status);
+            } else if load(Path::new(MODULE), &[]).is_ok() {
+                // Not loaded, as it was.
+                unload("rust_ftrace")?;
+            }
+        }
+        Ok(own("0")?)
+    }
 }
 
-impl Injector for Any {
+impl Injector for Kthread {
     fn module(&self) -> &'static str {
         MODULE
     }
@@ -169,15 +208,8 @@ impl Injector for Any {
 
     fn disarm(&self, _has_failed: bool) -> Result<Option<String>> {
         let has_failed = Self::has_failed()?;
-        // The numbers are not known any more unless it comes to the one that is to fail.
-        let status = format!("{DIRECTORY}/status");
-        while !Self::has_failed()? {
-            if Path::new(&status).exists() {
-                let _ = fs::read(&status);
-            } else if load(Path::new(MODULE), &[]).is_ok() {
-                // Not loaded, as it was.
-                unload("rust_ftrace")?;
-            }
+        if !has_failed {
+            Self::catch_up()?;
         }
         Self::set("probability", 0)?;
         self.counted.set(self.armed.get());
