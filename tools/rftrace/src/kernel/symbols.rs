@@ -2,8 +2,10 @@
 
 //! Names and addresses of the kernel's functions.
 
-use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::OnceLock;
+
+use rustc_hash::FxHashMap;
 
 use super::Error;
 
@@ -57,7 +59,8 @@ fn texts(all: &[Symbol]) -> Vec<Range<u64>> {
 #[derive(Debug, Default)]
 pub struct KernelSymbols {
     all: Vec<Symbol>,
-    by_name: HashMap<Box<str>, Vec<u64>>,
+    /// Addresses by name, made on first use: most commands look up few names, or none.
+    by_name: OnceLock<FxHashMap<Box<str>, Vec<u64>>>,
     functions: Vec<(u64, usize)>,
 }
 
@@ -71,11 +74,8 @@ impl KernelSymbols {
             let address = symbol.address;
             symbol.is_code &= texts.is_empty() || texts.iter().any(|text| text.contains(&address));
         }
-        let mut by_name: HashMap<Box<str>, Vec<u64>> = HashMap::new();
         let mut functions: Vec<(u64, usize)> = Vec::new();
         for (index, symbol) in all.iter().enumerate() {
-            let places = by_name.entry(symbol.name.clone()).or_default();
-            places.push(symbol.address);
             if symbol.is_code
                 && !symbol.is_mark()
                 && functions.last().is_none_or(|last| last.0 != symbol.address)
@@ -86,7 +86,7 @@ impl KernelSymbols {
         // INVARIANT: Sorted above, and made in that order.
         Self {
             all,
-            by_name,
+            by_name: OnceLock::new(),
             functions,
         }
     }
@@ -128,7 +128,21 @@ impl KernelSymbols {
     /// Returns the addresses of `name`: several where several functions have it, none if there is
     /// no such name.
     pub fn places(&self, name: &str) -> &[u64] {
-        self.by_name.get(name).map_or(&[], |places| places)
+        let by_name = self.by_name.get_or_init(|| {
+            let mut by_name: FxHashMap<Box<str>, Vec<u64>> = FxHashMap::default();
+            for symbol in &self.all {
+                let places = by_name.entry(symbol.name.clone()).or_default();
+                places.push(symbol.address);
+            }
+            by_name
+        });
+        by_name.get(name).map_or(&[], |places| places)
+    }
+
+    /// Returns the first address of `name`, for who looks up nothing else: it looks through all.
+    pub fn first_place(&self, name: &str) -> Option<u64> {
+        let found = self.all.iter().find(|symbol| &*symbol.name == name);
+        found.map(|symbol| symbol.address)
     }
 
     /// Returns the address of `name`, if there is just one.

@@ -279,7 +279,7 @@ impl Session {
         let uname = rustix::system::uname();
         let text = |name: &std::ffi::CStr| name.to_string_lossy().into_owned();
         let irq_text = ["__irqentry_text_start", "__irqentry_text_end"]
-            .map(|name| symbols.place(name).unwrap_or(0));
+            .map(|name| symbols.first_place(name).unwrap_or(0));
         Ok(RecordingSettings {
             rftrace: env!("CARGO_PKG_VERSION").into(),
             release: text(uname.release()),

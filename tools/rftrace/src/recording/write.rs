@@ -126,7 +126,8 @@ impl Writer {
 
     fn zlib(&self, kind: ChunkKind, plain: &[u8]) -> io::Result<()> {
         let chunk = vec![0; CHUNK_BYTES];
-        let mut encoder = ZlibEncoder::new(chunk, Compression::default());
+        // By default it takes eight times as long for a quarter less, before anything is traced.
+        let mut encoder = ZlibEncoder::new(chunk, Compression::fast());
         encoder.write_all(plain)?;
         let chunk = encoder.finish()?;
         self.append(kind, Encoding::Zlib, 0, plain.len(), 0, chunk)
