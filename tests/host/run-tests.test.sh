@@ -70,6 +70,12 @@ if [[ $(sed -n 2p "$dir/runs") == *b/first.sh* ]]; then
 fi
 expect 'twice' 2 '0f <1f> 44' '9 passed, 0 failed, 0 skipped' 3
 expect 'a breakpoint that is there' 1 'cc <1f> 44' '2 passed, 4 failed, 0 skipped' 1
+# A file for fast kernels alone, but for who asks for it.
+echo 'b/fast.sh fast' >>"$dir/tests/guest/order"
+: >"$dir/tests/guest/b/fast.sh"
+expect 'on a fast kernel' 0 '' '6 passed, 0 failed, 0 skipped' 1
+KERNEL=debug expect 'on a slow kernel' 0 '' '5 passed, 0 failed, 1 skipped' 1
+T=fast KERNEL=debug expect 'on a slow kernel, when asked for' 0 '' '3 passed, 0 failed, 0 skipped' 1
 
 echo "$passed passed, $failed failed"
 ((failed == 0))
