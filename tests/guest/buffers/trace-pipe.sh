@@ -43,17 +43,18 @@ nothing_left() {
 }
 
 woken() {
-	local i
+	local i count
 	echo "$YIELD" >$R/filter
 	reader /tmp/out fileio stream $R/trace_pipe 65536
-	for i in 1 2 3 4 5 6 7 8; do
+	count=$(some 8)
+	for i in $(seq "$count"); do
 		waits "$reader"
 		is lines "$(wc -l </tmp/out)" $((i * 3 - 3))
 		calls yields 1 0
 		calls yields 2 1
 		until_true 20 has_lines /tmp/out $((i * 3))
 	done
-	is read "$(status 'events read')" 24
+	is read "$(status 'events read')" $((count * 3))
 	accounts_agree
 }
 
@@ -90,7 +91,7 @@ nonblock() {
 polled() {
 	local i
 	echo "$YIELD" >$R/filter
-	for i in 1 2 3 4 5; do
+	for i in $(seq "$(some 5)"); do
 		reader /tmp/out fileio poll $R/trace_pipe
 		until_true 20 grep -q wait /tmp/out
 		waits "$reader"

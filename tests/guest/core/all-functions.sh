@@ -30,14 +30,11 @@ busy() {
 
 all_and_rmmod() {
 	# Unloading while every function of a busy machine is on its way through the hook.
-	local i
 	background churn 0
 	background churn 1
-	for i in $(seq $((SLOWER == 1 ? 2 : 1))); do
-		load tracer=function
-		until_true 30 busy
-		rmmod rust_ftrace
-	done
+	load tracer=function
+	until_true 30 busy
+	rmmod rust_ftrace
 	end_background
 }
 

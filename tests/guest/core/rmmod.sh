@@ -3,7 +3,7 @@
 # rmmod at any moment: while tasks sleep in traced calls, readers wait, timers fire, and others use fgraph, too.
 . /tests/lib/ktap.sh
 
-# (a cycle takes 5 to 15 s: CMDLINE="cycles=500 cycles_all=20 file_limit=9000" for more)
+# (a cycle takes some seconds: CMDLINE="cycles=500 cycles_all=20 file_limit=9000" for more)
 case $KERNEL in
 debug | kcsan) : "${cycles:=0}" "${cycles_all:=0}" ;;
 *) : "${cycles:=2}" "${cycles_all:=0}" ;;
@@ -111,9 +111,9 @@ cycle() {
 		echo "$FUNCTIONS" >$R/filter
 		;;
 	5)
-		echo function_graph >$R/current_tracer
-		echo "$FUNCTIONS" >$R/graph_function
 		echo "$FUNCTIONS" >$R/filter
+		echo "$FUNCTIONS" >$R/graph_function
+		echo function_graph >$R/current_tracer
 		;;
 	esac
 	[ $(($1 % 3)) -ne 0 ] || foreign_on

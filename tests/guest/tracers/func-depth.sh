@@ -28,13 +28,6 @@ wrong_values() {
 	says $R/options/func-depth 0
 }
 
-# All that is called below one root: then no function between is hidden.
-# (what else the machine does can come between, in one run and not in the other)
-against_graph() {
-	grep -qxF "$1" /tmp/available || return 0
-	tries 5 one_against_graph "$1" "$2"
-}
-
 # Without what comes at any time: interrupts, as far as they are not left out anyhow.
 prune() {
 	awk -v any_time="^($ANY_TIME)\$" '
@@ -43,22 +36,30 @@ prune() {
 		!hidden'
 }
 
-one_against_graph() {
-	local root=$1 action=$2
+# All that is called below a root: then no function between is hidden. (of two roots at once, as it takes long to hook all
+# functions)
+ROOTS=$(sys getcwd)
+! grep -qxF path_mount /tmp/available || ROOTS="$ROOTS path_mount"
+act() {
+	busybox pwd >/dev/null
+	mount -t tmpfs rftrace /mnt
+	umount /mnt
+}
+
+nesting_of_both() {
+	local root
 	echo nop >$R/current_tracer
 	# Interrupts are calls of the interrupted task there, and levels of their own here.
 	echo 0 >$T/options/funcgraph-irqs
-	echo "$root" >$T/set_graph_function
+	echo "$ROOTS" >$T/set_graph_function
 	echo 8192 >$T/buffer_size_kb
 	echo function_graph >$T/current_tracer
-	eval "$action"
+	act
 	echo 0 >$T/tracing_on
-	graph_nesting <$T/trace | prune >/tmp/graph
+	graph_nesting <$T/trace >/tmp/graphs
 	echo nop >$T/current_tracer
 	echo >$T/set_graph_function
 	echo 1 >$T/tracing_on
-	[ "$(wc -l </tmp/graph)" -ge 5 ]
-	sed 's/.* //' /tmp/graph | sort -u >/tmp/names
 	# Ours, all functions at once, and the root's call cut out by its depth.
 	echo 1 >$R/options/func-depth
 	echo 16384 >$R/buffer_size_kb
@@ -66,10 +67,20 @@ one_against_graph() {
 	echo 0 >$R/tracing_on
 	echo function >$R/current_tracer
 	echo 1 >$R/tracing_on
-	eval "$action"
+	act
 	echo 0 >$R/tracing_on
+	events $R/trace >/tmp/events
+	for root in $ROOTS; do as_deep_below "$root"; done
+}
+
+as_deep_below() {
+	local root=$1
+	awk -v root="$root" '
+		$1 == 0 { if (found) exit; found = $2 == root }
+		found' /tmp/graphs | prune >/tmp/graph
+	[ "$(wc -l </tmp/graph)" -ge 5 ]
 	# (comm-pid of the first call of the root, its depth, and all task level lines till it returns)
-	events $R/trace | awk -v root="$root" '
+	awk -v root="$root" '
 		{
 			state = $3
 			for (i = 1; i <= NF; i++) if ($i ~ /:$/) break
@@ -84,7 +95,7 @@ one_against_graph() {
 			# (what comes later need not be read)
 			if (depth <= base) exit
 			print depth - base, name
-		}' | prune >/tmp/ours
+		}' /tmp/events | prune >/tmp/ours
 	head -n 5 /tmp/graph /tmp/ours
 	# What the two runs did may differ in a call or two (allocation, scheduling); the nesting of the
 	# calls that both have may not.
@@ -96,15 +107,8 @@ one_against_graph() {
 	[ $((differ * 10)) -le "$lines" ]
 }
 
-graph_getcwd() {
-	against_graph "$(sys getcwd)" 'busybox pwd >/dev/null'
-}
-
-graph_mount() {
-	if grep -qxF path_mount /tmp/available; then
-		against_graph path_mount 'mount -t tmpfs rftrace /mnt; umount /mnt'
-	fi
-}
+# (what else the machine does can come between, in one run and not in the other)
+nesting() { tries 5 nesting_of_both; }
 
 # The least depth of the events of hardirqs in a part of what CPU 0 does. (it may begin in one)
 least_in_interrupts() {
@@ -127,7 +131,7 @@ irqs_begin_at_zero() {
 	# (small, so that it is soon read; not so small that one interrupt fills it)
 	echo 256 >$R/buffer_size_kb
 	echo 1 >$R/options/func-depth
-	echo function >$R/current_tracer
+	echo '*irq* *tick* *timer* sysvec_*' >$R/filter
 	background calls signals 0 0
 	until_true 20 least_in_interrupts
 	# The outermost function of a hardirq is at depth 0 on its own level.
@@ -136,7 +140,6 @@ irqs_begin_at_zero() {
 
 t 'the column comes and goes, the rest stays' column
 t 'wrong values' wrong_values
-t 'nesting of getcwd as function_graph has it' graph_getcwd
-t 'nesting of a mount as function_graph has it' graph_mount
+t 'nesting of getcwd and a mount as function_graph has it' nesting
 t 'interrupts begin at depth 0' irqs_begin_at_zero
 finish

@@ -209,13 +209,13 @@ processes() {
 }
 
 interrupts() {
-	compare '*hrtimer* *softirq* *_signal*' on_both signals 3000
+	compare '*hrtimer* *softirq* *_signal*' on_both signals 1000
 	grep -qE '\|..[hH]..\|' /tmp/our.window
 	columns
 }
 
 much() {
-	compare 'vfs_* *mutex_lock* *_file_*' on_both files 100
+	compare 'vfs_* *mutex_lock* *_file_*' on_both files 40
 	columns
 }
 
