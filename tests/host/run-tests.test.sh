@@ -70,7 +70,7 @@ if [[ $(sed -n 2p "$dir/runs") == *b/first.sh* ]]; then
 fi
 expect 'twice' 2 '0f <1f> 44' '9 passed, 0 failed, 0 skipped' 3
 expect 'a breakpoint that is there' 1 'cc <1f> 44' '2 passed, 4 failed, 0 skipped' 1
-# A file for fast kernels alone, but for who asks for it.
+# A file for fast kernels alone, unless it is asked for.
 echo 'b/fast.sh fast' >>"$dir/tests/guest/order"
 : >"$dir/tests/guest/b/fast.sh"
 expect 'on a fast kernel' 0 '' '6 passed, 0 failed, 0 skipped' 1

@@ -39,7 +39,7 @@ prune() {
 # All that is called below a root: then no function between is hidden. (of two roots at once, as it takes long to hook all
 # functions)
 ROOTS=$(sys getcwd)
-! grep -qxF path_mount /tmp/available || ROOTS="$ROOTS path_mount"
+if grep -qxF path_mount /tmp/available; then ROOTS="$ROOTS path_mount"; fi
 act() {
 	busybox pwd >/dev/null
 	mount -t tmpfs rftrace /mnt

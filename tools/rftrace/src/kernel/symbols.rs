@@ -139,7 +139,8 @@ impl KernelSymbols {
         by_name.get(name).map_or(&[], |places| places)
     }
 
-    /// Returns the first address of `name`, for who looks up nothing else: it looks through all.
+    /// Returns the first address of `name`. It looks through all symbols, which is less than to
+    /// sort them by name.
     pub fn first_place(&self, name: &str) -> Option<u64> {
         let found = self.all.iter().find(|symbol| &*symbol.name == name);
         found.map(|symbol| symbol.address)
