@@ -211,7 +211,7 @@ by_thread() {
 idle() {
 	echo 64 >$R/buffer_size_kb
 	echo 0 >$R/pid
-	echo function >$R/current_tracer
+	echo '*idle* *tick*' >$R/filter
 	until_true $((20 * SLOWER)) on_both_cpus
 	echo 0 >$R/tracing_on
 	cat $R/trace >/tmp/pid.trace
@@ -419,7 +419,7 @@ executed() {
 not_idle() {
 	echo 64 >$R/buffer_size_kb
 	echo 0 >$R/notrace_pid
-	echo function >$R/current_tracer
+	echo '*idle* *tick*' >$R/filter
 	background calls turns 0 0
 	background calls turns 0 1
 	until_true $((20 * SLOWER)) on_both_cpus

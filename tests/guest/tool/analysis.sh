@@ -86,14 +86,8 @@ closed() {
 	umount /mnt
 	cat /tmp/said
 	grep -q '^rftrace: hooks the [0-9]* functions that path_mount can reach; not what' /tmp/said
-	rftrace trace -g path_mount mount -t tmpfs none /mnt >/tmp/all
-	umount /mnt
-	for file in closed all; do
-		grep -v '^#' /tmp/$file | sed -n 's/.*|  *\([a-zA-Z0-9_.]*\)() *[{;].*/\1/p' | sort -u >/tmp/$file.names
-	done
-	# What it lacks was called through pointers, or by what was.
+	grep -v '^#' /tmp/closed | sed -n 's/.*|  *\([a-zA-Z0-9_.]*\)() *[{;].*/\1/p' | sort -u >/tmp/closed.names
 	[ "$(grep -c . /tmp/closed.names)" -gt 30 ]
-	grep -vxF -f /tmp/all.names /tmp/closed.names | head -n 20
 	is 'hooked' "$(($(sed -n 's/^rftrace: hooks the \([0-9]*\) .*/\1/p' /tmp/said) < 20000))" 1
 	grep -q '^security_sb_mount$' /tmp/closed.names
 }
