@@ -8,6 +8,7 @@ root_packages=(
 	libelf-dev libssl-dev libdw-dev pahole
 	rustc rust-src cargo rustfmt rust-clippy bindgen libclang-dev
 	clang lld llvm			# the debug kernel: KASAN with Rust needs clang
+	libclang-rt-dev			# AddressSanitizer, for tests on the host
 	kmod rsync cpio xz-utils ca-certificates
 	# Not the machine's own: before 8.1 QEMU could run an instruction that another CPU had just
 	# replaced, and kernels died of a stale int3 while ftrace was being armed.
