@@ -241,6 +241,14 @@ impl Machine {
         text.iter().for_each(|range| hooks.forget(range));
     }
 
+    /// Notes that the functions at addresses `init`, by which a module was loaded, go.
+    pub(crate) fn module_loaded(&self, init: &Range<usize>) {
+        let init = core::slice::from_ref(init);
+        self.going.leaves(init);
+        self.forget_catalog();
+        self.hooks_forget(init);
+    }
+
     /// Forgets the list of functions, as a module came or went.
     pub(crate) fn forget_catalog(&self) {
         self.functions.forget();

@@ -100,7 +100,7 @@ impl Catalog {
     }
 
     /// Takes out the functions whose ftrace location `is_left_out`, and sorts the others.
-    pub fn finish(&mut self, is_left_out: impl Fn(usize) -> bool) {
+    pub fn finish(&mut self, mut is_left_out: impl FnMut(usize) -> bool) {
         self.entries.retain(|entry| !is_left_out(entry.ip));
         self.entries.shrink();
         self.names.shrink();

@@ -181,8 +181,8 @@ impl modules::ModuleWatcher for Instances {
 
     fn coming(&self, init: &Range<usize>) {
         self.for_each(|instance| instance.profile_forgets(core::slice::from_ref(init)));
-        self.machine.forget_catalog();
-        self.machine.hooks_forget(core::slice::from_ref(init));
+        // Before an instance's lock is taken, as below.
+        self.machine.module_loaded(init);
         self.for_each(|instance| instance.coming(init));
     }
 

@@ -66,8 +66,8 @@ impl CatalogCache {
 }
 
 /// Reads the functions that can be traced from tracefs, without those whose ftrace location is in
-/// `left_out`.
-fn read_catalog(left_out: &[Range<usize>]) -> Result<Catalog> {
+/// `left_out`. Of these ranges only those stay which tracefs still lists something of.
+fn read_catalog(left_out: &mut KVec<Range<usize>>) -> Result<Catalog> {
     let mut catalog = Catalog::new();
     read_lines(KernelFile::FilterFunctions, |line| {
         catalog.add(line).map_err(|bad| match bad {
@@ -75,6 +75,16 @@ fn read_catalog(left_out: &[Range<usize>]) -> Result<Catalog> {
             BadLine::NoMemory => ENOMEM,
         })
     })?;
-    catalog.finish(|ip| left_out.iter().any(|range| range.contains(&ip)));
+    // The ranges before this index stay.
+    let mut listed = 0;
+    catalog.finish(|ip| {
+        let found = left_out.iter().position(|range| range.contains(&ip));
+        if let Some(at) = found.filter(|at| *at >= listed) {
+            left_out.swap(at, listed);
+            listed += 1;
+        }
+        found.is_some()
+    });
+    left_out.truncate(listed);
     Ok(catalog)
 }

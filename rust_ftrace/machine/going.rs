@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The modules that are going, whose functions are not to be traced any more.
+//! What goes of modules, whose functions are not to be traced any more.
 
 use core::ops::Range;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Release};
 use kernel::sync::{new_mutex, Mutex};
 
-/// The modules that are going, and the number of those that came.
+/// What goes of modules, and the number of those that came.
 #[pin_data]
 pub(super) struct GoingModules {
-    /// The addresses of functions of modules that were going when last heard of. ftrace lists those
-    /// for some time yet.
+    /// The addresses of functions of modules that were going when last heard of, and of those by
+    /// which modules were loaded. ftrace lists them for some time yet.
     #[pin]
     leaving: Mutex<KVec<Range<usize>>>,
     /// The number of times that a module was loaded.
@@ -27,17 +27,17 @@ impl GoingModules {
         })
     }
 
-    /// Calls `user` with the addresses of modules that are going.
-    pub(super) fn with<R>(&self, user: impl FnOnce(&[Range<usize>]) -> R) -> R {
-        user(&self.leaving.lock())
+    /// Calls `user` with the addresses of what goes; it may take out what is gone.
+    pub(super) fn with<R>(&self, user: impl FnOnce(&mut KVec<Range<usize>>) -> R) -> R {
+        user(&mut self.leaving.lock())
     }
 
-    /// Notes that the module at addresses `text` goes.
+    /// Notes that functions at addresses `text` go.
     pub(super) fn leaves(&self, text: &[Range<usize>]) {
         let mut leaving = self.leaving.lock();
         for range in text.iter().filter(|range| !range.is_empty()) {
             if leaving.push(range.clone(), GFP_KERNEL).is_err() {
-                pr_warn!("functions of a removed module are listed, for want of memory\n");
+                pr_warn!("functions that a module no longer has are listed, for want of memory\n");
             }
         }
     }

@@ -131,7 +131,7 @@ irqs_begin_at_zero() {
 	# (small, so that it is soon read; not so small that one interrupt fills it)
 	echo 256 >$R/buffer_size_kb
 	echo 1 >$R/options/func-depth
-	echo '*irq* *tick* *timer* sysvec_*' >$R/filter
+	echo '*irq* *tick* *timer*' >$R/filter
 	background calls signals 0 0
 	until_true 20 least_in_interrupts
 	# The outermost function of a hardirq is at depth 0 on its own level.
