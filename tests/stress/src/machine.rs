@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::files::narrow;
+use crate::others::append;
 use crate::run::Hand;
 use crate::world::{online, World, MODULE, TRACEFS};
 
@@ -156,5 +157,10 @@ pub fn kernel_tracers(hand: &mut Hand) -> io::Result<()> {
     if name == "current_tracer" && text != "nop" {
         narrow(&path.with_file_name("set_ftrace_filter"), hand)?;
     }
-    fs::write(path, text)
+    if name != "set_ftrace_filter" {
+        return fs::write(path, text);
+    }
+    // If a word is refused, a list that it was to replace is left empty: that stands for all.
+    fs::write(&path, "vfs_*")?;
+    append(&path, &text)
 }

@@ -12,7 +12,8 @@ use crate::world::{World, TRACEFS};
 /// Number of probes of each kind.
 const PROBES: u8 = 8;
 
-fn append(path: &Path, text: &str) -> io::Result<()> {
+/// Adds a line to a file of tracefs.
+pub fn append(path: &Path, text: &str) -> io::Result<()> {
     OpenOptions::new()
         .append(true)
         .open(path)?
