@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What goes of modules, whose functions are not to be traced any more.
+//! Parts of modules that are going, whose functions are not to be traced any more.
 
 use core::ops::Range;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Release};
 use kernel::sync::{new_mutex, Mutex};
 
-/// What goes of modules, and the number of those that came.
+/// The parts of modules that are going, and the number of modules that came.
 #[pin_data]
 pub(super) struct GoingModules {
     /// The addresses of functions of modules that were going when last heard of, and of those by
