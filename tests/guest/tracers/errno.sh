@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# tracing_errno: where an error began. All functions are hooked, so that no call is left out.
+# tracing_errno: where an error began. Where it is looked for, all functions are hooked, so that no call is left out.
 . /tests/lib/ktap.sh
 
 reload
@@ -16,10 +16,11 @@ if [ ! -e /sys/kernel/btf/vmlinux ]; then
 fi
 
 # To hook all functions takes minutes on a kernel with checkers: there it is those that mount calls, and that alone fails.
+MOUNTING='*mount* get_fs_type* *_sys_* strndup_user* memdup_user* __kmalloc*'
 ROWS=100 FUNCTIONS=
 [ "$SLOWER" = 1 ] || {
 	ROWS=1
-	FUNCTIONS='*mount* get_fs_type* *_sys_* strndup_user* memdup_user* __kmalloc*'
+	FUNCTIONS=$MOUNTING
 }
 
 # The program, the system call, its error, the function in which that began, and the last that it called with what
@@ -168,6 +169,7 @@ values() {
 
 # Of the errors those that are asked for, of roots that take so long, and no deeper than max_depth.
 others() {
+	local FUNCTIONS=$MOUNTING
 	echo EINVAL,ENOMEM >$R/tracing_errno
 	begin mount
 	record mount
@@ -221,6 +223,7 @@ handled() {
 # Two instances, with the same functions: one shows errors, one all calls, and neither disturbs the other.
 # The words of its calls leave no room for those of others: a function is for one of them.
 with_another() {
+	local FUNCTIONS=$MOUNTING
 	local I=$R/instances/a before
 	mkdir $I
 	echo path_mount >$R/filter
@@ -252,6 +255,7 @@ with_another() {
 
 # The program that counts its events is not the one that makes them: with the clock that others read, too.
 clocks() {
+	local FUNCTIONS=$MOUNTING
 	echo ENODEV >$R/tracing_errno
 	echo mono >$R/trace_clock
 	begin mount
@@ -264,6 +268,7 @@ clocks() {
 
 # In a file system that has no room for another file: its function calls others after that.
 in_module() {
+	local FUNCTIONS='*_sys_* *mkdir* *:mod:ext4'
 	modprobe ext4
 	dd if=/dev/zero of=/tmp/image bs=1k count=256
 	mke2fs -F /tmp/image

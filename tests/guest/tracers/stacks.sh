@@ -166,18 +166,18 @@ of_some() {
 # All functions, the unwinder's own, interrupts of interrupts; options come and go meanwhile.
 # (some on a debug kernel, which would not get anywhere with all)
 everything() {
-	echo 16384 >$R/buffer_size_kb
+	echo 8192 >$R/buffer_size_kb
 	echo 1 >$R/options/func_stack_trace
 	[ $SLOWER -eq 1 ] || echo 'vfs_* *_file_* *_mutex* __rcu_* *_timer*' >$R/filter
 	echo function >$R/current_tracer
-	calls files 3
+	calls files 1
 	echo 1 >$R/options/func-args
 	echo 0 >$R/options/func_stack_trace
 	echo path_mount:stacktrace >>$R/filter
-	calls files 3
+	calls files 1
 	echo 1 >$R/options/func_stack_trace
-	calls forks 2
-	calls files 3
+	calls forks 1
+	calls files 1
 	echo 0 >$R/tracing_on
 	(set +x; hooked_as_said)
 	accounts_agree
