@@ -72,6 +72,29 @@ impl SeqFile {
         }
     }
 
+    /// Gives the file, which nothing was read of yet, a buffer of [`AT_A_TIME`] bytes instead of a
+    /// page, as `single_open_size()` does.
+    ///
+    /// Every time that its buffer is full, a list of functions lets its lock go and then passes over
+    /// all that it has shown already, which by pages takes most of the time.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    fn enlarge(&self) -> Result {
+        // SAFETY: By the type's invariants this is an open file.
+        let seq = unsafe { (*self.0 .0.as_ptr()).private_data }.cast::<bindings::seq_file>();
+        let (buffer, _, size) = KVVec::<u8>::with_capacity(AT_A_TIME, GFP_KERNEL)?.into_raw_parts();
+        // SAFETY:
+        // - By the type's invariants this is a `seq_file`, and nothing else has it.
+        // - It has no buffer before it is read.
+        // - The new one is of `size` bytes, and may be freed by `kvfree()`, as `seq_release()` does.
+        unsafe { (*seq).buf = buffer.cast() };
+        // SAFETY: As above.
+        unsafe { (*seq).size = size };
+        Ok(())
+    }
+
     /// Reads from `position` on; 0 at the end.
     fn read(&self, buffer: &mut [u8], position: &mut i64) -> Result<usize> {
         let vector = bindings::kvec {
@@ -152,6 +175,10 @@ pub(crate) fn look_at(list: KernelFile) -> Result {
     result
 }
 
+/// Bytes that are read of a list at a time: few enough that others who wait for the kernel's lock of
+/// ftrace meanwhile do not wait for long.
+const AT_A_TIME: usize = 1 << 17;
+
 /// Most bytes of a description of types: the kernel itself takes none that is as long.
 const MOST_BTF_BYTES: usize = 64 << 20;
 
@@ -177,7 +204,7 @@ pub(crate) fn read_btf(name: &[u8]) -> Result<KVVec<u8>> {
 const MODULE_NAME_LEN: usize = 64 - size_of::<usize>();
 
 fn read_btf_here(name: &[u8]) -> Result<KVVec<u8>> {
-    const AT_A_TIME: usize = 1 << 16;
+    const ROOM: usize = 1 << 16;
     let mut path = [0; 16 + MODULE_NAME_LEN];
     let parts = [&b"kernel/btf/"[..], name].into_iter().flatten();
     path.iter_mut()
@@ -187,7 +214,7 @@ fn read_btf_here(name: &[u8]) -> Result<KVVec<u8>> {
     let mount = OwnMount::new(FileSystem::Sysfs)?;
     let file = OpenKernelFile::open(&mount, path)?;
     let mut bytes = KVVec::new();
-    let mut room = KVVec::from_elem(0u8, AT_A_TIME, GFP_KERNEL)?;
+    let mut room = KVVec::from_elem(0u8, ROOM, GFP_KERNEL)?;
     let mut position: bindings::loff_t = 0;
     loop {
         // SAFETY: The file is open for reading, and the room has so many bytes.
@@ -218,7 +245,7 @@ fn read_btf_here(name: &[u8]) -> Result<KVVec<u8>> {
 /// - `ENODEV` if the kernel does not have the file system, `ENOENT` if not the file.
 /// - `EPERM` if the kernel is locked down.
 /// - `EOPNOTSUPP` if the file is no `seq_file`.
-/// - `E2BIG` if a line is longer than 16 KiB.
+/// - `E2BIG` if a line is longer than 128 KiB.
 /// - What `line` returns.
 pub(crate) fn read_lines(list: KernelFile, line: impl FnMut(&[u8]) -> Result + Send) -> Result {
     if !list.part().is_as_known() {
@@ -228,11 +255,11 @@ pub(crate) fn read_lines(list: KernelFile, line: impl FnMut(&[u8]) -> Result + S
 }
 
 fn read_lines_here(list: KernelFile, mut line: impl FnMut(&[u8]) -> Result) -> Result {
-    const BUFFER: usize = 1 << 14;
     let (file_system, name) = list.place();
     let mount = OwnMount::new(file_system)?;
     let file = SeqFile::open(&mount, name)?;
-    let mut buffer = KVVec::from_elem(0u8, BUFFER, GFP_KERNEL)?;
+    file.enlarge()?;
+    let mut buffer = KVVec::from_elem(0u8, AT_A_TIME, GFP_KERNEL)?;
     let mut position = 0;
     // What is left of the last read, at the buffer's beginning: a line without its end.
     let mut kept = 0;
