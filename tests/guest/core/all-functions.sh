@@ -11,7 +11,7 @@ all_functions() {
 	echo function >$R/current_tracer
 	start=$(now)
 	# A shell works, and a reader looks on.
-	while [ $(($(now) - start)) -lt 1000 ]; do
+	while [ $(($(now) - start)) -lt 500 ]; do
 		ls -lR /proc/self /sys/kernel/debug/rftrace >/dev/null 2>&1
 		tail -n 1 $R/trace >/dev/null
 		lines=$((lines + 1))
@@ -38,6 +38,6 @@ all_and_rmmod() {
 	end_background
 }
 
-t 'all functions traced for 10 s' all_functions
+t 'all functions traced for 5 s' all_functions
 t 'unloaded while all functions are traced' all_and_rmmod
 finish

@@ -169,7 +169,6 @@ under_load() {
 	echo 16 >$R/buffer_size_kb
 	busy_filter
 	background calls getppid 0 0
-	background calls getppid 0 1
 	background calls files 0 1
 	: >/tmp/all.traces
 	for clock in $CLOCKS local; do

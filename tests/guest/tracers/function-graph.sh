@@ -55,8 +55,8 @@ both() {
 	echo 1 >$T/tracing_on
 	echo 1 >$R/tracing_on
 	if [ $# -eq 0 ]; then
-		calls files 100 1 &
-		calls files 100 1
+		calls files 40 1 &
+		calls files 40 1
 		wait $!
 	else
 		# (the first is slow, and an interrupt likely)
