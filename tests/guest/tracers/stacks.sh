@@ -166,7 +166,7 @@ of_some() {
 # All functions, the unwinder's own, interrupts of interrupts; options come and go meanwhile.
 # (some on a debug kernel, which would not get anywhere with all)
 everything() {
-	echo 8192 >$R/buffer_size_kb
+	echo 4096 >$R/buffer_size_kb
 	echo 1 >$R/options/func_stack_trace
 	[ $SLOWER -eq 1 ] || echo 'vfs_* *_file_* *_mutex* __rcu_* *_timer*' >$R/filter
 	echo function >$R/current_tracer
