@@ -75,8 +75,8 @@ impl SeqFile {
     /// Gives the file, which nothing was read of yet, a buffer of [`AT_A_TIME`] bytes instead of a
     /// page, as `single_open_size()` does.
     ///
-    /// Every time that its buffer is full, a list of functions lets its lock go and then passes over
-    /// all that it has shown already, which by pages takes most of the time.
+    /// Every time that its buffer is full, a list of functions lets its lock go and then passes
+    /// over all that it has shown already, which by pages takes most of the time.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl SeqFile {
         // SAFETY:
         // - By the type's invariants this is a `seq_file`, and nothing else has it.
         // - It has no buffer before it is read.
-        // - The new one is of `size` bytes, and may be freed by `kvfree()`, as `seq_release()` does.
+        // - The new one is of `size` bytes, and may be freed by `kvfree()`: `seq_release()` does.
         unsafe { (*seq).buf = buffer.cast() };
         // SAFETY: As above.
         unsafe { (*seq).size = size };
@@ -175,8 +175,8 @@ pub(crate) fn look_at(list: KernelFile) -> Result {
     result
 }
 
-/// Bytes that are read of a list at a time: few enough that others who wait for the kernel's lock of
-/// ftrace meanwhile do not wait for long.
+/// Bytes that are read of a list at a time: few enough that those tasks which wait for the kernel's
+/// lock of ftrace meanwhile do not wait for long.
 const AT_A_TIME: usize = 1 << 17;
 
 /// Most bytes of a description of types: the kernel itself takes none that is as long.
