@@ -54,7 +54,8 @@ sleepers() {
 	echo nop >$R/current_tracer
 	echo 1 >$R/function_profile_enabled
 	for number in $(seq 150); do
-		background usleep $((1500000 + number * 20000))
+		usleep $((1500000 + number * 20000)) &
+		workers="$workers $!"
 	done
 	echo 0 >$R/function_profile_enabled
 	echo "$YIELD" >$R/filter
@@ -143,7 +144,7 @@ none_left() {
 t 'a call returns whose probe went with the module' short_to_short
 t 'the same, of which more was kept than is now' long_to_short
 t 'while the kernel traces what fprobe calls' beside_busy
-t 'while the kernel traces all functions' beside_all
+stressed 'while the kernel traces all functions' beside_all
 t 'while calls of an earlier number return' sleepers
 t 'all numbers are in use' none_left
 finish

@@ -116,7 +116,7 @@ sums_agree() {
 
 # Every call of every function, or of some thousand, in whatever context.
 everything() {
-	local left=5
+	local left=3
 	if [ "$SLOWER" = 1 ]; then
 		echo >$R/filter
 	else
