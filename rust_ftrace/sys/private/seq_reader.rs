@@ -90,7 +90,7 @@ impl SeqFile {
         // - It has no buffer before it is read.
         // - The new one is of `size` bytes, and may be freed by `kvfree()`: `seq_release()` does.
         unsafe { (*seq).buf = buffer.cast() };
-        // SAFETY: As above.
+        // SAFETY: By the type's invariants this is a `seq_file`, and nothing else has it.
         unsafe { (*seq).size = size };
         Ok(())
     }
