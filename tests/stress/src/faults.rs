@@ -35,6 +35,8 @@ const MOST: u32 = 20_000;
 const NO_ARRAY: &str = "fprobe: Failed to allocate working array";
 /// Number of requests up to which each is failed when not all are.
 const EACH: u32 = 12;
+/// The same of loading the module, which takes seconds each time.
+const EACH_OF_LOADING: u32 = 4;
 
 /// Faults at each place of each operation, or some.
 #[derive(Args, Debug)]
@@ -63,6 +65,26 @@ pub struct Faults {
     /// Print each fault.
     #[arg(long)]
     verbose: bool,
+}
+
+/// The choice of requests that are failed.
+#[derive(Clone, Copy)]
+struct Step {
+    /// Not all are.
+    some: bool,
+    /// The operation loads the module.
+    loads: bool,
+}
+
+impl Step {
+    /// Returns how many requests further the next one is.
+    fn after(self, number: u32) -> u32 {
+        match (self.some, self.loads) {
+            (true, true) if number >= EACH_OF_LOADING => number / 2,
+            (true, false) if number >= EACH => number / 4,
+            _ => 1,
+        }
+    }
 }
 
 /// The results of an operation's faults.
@@ -117,8 +139,12 @@ impl Faults {
                     continue;
                 }
                 let begin = Instant::now();
+                let step = Step {
+                    some: self.some,
+                    loads: !scene.is_loaded,
+                };
                 let outcome = self
-                    .sweep(&mut stage, &*injector, &operation)
+                    .sweep(&mut stage, &*injector, &operation, step)
                     .with_context(|| name.clone())?;
                 let Some(outcome) = outcome else {
                     left_out.push(operation.name().to_string());
@@ -209,6 +235,7 @@ impl Faults {
         stage: &mut Stage,
         injector: &dyn Injector,
         operation: &Operation,
+        step: Step,
     ) -> Result<Option<Outcome>> {
         stage.prepare(operation)?;
         // As it should be; twice, as its output may differ each time.
@@ -324,10 +351,7 @@ impl Faults {
             if !is_clean || operation.needs_preparation() {
                 stage.prepare(operation)?;
             }
-            number += match self.some {
-                true if number >= EACH => number / 4,
-                _ => 1,
-            };
+            number += step.after(number);
         }
         bail!("there is no end of it");
     }
