@@ -5,8 +5,10 @@
 mod apply;
 mod budget;
 pub(crate) mod buffer;
+pub(crate) mod buffer_changes;
 pub(crate) mod buffers;
-mod cgroups;
+mod calls;
+pub(crate) mod cgroups;
 mod clock;
 mod commands;
 pub(crate) mod comms;
@@ -15,18 +17,23 @@ mod cpus_and_modules;
 mod dying;
 pub(crate) mod enabled_functions;
 mod error_log;
+mod followers;
 pub(crate) mod free_buffer;
-mod functions;
 mod graph;
+mod holders;
+pub(crate) mod hooked;
+pub(crate) mod list_edit;
 mod marker;
 mod named_cgroups;
-mod pids;
+pub(crate) mod pids;
+mod prepared;
 pub(crate) mod profile;
-mod profiling;
+pub(crate) mod profile_stats;
 pub(crate) mod recording;
 mod registry;
 mod reserve;
 mod saved_tasks;
+mod shown;
 mod skipped_matches;
 mod snapshot;
 mod too_deep;
@@ -37,16 +44,15 @@ mod wakers;
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::str::CString;
-use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-use self::buffers::{subbuf_kb, Buffers, OldBuffers};
 use self::error_log::ErrorLog;
-use self::named_cgroups::NamedCgroups;
+use self::followers::Followers;
+use self::holders::Holders;
 use self::profile::Profiling;
 use self::recording::Recording;
 pub(crate) use self::registry::Instances;
-use self::reserve::Reserve;
+use self::shown::Shown;
 use self::skipped_matches::SkippedMatches;
 use self::too_deep::TooDeep;
 use self::users::Users;
@@ -58,18 +64,15 @@ use crate::engine::settings::{Settings, Tracer};
 use crate::machine::{HookMember, Machine};
 use crate::platform::set_aside::SetAside;
 use crate::platform::Word;
-use crate::sys::cgroup::Members;
 use crate::sys::context::PreemptOff;
 use crate::sys::dying::DeathNotice;
-use crate::sys::forks::Forks;
 use crate::sys::ftrace::Registration;
 use crate::tracer::commands::CommandHandler;
 use crate::tracer::last_words::StopsAtDeath;
 use crate::tracer::probes::SharedCount;
-use crate::tracer::recorder::Recorder;
 
 /// The settings, with counts that hooks share.
-type OwnSettings = Settings<SharedCount>;
+pub(crate) type OwnSettings = Settings<SharedCount>;
 
 /// The settings that files change, and the hooks that follow them.
 pub(crate) struct Control {
@@ -78,36 +81,28 @@ pub(crate) struct Control {
     plan: KBox<HookPlan>,
     /// Functions of a module that came when there was no memory are not hooked.
     is_behind: bool,
-    /// The handler of forks and exits, which lists of tasks follow.
-    forks: Forks<Recorder>,
-    /// The handler of tasks that come into cgroups and go.
-    members: Members<Recorder>,
-    /// The cgroups whose tasks are traced.
-    cgroups: NamedCgroups,
+    /// The handlers of tasks that are made, move, and end.
+    followers: Followers,
     /// The number of calls that the hooks of the profile had missed when counting began.
     missed_before: u64,
-    /// The number of functions that match patterns in the filter but cannot be traced, once it was
-    /// asked for.
-    skipped: Option<SkippedMatches>,
-    /// The number of open files that hold what is recorded: see [`free_buffer`].
-    holders: usize,
-    /// Memory that is set aside for the end of the recording, as long as there are holders.
-    reserve: Option<Reserve>,
+    /// The open files that hold what is recorded.
+    holders: Holders,
 }
 
 /// An instance of the tracer.
 ///
 /// Locks are taken in the order `control`, that of the hooks of calls ([`Machine::hooks`]) or
-/// `dying`, the CPUs' ([`cpu::ReadLock`]), `buffers`, a buffer's consumer, `wakers`; `profile`
+/// of the dump, the CPUs' ([`cpu::ReadLock`]), `buffers`, a buffer's consumer, `wakers`; `profile`
 /// after `control`, the machine's, and the CPUs'; that of [`TooDeep`] after `control`, and never
-/// with others, as it waits for CPUs; those of `elsewhere` and `errors` last. CPU hotplug takes
-/// `buffers`, `profile` and `wakers`, so that nothing that waits for CPUs, RCU or user memory is
-/// called with one of these held: lockdep is told so ([`lockdep::never_waits_with`]).
+/// with others, as it waits for CPUs; those of `elsewhere`, `skipped` and `errors` last. CPU
+/// hotplug takes `buffers`, `profile` and `wakers`, so that nothing that waits for CPUs, RCU or
+/// user memory is called with one of these held: lockdep is told so
+/// ([`lockdep::never_waits_with`]).
 #[pin_data]
 pub(crate) struct Instance {
-    /// The notice of the machine's death. It goes first: what it leads to looks at all else.
+    /// The dump when the machine dies. It goes first: what it leads to looks at all else.
     #[pin]
-    dying: Mutex<Option<Pin<KBox<DeathNotice<Dying>>>>>,
+    dump: DumpAtDeath,
     /// The name of its directory; empty for the top one.
     name: CString,
     machine: Arc<Machine>,
@@ -120,18 +115,14 @@ pub(crate) struct Instance {
     hooks: HookMember,
     #[pin]
     commands: Registration<CommandHandler<InstanceActions>>,
-    /// Likewise.
-    #[pin]
-    last_words: Registration<StopsAtDeath>,
     recording: Arc<Recording>,
     #[pin]
     profiling: Profiling,
     #[pin]
     too_deep: TooDeep,
-    /// The bits of [`Options`], written with `control` held.
-    options: Atomic<u64>,
-    /// The number of the tracer, likewise.
-    shown_tracer: Atomic<u32>,
+    shown: Shown,
+    #[pin]
+    skipped: SkippedMatches,
     users: Users,
 }
 
@@ -139,7 +130,7 @@ pub(crate) struct Instance {
 pub(crate) type Dump = fn(&Arc<Instance>, Option<CpuId>);
 
 /// The actions that serve the requests of commands.
-pub(crate) struct InstanceActions {
+pub(super) struct InstanceActions {
     instance: Arc<Instance>,
     dump: Dump,
 }
@@ -154,6 +145,22 @@ pub(crate) struct DyingTrace<'a> {
     cpu: Option<CpuId>,
     conversion: Option<(Conversion, u64)>,
     shown: &'a Word,
+}
+
+/// The dump of an instance's trace when the machine dies, if one is asked for.
+///
+/// The lock is taken after the instance's `control`.
+#[pin_data]
+pub(crate) struct DumpAtDeath {
+    // Field order is teardown order: the recorder is in `recording`.
+    /// The notice of the machine's death. It goes first: what it leads to looks at all else.
+    #[pin]
+    notice: Mutex<Option<Pin<KBox<DeathNotice<Dying>>>>>,
+    /// The hook of the functions by which the machine begins to die.
+    #[pin]
+    last_words: Registration<StopsAtDeath>,
+    machine: Arc<Machine>,
+    recording: Arc<Recording>,
 }
 
 /// The means to show the trace of an instance when the machine dies.
@@ -184,11 +191,9 @@ impl Instance {
         // with which all is unhooked for the profiler.
         let profiling = unsafe { Profiling::new(&machine, recording.hook.handler())? };
         Ok(try_pin_init!(Self {
-            dying <- new_mutex!(None),
+            dump <- DumpAtDeath::new(machine.clone(), recording.clone()),
             name,
             commands <- Registration::new(CommandHandler::new()?),
-            last_words <- Registration::new(StopsAtDeath::new()),
-            recording,
             profiling <- profiling,
             too_deep <- TooDeep::new(),
             machine,
@@ -196,18 +201,15 @@ impl Instance {
                 settings: KBox::new(Settings::new(), GFP_KERNEL)?,
                 plan: KBox::new(HookPlan::none(), GFP_KERNEL)?,
                 is_behind: false,
-                forks: Forks::new(),
-                members: Members::new(),
-                cgroups: NamedCgroups::new(),
+                followers: Followers::new(recording.clone()),
                 missed_before: 0,
-                skipped: None,
-                holders: 0,
-                reserve: None,
+                holders: Holders::default(),
             }),
             errors <- ErrorLog::new(),
             hooks,
-            options: Atomic::new(Options::new().0),
-            shown_tracer: Atomic::new(Tracer::Nop as u32),
+            shown: Shown::new(),
+            skipped <- SkippedMatches::new(),
+            recording,
             users: Users::new(),
         }? Error))
     }
@@ -263,7 +265,7 @@ impl Instance {
     /// Ends all tracing, as the instance is being removed.
     pub(crate) fn stop(&self) {
         let mut control = self.control.lock();
-        if let Err(error) = self.disarm(&mut control) {
+        if let Err(error) = control.disarm(self) {
             pr_warn!("an instance that is removed still traces: {error:?}\n");
         }
         let is_other_clock = self.recording.clock() != ClockKind::Local;
@@ -282,9 +284,34 @@ impl Instance {
         &self.machine
     }
 
-    /// Returns the current tracer.
+    /// Returns the dump of the trace when the machine dies.
+    pub(crate) fn dump(&self) -> &DumpAtDeath {
+        &self.dump
+    }
+
+    /// Calls `user` with the settings.
+    pub(crate) fn with_settings<R>(&self, user: impl FnOnce(&OwnSettings) -> R) -> R {
+        user(&self.control.lock().settings)
+    }
+
+    /// Changes the settings by `edit`, and hooks what they say then.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Control::change`]; all is as before then.
+    pub(crate) fn change(&self, edit: impl FnOnce(&mut OwnSettings) -> Result) -> Result {
+        self.control.lock().change(self, edit)
+    }
+
+    /// Returns the current tracer. Does not wait for changes of settings.
     pub(crate) fn tracer(&self) -> Tracer {
-        self.control.lock().settings.tracer
+        self.shown.tracer()
+    }
+
+    /// Returns whether the filter is not empty, so that it does not stand for all functions.
+    /// Likewise.
+    pub(crate) fn is_filtered(&self) -> bool {
+        self.shown.is_filtered()
     }
 
     /// Changes the tracer, which clears the buffers, as in tracefs.
@@ -298,7 +325,7 @@ impl Instance {
             control.settings.implicit = false;
             return Ok(());
         }
-        self.change(&mut control, |settings| {
+        control.change(self, |settings| {
             settings.tracer = tracer;
             settings.implicit = false;
             Ok(())
@@ -311,11 +338,7 @@ impl Instance {
 
     /// Returns the options that are on. Does not wait for changes of settings.
     pub(crate) fn options(&self) -> Options {
-        Options(self.options.load(Relaxed))
-    }
-
-    fn set_options(&self, options: Options) {
-        self.options.store(options.0, Relaxed);
+        self.shown.options()
     }
 
     /// Switches an option on or off.
@@ -326,86 +349,12 @@ impl Instance {
     pub(crate) fn set_option(&self, option: TraceOption, on: bool) -> Result {
         let mut control = self.control.lock();
         if !option.is_planned() {
-            self.switch_option(&mut control, option, on);
+            control.switch_option(self, option, on);
             return Ok(());
         }
-        self.change(&mut control, |settings| {
+        control.change(self, |settings| {
             settings.options = settings.options.with(option, on);
             Ok(())
         })
-    }
-
-    /// Replaces buffers by those that `make` makes, and retires the old ones.
-    fn exchange(
-        &self,
-        _control: &mut Control,
-        make: impl FnOnce(&mut Buffers, &Recorder) -> Result<OldBuffers>,
-    ) -> Result {
-        let old = make(
-            &mut self.recording.buffers.lock(),
-            self.recording.hook.handler(),
-        )?;
-        self.retire_buffers(old);
-        Ok(())
-    }
-
-    /// Changes the size of the buffer of `cpu`, or of all.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Buffers::resize`].
-    pub(crate) fn resize(&self, cpu: Option<CpuId>, size_kb: usize) -> Result {
-        self.exchange(&mut self.control.lock(), |buffers, recorder| {
-            buffers.resize(cpu, size_kb, recorder)
-        })
-    }
-
-    /// Changes the size of the sub-buffers.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Buffers::set_subbuf_kb`].
-    pub(crate) fn set_subbuf_kb(&self, size_kb: usize) -> Result {
-        let mut control = self.control.lock();
-        let dump = self.prepare_dump_of(subbuf_kb(size_kb)?)?;
-        let reserve = match control.holders {
-            0 => None,
-            _ => Some(
-                self.recording
-                    .buffers
-                    .lock()
-                    .set_aside(subbuf_kb(size_kb)?)?,
-            ),
-        };
-        self.exchange(&mut control, |buffers, recorder| {
-            buffers.set_subbuf_kb(size_kb, recorder)
-        })?;
-        if let Some(dump) = dump {
-            self.commit_dump(dump);
-        }
-        if reserve.is_some() {
-            control.reserve = reserve;
-        }
-        Ok(())
-    }
-
-    /// Takes a snapshot of `cpu`, or all.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Buffers::take_snapshot`].
-    pub(crate) fn take_snapshot(&self, cpu: Option<CpuId>) -> Result {
-        let _control = self.control.lock();
-        let taken = self
-            .recording
-            .make_buffers(|buffers| buffers.take_snapshot(cpu, self.recording.hook.handler()))?;
-        self.recording.end_snapshot(taken);
-        Ok(())
-    }
-
-    /// Frees all snapshots.
-    pub(crate) fn free_snapshots(&self) {
-        let _control = self.control.lock();
-        self.recording.buffers.lock().drop_spares();
     }
 }

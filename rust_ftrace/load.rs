@@ -10,7 +10,9 @@ use crate::engine::dump_on_oops::DumpMode;
 use crate::engine::filter::words;
 use crate::engine::lists;
 use crate::engine::settings::Tracer;
-use crate::instance::{DyingDump, Instance};
+use crate::instance::buffer_changes::BufferChanges;
+use crate::instance::list_edit::ListEdit;
+use crate::instance::{DumpAtDeath, DyingDump, Instance};
 use crate::machine::{Machine, ProfileLimits};
 use crate::sys::lockdown::{self, LockdownReason};
 use crate::sys::param::{string_param, StringParam};
@@ -110,7 +112,7 @@ pub(crate) fn apply_parameters(instance: &Instance, dump: DyingDump) -> Result {
     if size_kb != 0 {
         let result = usize::try_from(size_kb)
             .map_err(Error::from)
-            .and_then(|size_kb| instance.resize(None, size_kb));
+            .and_then(|size_kb| BufferChanges::of(instance).resize(None, size_kb));
         result.inspect_err(|error| {
             pr_err!("parameter buffer_size_kb={size_kb} is refused: {error:?}\n");
         })?;
@@ -118,11 +120,11 @@ pub(crate) fn apply_parameters(instance: &Instance, dump: DyingDump) -> Result {
     if let Some(value) = DUMP_ON_OOPS.get() {
         let result = DumpMode::parse(value.to_bytes())
             .map_err(|_| EINVAL)
-            .and_then(|mode| instance.prepare_dump(mode, dump));
+            .and_then(|mode| DumpAtDeath::prepare(instance, mode, dump));
         let prepared = result.inspect_err(|error| {
             pr_err!("parameter dump_on_oops is refused: {error:?}\n");
         })?;
-        instance.commit_dump(prepared);
+        instance.dump().commit(prepared);
     }
     apply_list(instance, lists::FunctionList::Notrace, &NOTRACE)?;
     apply_list(instance, lists::FunctionList::Filter, &FILTER)?;
@@ -149,7 +151,12 @@ fn apply_list(instance: &Instance, list: lists::FunctionList, param: &StringPara
     if words(&text).next().is_none() {
         return Ok(());
     }
-    instance.edit(list, &text, true).inspect_err(|error| {
+    let edit = ListEdit {
+        list,
+        text: &text,
+        replace: true,
+    };
+    edit.apply(instance).inspect_err(|error| {
         pr_err!("parameter {} is refused: {error:?}\n", list.name());
     })
 }

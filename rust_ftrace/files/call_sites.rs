@@ -8,8 +8,8 @@ use kernel::sync::Arc;
 use crate::engine::call_sites::{
     call_target, has_call, has_jump, CallSites, CodeRole, FunctionCode, CALL_BYTES, JUMP_BYTES,
 };
-use crate::engine::lists::FunctionList;
 use crate::engine::name_cache::NameCache;
+use crate::instance::hooked::Hooked;
 use crate::instance::Instance;
 use crate::sys::code;
 use crate::sys::symbols::SymbolText;
@@ -143,7 +143,7 @@ impl KernelSites {
     /// `ENOMEM` if there is no memory.
     pub(super) fn new(instance: &Arc<Instance>) -> Result<Self> {
         Ok(Self {
-            all: instance.with_lists(|lists| lists.get(FunctionList::Filter).is_none()),
+            all: !instance.is_filtered(),
             instance: instance.clone(),
             plain: PlainSites::new()?,
             lasting: NameCache::new(),
@@ -155,7 +155,7 @@ impl KernelSites {
 
     /// Forgets the results for addresses of modules, which can get another meaning.
     pub(super) fn forget_passing(&mut self) {
-        self.all = (self.instance).with_lists(|lists| lists.get(FunctionList::Filter).is_none());
+        self.all = !self.instance.is_filtered();
         self.passing.clear();
         self.jumps.clear();
         self.calls.clear();
@@ -257,6 +257,6 @@ impl CallSites for KernelSites {
     }
 
     fn is_traced(&mut self, start: u64) -> bool {
-        self.instance.is_traced(start)
+        Hooked::by(&self.instance).is_traced(start)
     }
 }

@@ -12,6 +12,7 @@ use super::context::FileContext;
 use super::word_file::Writing;
 use crate::engine::cgroups::is_beginning;
 use crate::engine::text::Text;
+use crate::instance::cgroups::CgroupList;
 use crate::sys::debugfs::{File, OpenMode, Records};
 
 /// `cgroup`.
@@ -34,12 +35,12 @@ impl File for CgroupFile {
     }
 
     fn write(&self, context: &FileContext, data: &[u8]) -> Result {
-        let edit = |text: &[u8], replace| context.instance.edit_cgroups(text, replace);
+        let edit = |text: &[u8], replace| CgroupList::of(&context.instance).edit(text, replace);
         self.0.lock().write(data, is_beginning, edit)
     }
 
     fn release(&self, context: &FileContext) {
-        let finish = |text: &[u8], replace| context.instance.edit_cgroups(text, replace);
+        let finish = |text: &[u8], replace| CgroupList::of(&context.instance).edit(text, replace);
         self.0.lock().finish(finish);
     }
 }
@@ -59,7 +60,7 @@ impl Records for CgroupLines {
     fn next(&mut self, text: &mut Text) -> Result<bool> {
         let index = self.next;
         self.next = index.saturating_add(1);
-        let line = self.context.instance.with_cgroup(index, |named| {
+        let line = CgroupList::of(&self.context.instance).with(index, |named| {
             text.push_bytes(named.path())?;
             match named.is_removed() {
                 true => text.write_str(" (removed)\n"),

@@ -9,6 +9,7 @@ use kernel::prelude::*;
 use super::attribute::{no_memory, Attribute};
 use super::context::FileContext;
 use crate::engine::text::Text;
+use crate::instance::pids::TaskLists;
 use crate::sys::cpu::{self, Mask};
 
 /// `tracing_cpumask`.
@@ -22,9 +23,10 @@ impl Attribute for Cpumask {
     /// short as the number of CPUs allows.
     fn show(context: &FileContext, text: &mut Text) -> Result {
         let end = cpu::end();
+        let tasks = TaskLists::of(&context.instance);
         let traced = |number: u32| {
             let cpu = cpu::from_number(number);
-            cpu.is_some_and(|cpu| context.instance.is_cpu_traced(cpu))
+            cpu.is_some_and(|cpu| tasks.is_cpu_traced(cpu))
         };
         for group in (0..end.div_ceil(GROUP)).rev() {
             let bits = end.saturating_sub(group * GROUP).min(GROUP);
@@ -43,7 +45,7 @@ impl Attribute for Cpumask {
         if value.is_empty() {
             return Err(EINVAL);
         }
-        context.instance.set_cpus(&Mask::parse(value)?);
+        TaskLists::of(&context.instance).set_cpus(&Mask::parse(value)?);
         Ok(())
     }
 }

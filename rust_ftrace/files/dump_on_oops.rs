@@ -12,7 +12,7 @@ use super::context::FileContext;
 use super::dying;
 use crate::engine::dump_on_oops::{write_named, DumpError, DumpMode, DumpWords};
 use crate::engine::text::Text;
-use crate::instance::{Instance, Instances};
+use crate::instance::{DumpAtDeath, Instance, Instances};
 
 /// The file's name, in the error log.
 const FILE: &str = "dump_on_oops";
@@ -22,14 +22,14 @@ pub(super) struct DumpOnOops;
 
 impl Attribute for DumpOnOops {
     fn show(context: &FileContext, text: &mut Text) -> Result {
-        let own = context.instance.dump_on_oops().number();
+        let own = context.instance.dump().mode().number();
         write!(text, "{own}").map_err(no_memory)?;
         if let Some(instances) = &context.instances {
             for instance in &instances.all()? {
                 let name = instance.name().to_str()?;
                 let mode = match name.is_empty() {
                     true => DumpMode::Off,
-                    false => instance.dump_on_oops(),
+                    false => instance.dump().mode(),
                 };
                 write_named(text, name, mode).map_err(no_memory)?;
             }
@@ -45,9 +45,9 @@ impl Attribute for DumpOnOops {
         };
         let Some(instances) = &context.instances else {
             let mode = DumpMode::parse(value).map_err(refuse)?;
-            let prepared = context.instance.prepare_dump(mode, dying::dump);
-            let prepared = prepared.inspect_err(|_| context.instance.forget_death())?;
-            context.instance.commit_dump(prepared);
+            let prepared = DumpAtDeath::prepare(&context.instance, mode, dying::dump);
+            let prepared = prepared.inspect_err(|_| context.instance.dump().forget())?;
+            context.instance.dump().commit(prepared);
             return Ok(());
         };
         let words = DumpWords::parse(value).map_err(refuse)?;
@@ -71,16 +71,19 @@ fn set_all(instances: &Instances, words: DumpWords<'_>, unknown: impl Fn(&[u8]))
     let mut prepare = || {
         all.iter().try_for_each(|instance| {
             let mode = mode_of(instance, words);
-            prepared.push(instance.prepare_dump(mode, dying::dump)?, GFP_KERNEL)?;
+            prepared.push(
+                DumpAtDeath::prepare(instance, mode, dying::dump)?,
+                GFP_KERNEL,
+            )?;
             Ok(())
         })
     };
     if let Err(error) = prepare() {
-        all.iter().for_each(|instance| instance.forget_death());
+        all.iter().for_each(|instance| instance.dump().forget());
         return Err(error);
     }
     for (instance, prepared) in all.iter().zip(prepared) {
-        instance.commit_dump(prepared);
+        instance.dump().commit(prepared);
     }
     Ok(())
 }

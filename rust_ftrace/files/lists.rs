@@ -19,6 +19,8 @@ use crate::engine::lists::FunctionList;
 use crate::engine::pending::PendingWords;
 use crate::engine::text::Text;
 use crate::instance::enabled_functions::Enabled;
+use crate::instance::hooked::Hooked;
+use crate::instance::list_edit::ListEdit;
 use crate::sys::debugfs::{File, OpenMode, Records};
 
 /// The list that a file is for.
@@ -68,14 +70,23 @@ impl<W: FunctionListFile> File for ListFile<W> {
 
     fn write(&self, context: &FileContext, data: &[u8]) -> Result {
         // Any name or pattern may be the beginning of a longer one.
-        let edit = |text: &[u8], replace| context.instance.edit(W::LIST, text, replace);
+        let edit = |text: &[u8], replace| edit::<W>(context, text, replace);
         self.writing.lock().write(data, |_| true, edit)
     }
 
     fn release(&self, context: &FileContext) {
-        let edit = |text: &[u8], replace| context.instance.edit(W::LIST, text, replace);
+        let edit = |text: &[u8], replace| edit::<W>(context, text, replace);
         self.writing.lock().finish(edit);
     }
+}
+
+fn edit<W: FunctionListFile>(context: &FileContext, text: &[u8], replace: bool) -> Result {
+    let edit = ListEdit {
+        list: W::LIST,
+        text,
+        replace,
+    };
+    edit.apply(&context.instance)
 }
 
 /// The sources of lines.
@@ -126,19 +137,22 @@ impl FunctionLines {
     fn load(&mut self) -> Result {
         let instance = &self.context.instance;
         if let FunctionSource::List(FunctionList::Filter, _) = self.source {
-            self.probes = instance.commanded()?;
+            self.probes = Hooked::by(instance).commanded()?;
         }
         self.pending.clear();
         if let FunctionSource::List(list, _) = self.source {
-            instance.with_lists(|lists| {
-                let words = lists.pending(list).map_or(&[][..], PendingWords::text);
+            instance.with_settings(|settings| {
+                let words = settings
+                    .lists
+                    .pending(list)
+                    .map_or(&[][..], PendingWords::text);
                 self.pending.extend_from_slice(words, GFP_KERNEL)
             })?;
         }
         (self.functions, self.instead) = match self.source {
             FunctionSource::Available | FunctionSource::Addresses => (None, None),
             FunctionSource::List(list, empty) => {
-                instance.with_lists(|lists| match lists.get(list) {
+                instance.with_settings(|settings| match settings.lists.get(list) {
                     None => Ok((Some(FunctionSet::new()), Some(empty))),
                     Some(set) => Ok::<_, Error>((Some(set.duplicate()?), None)),
                 })?
@@ -203,7 +217,7 @@ fn enabled(context: &FileContext) -> Result<(Option<FunctionSet>, KVec<Enabled>)
     let mut all = Some(FunctionSet::new());
     let mut by = KVec::new();
     context.try_for_each(|instance| {
-        let mut enabled = instance.enabled()?;
+        let mut enabled = Enabled::by(instance)?;
         all = match (all.take(), enabled.functions.take()) {
             (Some(all), Some(more)) => Some(all.union(&more)?),
             _ => None,

@@ -13,6 +13,7 @@ use super::context::FileContext;
 use super::word_file::Writing;
 use crate::engine::pids;
 use crate::engine::text::Text;
+use crate::instance::pids::TaskLists;
 use crate::sys::debugfs::{File, OpenMode, Records};
 use crate::tracer::outsiders::PidList;
 
@@ -37,15 +38,15 @@ pub(super) trait TaskListFile: Send + Sync + Unpin + 'static {
 
 impl<W: TaskListFile> Pids for W {
     fn edit(context: &FileContext, text: &[u8], replace: bool) -> Result {
-        context.instance.edit_pids(W::LIST, text, replace)
+        TaskLists::of(&context.instance).edit(W::LIST, text, replace)
     }
 
     fn next(context: &FileContext, from: u32) -> Option<u32> {
-        (context.instance).with_pids(W::LIST, |pids| pids.next(from))
+        TaskLists::of(&context.instance).with(W::LIST, |pids| pids.next(from))
     }
 
     fn none(context: &FileContext) -> Option<&'static str> {
-        (!context.instance.has_pids(W::LIST)).then_some("no pid\n")
+        (!TaskLists::of(&context.instance).is_in_force(W::LIST)).then_some("no pid\n")
     }
 }
 

@@ -11,6 +11,7 @@ use super::attribute::{no_memory, Attribute};
 use super::context::FileContext;
 use crate::engine::clock::ClockKind;
 use crate::engine::function_set::FunctionSet;
+use crate::engine::lists::FunctionList;
 use crate::engine::parse::parse_number;
 use crate::engine::profile::histogram::{lower_end, Distribution};
 use crate::engine::profile::text as lines;
@@ -27,13 +28,17 @@ pub(super) struct ProfileEnabled;
 
 impl Attribute for ProfileEnabled {
     fn show(context: &FileContext, text: &mut Text) -> Result {
-        let on = context.instance.is_profiling();
+        let on = context.instance.with_settings(|settings| settings.profile);
         writeln!(text, "{}", u8::from(on)).map_err(no_memory)
     }
 
     fn store(context: &FileContext, value: &[u8]) -> Result {
         // As in tracefs, any number but 0 means on.
-        context.instance.set_profiling(parse_number(value)? != 0)
+        let on = parse_number(value)? != 0;
+        context.instance.change(|settings| {
+            settings.profile = on;
+            Ok(())
+        })
     }
 }
 
@@ -92,7 +97,7 @@ impl Records for ProfileLines {
         let instance = &self.context.instance;
         self.rows = instance.profiling().rows(self.context.cpu)?;
         self.timeline = instance.machine().timeline(ClockKind::Local);
-        self.thresh = instance.thresh();
+        self.thresh = instance.with_settings(|settings| settings.thresh);
         self.next = None;
         Ok(())
     }
@@ -271,7 +276,7 @@ impl Records for SummaryLines {
         self.next = Some(next.wrapping_add(1));
         let instance = &self.context.instance;
         let (summary, _) = self.functions.summary(instance, &row);
-        let thresh = instance.thresh();
+        let thresh = instance.with_settings(|settings| settings.thresh);
         if thresh == 0 || summary.average >= thresh {
             let write = |name: &[u8]| lines::write_summary(text, name, &summary);
             with_name(instance, &row, write)?;
@@ -343,7 +348,10 @@ impl Records for LatencyLines {
     fn rewind(&mut self) -> Result {
         let instance = &self.context.instance;
         self.functions.begin(instance)?;
-        self.filter = instance.filtered()?;
+        self.filter = instance.with_settings(|settings| {
+            let filter = settings.lists.get(FunctionList::Filter);
+            filter.map(|filter| filter.duplicate()).transpose()
+        })?;
         self.next = 0;
         self.now = None;
         Ok(())

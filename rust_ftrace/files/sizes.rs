@@ -10,6 +10,7 @@ use super::attribute::{no_memory, Attribute};
 use super::context::FileContext;
 use crate::engine::parse::parse_number;
 use crate::engine::text::Text;
+use crate::instance::buffer_changes::BufferChanges;
 use crate::instance::buffers::Buffers;
 
 fn show_number(text: &mut Text, number: usize) -> Result {
@@ -32,7 +33,7 @@ impl Attribute for BufferSize {
 
     fn store(context: &FileContext, value: &[u8]) -> Result {
         let size_kb = usize::try_from(parse_number(value)?)?;
-        context.instance.resize(context.cpu, size_kb)
+        BufferChanges::of(&context.instance).resize(context.cpu, size_kb)
     }
 }
 
@@ -67,7 +68,7 @@ impl Attribute for SubbufSize {
 
     fn store(context: &FileContext, value: &[u8]) -> Result {
         let size_kb = usize::try_from(parse_number(value)?)?;
-        context.instance.set_subbuf_kb(size_kb)
+        BufferChanges::of(&context.instance).set_subbuf_kb(size_kb)
     }
 }
 

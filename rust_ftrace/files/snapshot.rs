@@ -12,6 +12,7 @@ use super::context::FileContext;
 use super::trace::TraceLines;
 use crate::engine::parse::parse_number;
 use crate::engine::text::Text;
+use crate::instance::buffer_changes::BufferChanges;
 use crate::instance::buffers::BufferKind;
 use crate::sys::debugfs::{File, OpenMode, Records};
 
@@ -40,8 +41,8 @@ impl File for SnapshotFile {
     fn write(&self, context: &FileContext, data: &[u8]) -> Result {
         match (parse_number(data)?, context.cpu) {
             (0, Some(_)) => return Err(EINVAL),
-            (0, None) => context.instance.free_snapshots(),
-            (1, cpu) => context.instance.take_snapshot(cpu)?,
+            (0, None) => BufferChanges::of(&context.instance).free_snapshots(),
+            (1, cpu) => BufferChanges::of(&context.instance).take_snapshot(cpu)?,
             (_, cpu) => context.instance.recording().clear_snapshot(cpu),
         }
         Ok(())

@@ -16,7 +16,11 @@ use crate::engine::render;
 use crate::engine::text::Text;
 use crate::instance::buffer::SubbufCopy;
 use crate::instance::buffers::BufferKind;
+use crate::instance::cgroups::CgroupList;
+use crate::instance::hooked::Hooked;
+use crate::instance::pids::TaskLists;
 use crate::instance::profile::contexts::ContextStats;
+use crate::instance::profile_stats::ProfileStats;
 use crate::instance::Instance;
 use crate::machine::TypesSize;
 use crate::sys;
@@ -36,25 +40,27 @@ impl Attribute for Status {
         let returns = counts.returns.wrapping_add(elsewhere.returns);
         let lost = counts.lost().wrapping_add(elsewhere.lost());
         let (too_deep, _) = instance.too_deep();
-        let (filter, notrace) = instance.with_lists(|lists| {
-            let count = |list| lists.get(list).map(|set| set.len());
+        let (filter, notrace) = instance.with_settings(|settings| {
+            let count = |list| settings.lists.get(list).map(|set| set.len());
             (count(FunctionList::Filter), count(FunctionList::Notrace))
         });
-        let armed = instance.armed()?;
-        let behind = match instance.is_behind() {
+        let hooked = Hooked::by(instance);
+        let armed = hooked.armed()?;
+        let behind = match hooked.is_behind() {
             true => "functions of a module that came without memory, until the next change",
             false => "none",
         };
-        let skipped = instance.skipped_matches()?;
-        let pids_of = |list| instance.with_pids(list, |pids| (pids.len(), pids.bytes()));
+        let skipped = hooked.skipped_matches()?;
+        let tasks = TaskLists::of(instance);
+        let pids_of = |list| tasks.with(list, |pids| (pids.len(), pids.bytes()));
         let (pids, pid_bytes) = pids_of(PidList::Traced);
         let (not_pids, not_pid_bytes) = pids_of(PidList::NotTraced);
-        let (cgroups, members, member_bytes) = instance.cgroup_counts();
+        let (cgroups, members, member_bytes) = CgroupList::of(instance).counts();
         let types = instance.machine().types_size();
         let lists = instance.machine().catalog_bytes() + types.kernel + types.modules;
-        let profile = instance.profile_stats();
-        let lists = lists + instance.plan_bytes() + instance.graph_bytes();
-        let lists = lists + instance.dump_bytes() + member_bytes;
+        let profile = ProfileStats::of(instance);
+        let lists = lists + hooked.bytes() + instance.recording().graph_bytes();
+        let lists = lists + instance.dump().bytes() + member_bytes;
         let memory = stats.bytes + lists + pid_bytes + not_pid_bytes + profile.bytes;
         let mut write = || {
             writeln!(text, "version: {}", crate::VERSION)?;
@@ -86,7 +92,7 @@ impl Attribute for Status {
                 0 => writeln!(text, "cgroup: empty")?,
                 _ => writeln!(text, "cgroup: {members} tasks in {cgroups} cgroups")?,
             }
-            let missed = instance.forks_missed();
+            let missed = tasks.forks_missed();
             writeln!(text, "children not followed: {missed}")?;
             writeln!(text, "armed functions: {armed}")?;
             writeln!(text, "not armed: {behind}")?;
@@ -113,10 +119,10 @@ impl Attribute for Status {
             writeln!(text, "lost without buffer: {without_buffer}")?;
             writeln!(text, "lost while the clock was read: {by_clock}")?;
             writeln!(text, "lost while a snapshot was taken: {by_snapshot}")?;
-            writeln!(text, "missed returns: {}", instance.missed_calls())?;
+            writeln!(text, "missed returns: {}", hooked.missed_calls())?;
             write_too_deep(text, "calls too deep", too_deep)?;
-            writeln!(text, "chains cut: {}", instance.cut_chains())?;
-            if let Some(lost) = instance.lost_wakers() {
+            writeln!(text, "chains cut: {}", instance.recording().cut_chains())?;
+            if let Some(lost) = instance.recording().lost_wakers() {
                 writeln!(text, "lost wakers: {lost}")?;
             }
             let by_stack = instance.recording().left_out_by_stacks();

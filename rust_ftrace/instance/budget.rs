@@ -4,6 +4,7 @@
 
 use kernel::prelude::*;
 
+use super::recording::Recording;
 use super::{Instance, OwnSettings};
 use crate::engine::budget::RecordedParts;
 use crate::engine::options::TraceOption;
@@ -37,7 +38,7 @@ impl Instance {
         if limits.is_any() {
             self.machine.find_writing_ps()?;
         }
-        self.price(&control.settings);
+        self.recording.price(&control.settings);
         // SAFETY: The flags are the recorder's, which is in `recording`, as the rings are that tell
         // this budget. What writes to these is its hook, which goes with it, and open files, which
         // hold `recording`.
@@ -48,7 +49,9 @@ impl Instance {
         };
         Ok(())
     }
+}
 
+impl Recording {
     /// Passes on what recording a call costs with this tracer and these options, if that is known.
     pub(super) fn price(&self, settings: &OwnSettings) {
         let options = settings.options;
@@ -58,6 +61,6 @@ impl Instance {
             stack: options.has(TraceOption::FuncStackTrace),
         };
         let cost_ps = recorded.cost_ps(self.machine.writing_ps());
-        self.recording.budget.set_cost(cost_ps);
+        self.budget.set_cost(cost_ps);
     }
 }

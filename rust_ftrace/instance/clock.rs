@@ -4,6 +4,7 @@
 
 use kernel::prelude::*;
 
+use super::calls::OwnCalls;
 use super::{Control, Instance};
 use crate::engine::clock::ClockKind;
 use crate::machine::call_hooks::WantedCalls;
@@ -25,14 +26,15 @@ impl Instance {
         // Open calls began at times of another clock, so that their returns are to be ignored.
         let change = match &plan.calls {
             Some(calls) => {
+                let own = OwnCalls::of(self);
                 let wanted = WantedCalls {
                     calls: Some(calls),
-                    results: self.results(Some(calls))?,
+                    results: own.results(Some(calls))?,
                     counted: plan.counted.as_ref(),
-                    own_start: self.own_start(kind),
+                    own_start: own.own_start(kind),
                     anew: [true, false],
                 };
-                Some(self.prepare_hooks(wanted)?)
+                Some(own.prepare(wanted)?)
             }
             None => None,
         };
@@ -53,7 +55,7 @@ impl Instance {
             Some((mut hooks, change)) => hooks.commit(change),
             None => self.machine.hooks().forget_calls(self.hooks.id()),
         }
-        self.set_graph(settings);
+        self.recording.set_graph(settings);
         recorder.set_flag(HookFlag::Pause, false);
         Ok(())
     }

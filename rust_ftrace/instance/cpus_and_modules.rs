@@ -62,7 +62,7 @@ impl Instance {
             return;
         }
         self.machine.forget_catalog();
-        let result = self.change(&mut control, |settings| {
+        let result = control.change(self, |settings| {
             let resolve = |catalog: &Catalog| Ok(settings.lists.resolve(name, catalog)?);
             self.machine.with_catalog(resolve)
         });
@@ -70,6 +70,13 @@ impl Instance {
             control.is_behind = true;
             pr_warn!("functions of a new module are not traced: {error:?}\n");
         }
+    }
+
+    /// Notes that the functions at addresses `text` go. To be called while they still have names.
+    pub(crate) fn profile_forgets(&self, text: &[Range<usize>]) {
+        // A change that has the lock may be about to give them numbers.
+        let _control = self.control.lock();
+        self.profiling.forget(&self.machine, text);
     }
 
     /// Forgets the functions at addresses `init`, which go as their module is loaded.
@@ -94,7 +101,7 @@ impl Instance {
         if !found {
             return;
         }
-        if let Err(error) = self.catch_up(control, text) {
+        if let Err(error) = control.catch_up(self, text) {
             text.iter().for_each(|range| control.plan.forget(range));
             pr_warn!("functions of a module are not traced until the next change: {error:?}\n");
         }

@@ -8,19 +8,22 @@
 
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
+use kernel::sync::{new_mutex, Arc};
 
-use super::{Dying, DyingDump, DyingTrace, Instance};
+use super::recording::Recording;
+use super::{DumpAtDeath, Dying, DyingDump, DyingTrace, Instance};
 use crate::engine::dump_on_oops::DumpMode;
 use crate::engine::lines::LineSettings;
-use crate::engine::settings::Tracer;
+use crate::machine::Machine;
 use crate::platform::blocks::Blocks;
 use crate::platform::set_aside::SetAside;
 use crate::platform::Word;
 use crate::sys::context::PreemptOff;
 use crate::sys::cpu;
 use crate::sys::dying::{Death, DeathNotice, DyingWatcher};
-use crate::sys::ftrace::Functions;
+use crate::sys::ftrace::{Functions, Registration};
 use crate::tracer::hook_flags::HookFlag;
+use crate::tracer::last_words::StopsAtDeath;
 use crate::tracer::recorder::{CpuRing, Recorder};
 
 /// The memory that lines take: room for the text, for open calls of `calltrace`, for names.
@@ -36,7 +39,7 @@ impl<'a> DyingTrace<'a> {
     }
 
     /// Returns the instance's part that all instances share.
-    pub(crate) fn machine(&self) -> &crate::machine::Machine {
+    pub(crate) fn machine(&self) -> &Machine {
         &self.instance.machine
     }
 
@@ -45,7 +48,7 @@ impl<'a> DyingTrace<'a> {
         let recording = &self.instance.recording;
         LineSettings {
             options: self.instance.options(),
-            tracer: self.instance.shown_tracer(),
+            tracer: self.instance.shown.tracer(),
             timeline: (self.instance.machine).timeline_by_known(recording.clock(), self.conversion),
             began: recording.began(),
         }
@@ -117,35 +120,54 @@ impl DyingWatcher for Dying {
 /// A dump that was prepared: `None` if there is to be none.
 pub(crate) struct PreparedDump(Option<Pin<KBox<DeathNotice<Dying>>>>);
 
-impl Instance {
-    /// Returns the mode of `dump_on_oops`.
-    pub(crate) fn dump_on_oops(&self) -> DumpMode {
-        let dying = self.dying.lock();
-        dying
-            .as_ref()
-            .map_or(DumpMode::Off, |dying| dying.watcher().mode)
+impl DumpAtDeath {
+    /// Creates the state in which nothing is shown.
+    pub(super) fn new(
+        machine: Arc<Machine>,
+        recording: Arc<Recording>,
+    ) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            notice <- new_mutex!(None),
+            last_words <- Registration::new(StopsAtDeath::new()),
+            machine,
+            recording,
+        }? Error)
     }
 
-    /// Returns the bytes of memory that are set aside for that.
-    pub(crate) fn dump_bytes(&self) -> usize {
-        let dying = self.dying.lock();
-        dying
+    /// Returns the mode.
+    pub(crate) fn mode(&self) -> DumpMode {
+        let notice = self.notice.lock();
+        notice
             .as_ref()
-            .map_or(0, |dying| dying.watcher().memory.bytes())
+            .map_or(DumpMode::Off, |notice| notice.watcher().mode)
     }
 
-    /// Prepares to have `dump` show the trace when the machine dies.
+    /// Returns the bytes of memory that are set aside.
+    pub(crate) fn bytes(&self) -> usize {
+        let notice = self.notice.lock();
+        notice
+            .as_ref()
+            .map_or(0, |notice| notice.watcher().memory.bytes())
+    }
+
+    /// Prepares to have `dump` show the trace of `instance`, whose dump it is, when the machine
+    /// dies.
     ///
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory.
-    pub(crate) fn prepare_dump(&self, mode: DumpMode, dump: DyingDump) -> Result<PreparedDump> {
-        let subbuf_kb = self.recording.with_buffers(|buffers| buffers.subbuf_kb());
-        self.prepare_dump_for(mode, dump, subbuf_kb)
+    pub(crate) fn prepare(
+        instance: &Instance,
+        mode: DumpMode,
+        dump: DyingDump,
+    ) -> Result<PreparedDump> {
+        let recording = &instance.recording;
+        let subbuf_kb = recording.with_buffers(|buffers| buffers.subbuf_kb());
+        Self::prepare_for(instance, mode, dump, subbuf_kb)
     }
 
-    fn prepare_dump_for(
-        &self,
+    fn prepare_for(
+        instance: &Instance,
         mode: DumpMode,
         dump: DyingDump,
         subbuf_kb: usize,
@@ -157,15 +179,14 @@ impl Instance {
         };
         let of_cpu = Blocks::bytes_for(subbuf_kb * 1024).saturating_add(CPU_BYTES);
         let bytes = cpus.saturating_mul(of_cpu).saturating_add(LINES_BYTES);
-        self.stop_at_death()?;
-        // INVARIANT: It is put there by `commit_dump`, and nothing calls it when this returns an
-        // error.
+        instance.dump.stop_at_death()?;
+        // INVARIANT: It is put there by `commit`, and nothing calls it when this returns an error.
         let dying = Dying {
-            instance: self,
+            instance,
             mode,
             dump,
             memory: SetAside::new(bytes)?,
-            conversion: self.machine.conversion(),
+            conversion: instance.machine.conversion(),
             shown: Word::new(0),
         };
         Ok(PreparedDump(Some(KBox::pin_init(
@@ -174,11 +195,11 @@ impl Instance {
         )?)))
     }
 
-    /// Carries out what was prepared for this instance.
-    pub(crate) fn commit_dump(&self, prepared: PreparedDump) {
-        let before = core::mem::replace(&mut *self.dying.lock(), prepared.0);
+    /// Carries out what was prepared for the instance whose dump it is.
+    pub(crate) fn commit(&self, prepared: PreparedDump) {
+        let before = core::mem::replace(&mut *self.notice.lock(), prepared.0);
         drop(before);
-        self.forget_death();
+        self.forget();
     }
 
     /// Has recording stop as soon as the machine begins to die. Where the functions that say so
@@ -198,29 +219,29 @@ impl Instance {
         }
     }
 
-    /// Undoes [`Self::stop_at_death`], unless the trace is to be shown.
-    pub(crate) fn forget_death(&self) {
-        let dying = self.dying.lock();
-        if dying.is_none() {
+    /// Undoes what [`Self::prepare`] did for a dump that is not to be, unless the trace is to be
+    /// shown all the same.
+    pub(crate) fn forget(&self) {
+        let notice = self.notice.lock();
+        if notice.is_none() {
             // If ftrace is dead it stays, and does no harm.
             let _ = self.last_words.trace(Functions::Only(&[]));
         }
     }
 
     /// Prepares for sub-buffers of another size; `None` if that needs nothing else.
-    pub(super) fn prepare_dump_of(&self, subbuf_kb: usize) -> Result<Option<PreparedDump>> {
-        let (mode, dump) = match &*self.dying.lock() {
-            Some(dying) => (dying.watcher().mode, dying.watcher().dump),
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(super) fn prepare_resized(
+        instance: &Instance,
+        subbuf_kb: usize,
+    ) -> Result<Option<PreparedDump>> {
+        let (mode, dump) = match &*instance.dump.notice.lock() {
+            Some(notice) => (notice.watcher().mode, notice.watcher().dump),
             None => return Ok(None),
         };
-        self.prepare_dump_for(mode, dump, subbuf_kb).map(Some)
-    }
-
-    /// Returns the tracer, without waiting for a change of it.
-    fn shown_tracer(&self) -> Tracer {
-        let number = self.shown_tracer.load(kernel::sync::atomic::Relaxed);
-        let mut all = Tracer::ALL.into_iter();
-        all.find(|tracer| *tracer as u32 == number)
-            .unwrap_or(Tracer::Nop)
+        Self::prepare_for(instance, mode, dump, subbuf_kb).map(Some)
     }
 }

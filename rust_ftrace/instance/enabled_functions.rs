@@ -21,6 +21,39 @@ pub(crate) struct Enabled {
 }
 
 impl Enabled {
+    /// Returns the functions that `instance` hooks now, and their users.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn by(instance: &Instance) -> Result<Self> {
+        let mut hits = KVVec::new();
+        let (traced, counted) = {
+            let control = instance.control.lock();
+            let plan = &control.plan;
+            let counted = plan.counted.as_ref();
+            let counted = counted.map(|counted| counted.roles.hooked());
+            (plan.traced()?, counted.transpose()?)
+        };
+        if counted.is_some() {
+            for row in instance.profiling.rows(None)? {
+                hits.push((row.ip, row.totals.hits), GFP_KERNEL)?;
+            }
+            sort_by_key(&mut hits, |(ip, _)| *ip);
+        }
+        let functions = match (&traced, &counted) {
+            (Some(traced), Some(counted)) => Some(traced.union(counted)?),
+            (Some(traced), None) => Some(traced.duplicate()?),
+            (None, _) => None,
+        };
+        Ok(Self {
+            functions,
+            traced,
+            counted,
+            hits,
+        })
+    }
+
     /// Returns the number of users that hook the function at `ip`.
     pub(crate) fn count(&self, ip: usize) -> usize {
         let traced = (self.traced.as_ref()).is_none_or(|set| set.contains(ip));
@@ -34,40 +67,5 @@ impl Enabled {
         let found = self.hits.binary_search_by_key(&ip, |(ip, _)| *ip);
         let hits = found.ok().and_then(|index| self.hits.get(index));
         Some(hits.map_or(0, |(_, hits)| *hits))
-    }
-}
-
-impl Instance {
-    /// Returns the functions that are hooked now, and their users.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM` if there is no memory.
-    pub(crate) fn enabled(&self) -> Result<Enabled> {
-        let mut hits = KVVec::new();
-        let (traced, counted) = {
-            let control = self.control.lock();
-            let plan = &control.plan;
-            let counted = plan.counted.as_ref();
-            let counted = counted.map(|counted| counted.roles.hooked());
-            (plan.traced()?, counted.transpose()?)
-        };
-        if counted.is_some() {
-            for row in self.profiling.rows(None)? {
-                hits.push((row.ip, row.totals.hits), GFP_KERNEL)?;
-            }
-            sort_by_key(&mut hits, |(ip, _)| *ip);
-        }
-        let functions = match (&traced, &counted) {
-            (Some(traced), Some(counted)) => Some(traced.union(counted)?),
-            (Some(traced), None) => Some(traced.duplicate()?),
-            (None, _) => None,
-        };
-        Ok(Enabled {
-            functions,
-            traced,
-            counted,
-            hits,
-        })
     }
 }

@@ -4,12 +4,15 @@
 
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
+use kernel::sync::Mutex;
 
+use super::error_log::ErrorLog;
 use super::{Control, Instance};
 use crate::engine::pids::{PidSet, PidSetError};
 use crate::sys::cpu::Mask;
 use crate::sys::rcu;
 use crate::tracer::outsiders::PidList;
+use crate::tracer::recorder::Recorder;
 
 impl PidList {
     /// Returns the file's name.
@@ -21,7 +24,23 @@ impl PidList {
     }
 }
 
-impl Instance {
+/// The lists by which tasks are traced or not, and the CPUs.
+pub(crate) struct TaskLists<'a> {
+    control: &'a Mutex<Control>,
+    recorder: &'a Recorder,
+    errors: &'a ErrorLog,
+}
+
+impl<'a> TaskLists<'a> {
+    /// Returns the lists of `instance`.
+    pub(crate) fn of(instance: &'a Instance) -> Self {
+        Self {
+            control: &instance.control,
+            recorder: instance.recording.hook.handler(),
+            errors: &instance.errors,
+        }
+    }
+
     /// Edits a list by what was written to its file. With `replace` the old list goes. An empty
     /// list of traced tasks means all tasks.
     ///
@@ -31,9 +50,9 @@ impl Instance {
     ///
     /// - `EINVAL` if a word is wrong; the error log says which.
     /// - `ENOMEM` if there is no memory.
-    pub(crate) fn edit_pids(&self, list: PidList, text: &[u8], replace: bool) -> Result {
+    pub(crate) fn edit(&self, list: PidList, text: &[u8], replace: bool) -> Result {
         let _control = self.control.lock();
-        let recorder = self.recording.hook.handler();
+        let recorder = self.recorder;
         let base = recorder.pids(list).duplicate()?;
         let new = base
             .edited(text, replace)
@@ -48,47 +67,33 @@ impl Instance {
         Ok(())
     }
 
-    /// Has the lists follow the tasks that are made and end from now on.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Forks::call`](crate::sys::forks::Forks::call).
-    pub(super) fn follow_forks(&self, control: &mut Control) -> Result {
-        // SAFETY: The recorder stays valid until `Forks::clear`: it is in `recording`, which goes
-        // after `control`, and so after `forks`, whose drop clears it.
-        unsafe { control.forks.call(self.recording.hook.handler()) }
-    }
-
     /// Returns whether a list is in force; if it is but is empty, all its tasks have ended.
-    pub(crate) fn has_pids(&self, list: PidList) -> bool {
-        self.recording.hook.handler().has_pids(list)
+    pub(crate) fn is_in_force(&self, list: PidList) -> bool {
+        self.recorder.has_pids(list)
     }
 
     /// Returns the number of tasks that a list lacks for want of memory, though their parents are
     /// in it.
     pub(crate) fn forks_missed(&self) -> u64 {
-        self.recording.hook.handler().forks_missed()
+        self.recorder.forks_missed()
     }
 
     /// Calls `user` with a list.
-    pub(crate) fn with_pids<R>(&self, list: PidList, user: impl FnOnce(&PidSet) -> R) -> R {
+    pub(crate) fn with<R>(&self, list: PidList, user: impl FnOnce(&PidSet) -> R) -> R {
         let _control = self.control.lock();
-        user(self.recording.hook.handler().pids(list))
+        user(self.recorder.pids(list))
     }
 
     /// Traces only the CPUs in `mask` from now on: no more events come from others after this.
     pub(crate) fn set_cpus(&self, mask: &Mask) {
         let _control = self.control.lock();
-        self.recording
-            .hook
-            .handler()
-            .set_cpus(|cpu| mask.contains(cpu));
+        self.recorder.set_cpus(|cpu| mask.contains(cpu));
         // A hook may have looked before.
         rcu::synchronize_preempt_off();
     }
 
     /// Returns whether `cpu` is traced.
     pub(crate) fn is_cpu_traced(&self, cpu: CpuId) -> bool {
-        self.recording.hook.handler().is_cpu_traced(cpu)
+        self.recorder.is_cpu_traced(cpu)
     }
 }

@@ -8,7 +8,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-use super::buffers::{BufferKind, BufferSource, Buffers};
+use super::buffers::{BufferKind, BufferSource, Buffers, OldBuffers};
 use super::comms::Comms;
 use super::counted_buffer::Stats;
 use super::snapshot::TakenSnapshot;
@@ -174,6 +174,14 @@ impl Recording {
         let mut buffers = self.buffers.lock();
         buffers.make(&cpus, self.hook.handler())?;
         user(&mut buffers)
+    }
+
+    /// Retires buffers that were replaced.
+    pub(super) fn retire(&self, old: OldBuffers) {
+        // The lock of the buffers must not be held: a CPU that is coming may be waiting for it.
+        old.wait();
+        // SAFETY: Nothing writes to them any more, as `wait` has returned.
+        unsafe { self.buffers.lock().retire(old) };
     }
 
     /// Makes a snapshot readable.
