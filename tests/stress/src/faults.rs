@@ -35,7 +35,7 @@ const MOST: u32 = 20_000;
 const NO_ARRAY: &str = "fprobe: Failed to allocate working array";
 /// Number of requests up to which each is failed when not all are.
 const EACH: u32 = 12;
-/// The same of loading the module, which takes seconds each time.
+/// That of loading the module, which takes seconds each time.
 const EACH_OF_LOADING: u32 = 4;
 
 /// Faults at each place of each operation, or some.

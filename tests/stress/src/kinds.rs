@@ -73,7 +73,7 @@ pub const ALL: &[Kind] = &[
     on_files(kind("read", 2, 5, 45, files::read)),
     on_files(kind("move", 1, 5, 25, files::move_events)),
     on_files(kind("wait", 1, 20, 12, files::wait)),
-    on_files(kind("instances", 1, 100, 30, files::instances)),
+    on_files(kind("instances", 1, 100, 20, files::instances)),
     kind("modules", 1, 1000, 6, machine::modules),
     kind("reload", 1, 40_000, 2, machine::reload),
     if_there(machine::no_cpus, kind("cpus", 1, 1000, 20, machine::cpus)),
