@@ -36,7 +36,9 @@ echo $((left - 1)) >"$dir/deaths"
 {
 	echo 'KTAP version 1'
 	for file; do
-		printf '%s\n' "# file: $file" "ok 1 of $file"
+		not=''
+		[[ ! -e $dir/fails || $file != b/first.sh ]] || not='not '
+		printf '%s\n' "# file: $file" "${not}ok 1 of $file"
 		[[ $left -le 0 || $file != a/second.sh ]] || exit
 		printf '%s\n' '1..1' "# end: $file exit=0 splats=0 seconds=1"
 	done
@@ -69,6 +71,9 @@ if [[ $(sed -n 2p "$dir/runs") == *b/first.sh* ]]; then
 	echo "FAIL: what had passed was run again"
 fi
 expect 'twice' 2 '0f <1f> 44' '9 passed, 0 failed, 0 skipped' 3
+touch "$dir/fails"
+expect 'with a failure before it' 1 '0f <1f> 44' '6 passed, 1 failed, 0 skipped' 2
+rm "$dir/fails"
 expect 'a breakpoint that is there' 1 'cc <1f> 44' '2 passed, 4 failed, 0 skipped' 1
 # A file for fast kernels alone, unless it is asked for.
 echo 'b/fast.sh fast' >>"$dir/tests/guest/order"
@@ -90,8 +95,8 @@ if [[ $(cat "$dir/runs") != *b/third.sh\ b/two.sh ]]; then
 	echo "FAIL: the second turn is of others: $(cat "$dir/runs")"
 fi
 
-# A second guest for what takes other programs, once it may.
-echo "b/tool.sh programs" >>"$dir/tests/guest/order"
+# A second guest for what takes the command, once it may.
+echo "b/tool.sh rftrace" >>"$dir/tests/guest/order"
 : >"$dir/tests/guest/b/tool.sh"
 expect 'one guest' 0 '' '11 passed, 0 failed, 0 skipped' 1
 rm "$dir/runs"

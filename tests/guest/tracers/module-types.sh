@@ -18,7 +18,8 @@ gone() {
 	[ ! -e /sys/module/"$TARGET_MOD" ] || rmmod "$TARGET_MOD"
 }
 action() {
-	until_true 10 sh -c "$TARGET_MOD_ACTION"
+	# (a call that moves to another CPU is shown in two lines)
+	until_true 10 taskset 1 sh -c "$TARGET_MOD_ACTION"
 }
 
 # types_of WORD...: what status says of types, but for the KiB.

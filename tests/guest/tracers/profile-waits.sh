@@ -138,6 +138,7 @@ wake_by() {
 }
 
 woken_by() {
+	local longest
 	echo 1 >$R/options/profile-contexts
 	profile known_waiting
 	wake_by 'one waker' 100000
@@ -145,7 +146,11 @@ woken_by() {
 	cat $FOLDED
 	ended
 	cat $SUMS
-	is 'waker of the longest' "$(waker known_waiting)" one_waker
+	# (a busy host may have had the second one sleep for longer)
+	longest=one_waker
+	[ "$(line 'known_waiting;[asleep];one_waker')" -ge "$(line 'known_waiting;[asleep];another:_one')" ] ||
+		longest=another:_one
+	is 'waker of the longest' "$(waker known_waiting)" $longest
 	holds "$(line 'known_waiting;[asleep];one_waker') >= 100000000"
 	holds "$(line 'known_waiting;[asleep];another:_one') >= 40000000"
 	is 'not known' "$(line 'known_waiting;[asleep]')" 0
