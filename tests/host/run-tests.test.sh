@@ -5,7 +5,7 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 # (all of these guests are looked at, whichever of the others are)
-unset T
+unset T TURN SECOND_GUEST
 passed=0 failed=0
 
 mkdir -p "$dir/scripts/internal" "$dir/tests/guest"
