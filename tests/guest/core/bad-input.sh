@@ -86,8 +86,6 @@ every_file() {
 }
 
 while_traced() {
-	# (far offsets are found by reading up to them)
-	echo >$T/trace
 	echo "$PARENT" >$R/filter
 	echo vfs_read >$R/notrace
 	echo 1 >$R/notrace_pid
