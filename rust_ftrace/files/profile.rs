@@ -35,7 +35,12 @@ impl Attribute for ProfileEnabled {
     fn store(context: &FileContext, value: &[u8]) -> Result {
         // As in tracefs, any number but 0 means on.
         let on = parse_number(value)? != 0;
-        context.instance.change(|settings| {
+        let instance = &context.instance;
+        // To say so again takes no memory.
+        if instance.with_settings(|settings| settings.profile) == on {
+            return Ok(());
+        }
+        instance.change(|settings| {
             settings.profile = on;
             Ok(())
         })

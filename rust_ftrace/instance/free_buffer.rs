@@ -60,7 +60,7 @@ impl Drop for Holder {
 }
 
 /// Frees the memory of all buffers but the smallest, of snapshots, and of a profile that has ended.
-/// What is hooked stays hooked.
+/// All hooks stay.
 fn shrink_buffers(instance: &Instance, control: &Control, reserve: Reserve) {
     free_profile(instance, control);
     let recording = &instance.recording;

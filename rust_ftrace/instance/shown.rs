@@ -8,8 +8,8 @@ use crate::engine::lists::FunctionList;
 use crate::engine::options::Options;
 use crate::engine::settings::{Settings, Tracer};
 
-/// The settings that readers and hooks look at, as they are now. Written with the instance's
-/// `control` held, which a change that hooks all functions holds for seconds.
+/// The settings that readers, and a dying machine, look at, as they are now. Written with the
+/// instance's `control` held, which a change that hooks all functions holds for seconds.
 pub(super) struct Shown {
     /// The bits of [`Options`].
     options: Atomic<u64>,
