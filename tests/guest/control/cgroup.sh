@@ -180,10 +180,13 @@ executes() {
 	echo threaded >$C/a/t/cgroup.type
 	echo "$PARENT" >$R/filter
 	echo /a/t >$R/cgroup
-	counting /tmp/ids sh -c "echo \$\$ >$C/a/cgroup.procs; exec tasks exec $((2000000 / SLOWER)) calls getppid 5"
+	touch /tmp/hold
+	counting /tmp/ids sh -c "echo \$\$ >$C/a/cgroup.procs; exec tasks exec 5 calls getppid 5"
 	until_true 20 test -s /tmp/ids
 	read -r thread leader </tmp/ids
 	echo "$thread" >$C/a/t/cgroup.threads
+	until_true 20 grep -q -- "-$thread " $R/trace
+	rm /tmp/hold
 	until_true 60 sh -c "[ ! -e /proc/$leader ]"
 	wait
 	echo 0 >$R/tracing_on

@@ -2,9 +2,9 @@
 /*
  * Tasks that change while they make getppid system calls.
  *
- *	tasks exec COUNT PROGRAM...	a thread that is not the leader makes so many calls and then
- *					executes the program; prints its ID and the leader's, which it
- *					has from then on
+ *	tasks exec COUNT PROGRAM...	a thread that is not the leader makes so many calls, and more as
+ *					long as there is a file /tmp/hold, and then executes the program;
+ *					prints its ID and the leader's, which it has from then on
  *	tasks names COUNT		calls, each under another name: n0, n1, ...
  *	tasks short COUNT		so many tasks, one after the other, each with a name of its
  *					own (s0, s1, ...), which makes a call and ends; prints their
@@ -85,6 +85,8 @@ static void *executes(void *unused)
 	printf("%ld %d\n", syscall(SYS_gettid), getpid());
 	fflush(stdout);
 	call(count);
+	while (!access("/tmp/hold", F_OK))
+		call(1);
 	execvp(program[0], program);
 	fail(program[0]);
 	return NULL;
