@@ -307,8 +307,9 @@ open_calls() {
 	# Those that are open when it begins anew are none of its.
 	echo "$SLEEP" >$R/filter
 	profile
-	background taskset 1 usleep 400000
-	until_true 10 sh -c "grep -qE '^  $SLEEP +1 ' $R/trace_stat/function0"
+	taskset 1 usleep 400000 &
+	# (until_true sleeps, too, on either CPU)
+	until_true 10 grep -q '^State:.*S (' /proc/$!/status
 	ended
 	profile
 	wait
