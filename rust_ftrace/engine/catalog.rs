@@ -28,7 +28,8 @@ pub struct Function<'a> {
     pub module: Option<&'a [u8]>,
 }
 
-/// Functions that ftrace can trace, as tracefs lists them.
+/// Functions that ftrace can trace, as tracefs lists them, but for those that are never traced
+/// ([`is_before_idt`]).
 ///
 /// # Invariants
 ///
@@ -52,6 +53,25 @@ impl From<AllocError> for BadLine {
     fn from(_: AllocError) -> Self {
         Self::NoMemory
     }
+}
+
+/// Functions that a starting CPU calls before it has a table of interrupts, and that ftrace can
+/// trace all the same: from `secondary_startup_64` (arch/x86/kernel/head_64.S) to
+/// `load_current_idt()`. ftrace changes a function by a breakpoint: a CPU that came by just then
+/// would reset the machine (docs/upstream/ftrace-starting-cpu.md).
+const BEFORE_IDT: [&[u8]; 6] = [
+    b"setup_ghcb",
+    b"sev_es_negotiate_protocol",
+    b"snp_register_ghcb_early",
+    b"cpu_init_fred_exceptions",
+    b"cpu_init_fred_rsps",
+    b"load_current_idt",
+];
+
+/// Returns whether a function of the kernel is never traced, as a starting CPU calls it before it
+/// can take a breakpoint.
+pub fn is_before_idt(name: &[u8]) -> bool {
+    BEFORE_IDT.contains(&name)
 }
 
 /// Bytes by which a function's ftrace location may lie behind its symbol: an `endbr64`.
@@ -87,6 +107,9 @@ impl Catalog {
             .and_then(|word| word.strip_prefix(b"["))
             .and_then(|word| word.strip_suffix(b"]"))
             .unwrap_or_default();
+        if module.is_empty() && is_before_idt(name) {
+            return Ok(());
+        }
         let entry = CatalogEntry {
             ip,
             start: u32::try_from(self.names.len()).map_err(|_| BadLine::Form)?,

@@ -73,7 +73,7 @@ says_what_is_on() {
 }
 lists() {
 	both trace-cmd list -f
-	same functions sort
+	same functions listed
 }
 
 t 'start, show, stop, reset: function' shows_function

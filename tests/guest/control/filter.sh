@@ -88,7 +88,7 @@ globs() {
 		# (an empty class or none at all is for the errors)
 		echo "$pattern" >$T/set_ftrace_filter
 		echo "$pattern" >$R/filter
-		grep -v '^#' $T/set_ftrace_filter >/tmp/stock.filter
+		grep -v '^#' $T/set_ftrace_filter | grep -vxE "$BEFORE_IDT" >/tmp/stock.filter
 		[ -s /tmp/stock.filter ]
 		cat $R/filter >/tmp/our.filter
 		cmp /tmp/stock.filter /tmp/our.filter
@@ -237,11 +237,23 @@ enabled() {
 
 available() {
 	cat $R/available_filter_functions >/tmp/our.available
-	cat $T/available_filter_functions >/tmp/stock.available
+	grep -vxE "$BEFORE_IDT" $T/available_filter_functions >/tmp/stock.available
 	sort /tmp/our.available >/tmp/our.sorted
 	sort /tmp/stock.available >/tmp/stock.sorted
 	[ -s /tmp/our.available ]
 	cmp /tmp/our.sorted /tmp/stock.sorted
+}
+
+# What a CPU calls that starts before it can take a breakpoint is not hooked, also by a pattern.
+before_idt() {
+	local name=load_current_idt
+	grep -qxF $name $T/available_filter_functions
+	fails sh -c "echo $name >$R/filter"
+	grep -qF $name $R/error_log
+	echo 'load_*' >$R/filter
+	[ "$(status 'armed functions')" -gt 0 ]
+	is 'in the kernel' "$(grep -c "^$name " $T/enabled_functions)" 0
+	echo >$R/filter
 }
 
 starts_once() {
@@ -288,5 +300,6 @@ t 'notrace takes functions away, whatever the filter says' notrace
 t 'notrace with an empty filter' notrace_of_all
 t 'enabled_functions is what the kernel has hooked for us' enabled
 t "available_filter_functions is the kernel's" available
+t 'functions that are never hooked' before_idt
 t 'a filter starts the tracer only from nop' starts_once
 finish

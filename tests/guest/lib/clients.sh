@@ -38,10 +38,13 @@ ours() {
 	return $code
 }
 
-# both COMMAND...: both of it; neither fails.
+# both COMMAND...: both of it; neither fails, or its exit code is returned.
 both() {
-	stock "$@" || { cat /tmp/stock.err; echo "the kernel's tracer: exit code $?"; return 1; }
-	ours "$@" || { cat /tmp/our.err; return 1; }
+	local code=0
+	stock "$@" || code=$?
+	[ $code -eq 0 ] || { cat /tmp/stock.err; echo "the kernel's tracer: exit code $code"; return $code; }
+	ours "$@" || code=$?
+	[ $code -eq 0 ] || { cat /tmp/our.err; echo "ours: exit code $code"; return $code; }
 }
 
 # same WHAT COMMAND...: of both outputs it makes the same.
@@ -56,6 +59,11 @@ same() {
 	fi
 	# (two that say nothing agree too easily)
 	[ -s /tmp/our.$what ] || { echo "$what: nothing"; cat /tmp/our.err; return 1; }
+}
+
+# listed <TEXT: of a list of functions those that are in both.
+listed() {
+	grep -vxE "$BEFORE_IDT" | sort
 }
 
 # called <TEXT: the function events of the program calls (stream does not know its name), without all that differs

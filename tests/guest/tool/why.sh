@@ -32,8 +32,9 @@ inlined() {
 }
 
 not_traceable() {
-	rftrace why exc_page_fault jiffies_64 >/tmp/why
+	rftrace why exc_page_fault jiffies_64 load_current_idt >/tmp/why
 	cat /tmp/why
+	grep -q 'ftrace cannot trace it: it is left out: a starting CPU calls it' /tmp/why
 	grep -q 'ftrace cannot trace it: it is noinstr' /tmp/why
 	grep -q 'ftrace cannot trace it: it is data' /tmp/why
 }

@@ -26,7 +26,7 @@ pub use debug_info::{DebugInformation, Inlined};
 pub use memory::KernelMemory;
 pub use symbols::{KernelSymbols, Symbol};
 pub use traceable::traceable;
-pub(crate) use traceable::TRACING_DIRECTORIES;
+pub(crate) use traceable::{is_left_out, TRACING_DIRECTORIES};
 
 /// A reason why a kernel cannot be examined.
 #[derive(Debug, thiserror::Error)]

@@ -10,7 +10,7 @@ use crate::boot;
 use crate::call_graph::Site;
 use crate::functions::KernelFunctions;
 use crate::inlined::{containers, Container};
-use crate::kernel::{self, DebugInformation, Inlined};
+use crate::kernel::{self, is_left_out, DebugInformation, Inlined};
 use crate::reach::{EntryKind, Reach};
 use crate::selection;
 
@@ -250,6 +250,9 @@ impl KernelFunctions {
         let symbols = &self.kernel.symbols;
         if symbols.at(address).iter().all(|symbol| !symbol.is_code) {
             return "it is data, not a function";
+        }
+        if is_left_out(symbols, address) {
+            return "it is left out: a starting CPU calls it before it can take the breakpoint by which ftrace changes it";
         }
         let is_in = |from, until| {
             let (from, until) = (symbols.place(from), symbols.place(until));

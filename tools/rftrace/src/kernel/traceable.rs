@@ -5,7 +5,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{Error, Kernel};
+use rftrace_engine::engine::catalog::is_before_idt;
+
+use super::{Error, Kernel, KernelSymbols};
 
 /// Directories that have `available_filter_functions` and `..._addrs`: rust_ftrace's own, and
 /// tracefs.
@@ -18,7 +20,8 @@ pub(crate) const TRACING_DIRECTORIES: [&str; 3] = [
 /// Offsets of the call of ftrace in a function: at its start, or behind its `endbr64`.
 const OFFSETS: [u64; 2] = [0, 4];
 
-/// Returns the addresses of the functions of `kernel` that ftrace can trace.
+/// Returns the addresses of the functions of `kernel` that ftrace can trace, but for those that the
+/// module leaves out.
 pub fn traceable(kernel: &Kernel) -> Result<BTreeSet<u64>, Error> {
     let sites = if kernel.is_running() {
         listed()?
@@ -30,7 +33,15 @@ pub fn traceable(kernel: &Kernel) -> Result<BTreeSet<u64>, Error> {
             .iter()
             .any(|offset| sites.contains(&begin.wrapping_add(*offset)))
     };
-    Ok(kernel.symbols.functions().filter(has_site).collect())
+    let symbols = &kernel.symbols;
+    let is_traced = |begin: &u64| has_site(begin) && !is_left_out(symbols, *begin);
+    Ok(symbols.functions().filter(is_traced).collect())
+}
+
+/// Returns whether ftrace could trace the function at `address`, and the module does not.
+pub(crate) fn is_left_out(symbols: &KernelSymbols, address: u64) -> bool {
+    let mut there = symbols.at(address).iter();
+    there.any(|symbol| symbol.module.is_none() && is_before_idt(symbol.name.as_bytes()))
 }
 
 /// Returns the addresses that the running kernel lists.
