@@ -85,18 +85,17 @@ pub(crate) struct Control {
     followers: Followers,
     /// The number of calls that the hooks of the profile had missed when counting began.
     missed_before: u64,
-    /// The open files that hold what is recorded.
-    holders: Holders,
 }
 
 /// An instance of the tracer.
 ///
-/// Locks are taken in the order `control`, that of the hooks of calls ([`Machine::hooks`]) or
-/// of the dump, the CPUs' ([`cpu::ReadLock`]), `buffers`, a buffer's consumer, `wakers`; `profile`
-/// after `control`, the machine's, and the CPUs'; that of [`TooDeep`] after `control`, and never
-/// with others, as it waits for CPUs; those of `elsewhere`, `skipped` and `errors` last. CPU
-/// hotplug takes `buffers`, `profile` and `wakers`, so that nothing that waits for CPUs, RCU or
-/// user memory is called with one of these held: lockdep is told so
+/// Locks are taken in the order `control`, `holders`, that of the hooks of calls
+/// ([`Machine::hooks`]) or of the dump, the CPUs' ([`cpu::ReadLock`]), `buffers`, a buffer's
+/// consumer, `wakers`; `profile` after `control`, the machine's, and the CPUs'; that of [`TooDeep`]
+/// after `control` and `holders`, and never with others, as it waits for CPUs; those of
+/// `elsewhere`, `skipped` and `errors` last. CPU hotplug takes `buffers`, `profile` and `wakers`,
+/// so that nothing that waits for CPUs, RCU or user memory is called with one of these held:
+/// lockdep is told so
 /// ([`lockdep::never_waits_with`]).
 #[pin_data]
 pub(crate) struct Instance {
@@ -108,6 +107,9 @@ pub(crate) struct Instance {
     machine: Arc<Machine>,
     #[pin]
     control: Mutex<Control>,
+    /// The open files that hold what is recorded.
+    #[pin]
+    holders: Mutex<Holders>,
     #[pin]
     errors: ErrorLog,
     // Field order is teardown order: what calls the recorder and the profiler goes before them, and
@@ -203,8 +205,8 @@ impl Instance {
                 is_behind: false,
                 followers: Followers::new(recording.clone()),
                 missed_before: 0,
-                holders: Holders::default(),
             }),
+            holders <- new_mutex!(Holders::default()),
             errors <- ErrorLog::new(),
             hooks,
             shown: Shown::new(),

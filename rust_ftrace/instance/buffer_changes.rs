@@ -46,9 +46,10 @@ impl<'a> BufferChanges<'a> {
     /// Those of [`Buffers::set_subbuf_kb`].
     pub(crate) fn set_subbuf_kb(&self, size_kb: usize) -> Result {
         let instance = self.instance;
-        let mut control = instance.control.lock();
+        let _control = instance.control.lock();
+        let mut holders = instance.holders.lock();
         let dump = DumpAtDeath::prepare_resized(instance, subbuf_kb(size_kb)?)?;
-        let reserve = match control.holders.any() {
+        let reserve = match holders.any() {
             false => None,
             true => {
                 let buffers = instance.recording.buffers.lock();
@@ -60,7 +61,7 @@ impl<'a> BufferChanges<'a> {
             instance.dump.commit(dump);
         }
         if let Some(reserve) = reserve {
-            control.holders.reserve = Some(reserve);
+            holders.reserve = Some(reserve);
         }
         Ok(())
     }

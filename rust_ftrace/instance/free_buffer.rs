@@ -19,14 +19,14 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// Adds a holder; waits for the end of what the last holder before began.
+    /// Adds a holder; waits for the end of what the last holder before began, but for no other
+    /// change.
     ///
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory for the end of it.
     pub(crate) fn new(instance: &Arc<Instance>) -> Result<Self> {
-        let mut control = instance.control.lock();
-        let holders = &mut control.holders;
+        let mut holders = instance.holders.lock();
         if holders.reserve.is_none() {
             let buffers = instance.recording.buffers.lock();
             holders.reserve = Some(buffers.set_aside(buffers.subbuf_kb())?);
@@ -42,13 +42,17 @@ impl Drop for Holder {
     /// Drops the holder. May sleep, and is called with no lock held.
     fn drop(&mut self) {
         let instance = &self.instance;
-        let mut control = instance.control.lock();
-        let holders = &mut control.holders;
-        holders.count = holders.count.saturating_sub(1);
-        // The lock is held until all is done: the next holder finds it done.
-        if holders.any() {
+        if instance.holders.lock().leave_others() {
             return;
         }
+        let mut control = instance.control.lock();
+        let mut holders = instance.holders.lock();
+        // Another may have come meanwhile.
+        if holders.leave_others() {
+            return;
+        }
+        holders.count = 0;
+        // Both locks are held until all is done: the next holder finds it done.
         let Some(reserve) = holders.reserve.take() else {
             return;
         };

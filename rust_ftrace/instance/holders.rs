@@ -17,4 +17,13 @@ impl Holders {
     pub(super) fn any(&self) -> bool {
         self.count != 0
     }
+
+    /// Takes one away that is not the last; returns whether it did.
+    pub(super) fn leave_others(&mut self) -> bool {
+        let others = self.count > 1;
+        if others {
+            self.count -= 1;
+        }
+        others
+    }
 }

@@ -252,9 +252,28 @@ with_rmmod() {
 	done
 }
 
+# While all functions are hooked, which takes seconds, others open it and close it, and need not wait.
+no_wait() {
+	local change
+	reload
+	holder $R
+	echo function_graph >$R/current_tracer &
+	change=$!
+	until_true 20 at_work $change
+	true 3>$R/free_buffer
+	at_work $change
+	wait $change
+	killed $holder
+}
+# at_work PID: for a tenth of a second of the kernel's time, and goes on.
+at_work() {
+	awk '{ sub(/.*\) /, "") } $1 == "Z" || $13 < 10 { exit 1 }' "/proc/$1/stat"
+}
+
 t 'a recording ends with who holds it, within a second, when that is killed' in_time
 t 'with all functions, and every tracer' every_tracer
 t 'it ends with the last of several' two_holders
+t 'who opens it waits for no change' no_wait
 t 'readers that wait come to an end' while_read
 t 'with disable_on_free 0 only the memory of the buffers goes' buffers_only
 t 'the top directory has it too, with its profile' at_the_top
