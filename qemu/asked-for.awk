@@ -18,7 +18,8 @@ in_stack && !/BUG: |WARNING: |Oops:|INFO: |panic/ {
 }
 / invoked oom-killer: / { for (i = 0; i < held; i++) print line[i]; held = 0; in_report = 1 }
 in_report { line[held++] = $0 }
-!in_report { print }
+# (the beginning of a report may be lost)
+!in_report && !/ Out of memory: Killed process [0-9]+ \(stress-eater\)/ { print }
 / Out of memory: Killed process [0-9]+ \(/ {
 	if ($0 !~ /\(stress-eater\)/) for (i = 0; i < held; i++) print line[i]
 	held = in_report = 0

@@ -88,6 +88,13 @@ out_of_memory fail "somebody else is killed, too" stress-eater sh
 out_of_memory fail "and before" sh stress-eater
 clean_console | sed '$i [    2.5] ls invoked oom-killer: order=0\n[    2.6] Call Trace:' >"$dir/console"
 expect fail "nobody is said to be killed" 'Call Trace'
+for victim in stress-eater sh; do
+	clean_console | sed "\$i [    2.5] Out of memory: Killed process 176 ($victim) total-vm:814364kB" >"$dir/console"
+	case $victim in
+	stress-eater) expect pass 'the beginning of a report is lost' '' ;;
+	*) expect fail 'that of another, too' 'Out of memory' ;;
+	esac
+done
 
 # asleep WANT NAME LINE [LATER [END]]: the kernel could not go to sleep; LINE comes in between, LATER behind it, END is
 # the last line of the stack
