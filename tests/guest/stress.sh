@@ -76,7 +76,10 @@ load
 keep_a_probe
 code=0
 nmis_of_cpus >/tmp/nmis_before
-stress --seed "${seed:-1}" --seconds "${seconds:-60}" --patience $((60 * SLOWER)) --slower $((SLOWER > 1 ? 4 : 1)) \
+# (with all functions traced by several, a change of hooks takes a minute, and others wait for it)
+patience=$((SLOWER > 1 ? 600 : 180))
+[ ! -e /proc/sys/kernel/hung_task_timeout_secs ] || echo $patience >/proc/sys/kernel/hung_task_timeout_secs
+stress --seed "${seed:-1}" --seconds "${seconds:-60}" --patience $patience --slower $((SLOWER > 1 ? 4 : 1)) \
 	${only:+--only "$only"} ${without:+--without "$without"} 2>&1 || code=$?
 
 ended() {

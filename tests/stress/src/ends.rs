@@ -2,6 +2,7 @@
 
 //! Processes that are told to end, and are seen to.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::process::{Child, Command, Stdio};
@@ -87,6 +88,7 @@ fn ends(child: &mut Child, goes_on: impl Fn() -> bool) -> io::Result<bool> {
 /// Returns the kernel stacks of a process and its children, in lines.
 pub fn stacks(pid: u32) -> Vec<String> {
     let mut lines = Vec::new();
+    let of_parents = children();
     let mut pids = vec![pid.to_string()];
     while let Some(pid) = pids.pop() {
         let file =
@@ -94,10 +96,27 @@ pub fn stacks(pid: u32) -> Vec<String> {
         let (name, wchan, stack) = (file("comm"), file("wchan"), file("stack"));
         lines.push(format!("{pid} {} in {wchan}", name.trim()));
         lines.extend(stack.lines().map(|line| format!("  {line}")));
-        let children = file(&format!("task/{pid}/children"));
-        pids.extend(children.split_whitespace().map(str::to_owned));
+        pids.extend(of_parents.get(&pid).into_iter().flatten().cloned());
     }
     lines
+}
+
+/// Returns the children of each process, also where the kernel has no file for that.
+pub fn children() -> BTreeMap<String, Vec<String>> {
+    let mut of_parents: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    for name in entries.filter_map(|entry| entry.file_name().into_string().ok()) {
+        if !name.bytes().all(|byte| byte.is_ascii_digit()) {
+            continue;
+        }
+        let stat = fs::read_to_string(format!("/proc/{name}/stat")).unwrap_or_default();
+        // Behind the name, which may have anything in it, are the state and the parent.
+        let behind = stat.rsplit(')').next().unwrap_or_default();
+        if let Some(parent) = behind.split_whitespace().nth(1) {
+            of_parents.entry(parent.to_owned()).or_default().push(name);
+        }
+    }
+    of_parents
 }
 
 /// Makes SIGINT end the processes that are started from here: a shell that runs us in the

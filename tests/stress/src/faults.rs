@@ -201,7 +201,8 @@ impl Faults {
                 gone.len()
             );
         }
-        if faults == 0 {
+        // Of what is rare a part may have none.
+        if faults == 0 && !(injector.is_rare() && self.one_in > 1) {
             bail!("there was no fault");
         }
         Ok(())
@@ -238,6 +239,16 @@ impl Faults {
         step: Step,
     ) -> Result<Option<Outcome>> {
         stage.prepare(operation)?;
+        if injector.is_rare() {
+            injector.arm(1)?;
+            let result = operation.run(&injector.parameters(1));
+            let place = injector.disarm(result.is_err())?;
+            stage.restore()?;
+            if place.is_none() {
+                return Ok(result.is_ok().then(Outcome::default));
+            }
+            stage.prepare(operation)?;
+        }
         // As it should be; twice, as its output may differ each time.
         let Ok(right) = operation.run(&[]) else {
             stage.restore()?;

@@ -14,8 +14,11 @@ pub struct Kind {
     pub name: &'static str,
     /// Number of tasks that do operations of the kind.
     pub tasks: u32,
-    /// Maximum ms between two operations of a task.
+    /// Maximum ms between two operations of a task, beside what [`Kind::rests`] adds.
     pub pause: u64,
+    /// Number of times as long as an operation takes, but for waits at the gate, that its task
+    /// rests after it.
+    pub rests: u32,
     /// Minimum number of operations in 3 minutes, on a kernel that is not slow: about a third of
     /// those on a busy host.
     pub least: u64,
@@ -38,6 +41,7 @@ const fn kind(
         name,
         tasks,
         pause,
+        rests: 0,
         least,
         opens: false,
         lacks: nothing,
@@ -50,6 +54,11 @@ const fn on_files(kind: Kind) -> Kind {
         opens: true,
         ..kind
     }
+}
+
+/// Has a task rest after operations for which all others wait, so that they get to theirs.
+const fn alone(kind: Kind) -> Kind {
+    Kind { rests: 2, ..kind }
 }
 
 const fn if_there(lacks: fn(&World) -> Option<String>, kind: Kind) -> Kind {
@@ -75,7 +84,7 @@ pub const ALL: &[Kind] = &[
     on_files(kind("wait", 1, 20, 12, files::wait)),
     on_files(kind("instances", 1, 100, 20, files::instances)),
     kind("modules", 1, 1000, 6, machine::modules),
-    kind("reload", 1, 40_000, 2, machine::reload),
+    alone(kind("reload", 1, 20_000, 1, machine::reload)),
     if_there(machine::no_cpus, kind("cpus", 1, 1000, 20, machine::cpus)),
     if_there(
         machine::no_suspend,

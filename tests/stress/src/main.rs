@@ -42,7 +42,7 @@ enum Role {
     /// Does the operations of one task.
     #[command(hide = true)]
     Task(run::Task),
-    /// Takes memory until there is none, or so many MiB.
+    /// Takes memory until there is none, or so many MiB, until its input ends.
     #[command(hide = true)]
     Eater { most: usize },
     /// Makes each system call on the module's files fail at each place, one after the other.

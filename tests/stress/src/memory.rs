@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::Result;
 
@@ -13,25 +13,38 @@ use crate::run::Hand;
 /// Size of a piece that is allocated at once.
 const PIECE: usize = 4 << 20;
 
+/// Size of what the second eater takes, in MiB.
+const SECOND: usize = 32;
+
 /// Starts a process that takes much memory, or all that there is, for which it is killed.
+///
+/// Where it is slow to die, the kernel kills another one soon: there is a second, which takes a
+/// little, for that.
 pub fn pressure(hand: &mut Hand) -> io::Result<()> {
     let most = match hand.random.u8(0..6) {
         0 => usize::MAX,
         _ => hand.random.usize(16..400),
     };
-    let mut eater = Command::new("/proc/self/exe");
-    eater
-        .args(["eater", &most.to_string()])
-        .stdin(Stdio::null());
-    let silent = eater.stdout(Stdio::null()).stderr(Stdio::null());
-    match silent.status()?.code() {
-        // It may have been killed.
-        Some(0) | None => Ok(()),
-        Some(code) => Err(io::Error::other(format!("exit code {code}"))),
+    let second = eater(SECOND, Stdio::piped())?;
+    let first = eater(most, Stdio::null())?;
+    // The second one's input ends when it is waited for.
+    for mut eater in [first, second] {
+        match eater.wait()?.code() {
+            // It may have been killed.
+            Some(0) | None => {}
+            Some(code) => return Err(io::Error::other(format!("exit code {code}"))),
+        }
     }
+    Ok(())
 }
 
-/// Takes so many MiB, or as many as it can until it is killed.
+fn eater(most: usize, stdin: Stdio) -> io::Result<Child> {
+    let mut eater = Command::new("/proc/self/exe");
+    eater.args(["eater", &most.to_string()]).stdin(stdin);
+    eater.stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+}
+
+/// Takes so many MiB, or as many as it can until it is killed, and keeps them until its input ends.
 pub fn eat(most: usize) -> Result<()> {
     // qemu/asked-for.awk knows the process by its name.
     fs::write("/proc/self/comm", "stress-eater")?;
@@ -41,5 +54,6 @@ pub fn eat(most: usize) -> Result<()> {
     while all.len() * (PIECE >> 20) < most {
         all.push(vec![1_u8; PIECE]);
     }
+    io::copy(&mut io::stdin(), &mut io::sink())?;
     Ok(())
 }

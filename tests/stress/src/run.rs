@@ -15,7 +15,7 @@ use anyhow::{bail, ensure, Context, Result};
 use clap::Args;
 use fastrand::Rng;
 
-use crate::ends::stacks;
+use crate::ends::{children, stacks};
 use crate::gate::Gate;
 use crate::kinds::{self, Kind};
 use crate::report::Report;
@@ -143,15 +143,18 @@ impl Task {
             let inside = kind.opens.then(|| gate.enter()).transpose()?;
             hand.is_inside = inside.is_some();
             hand.waited += start.elapsed();
-            let start = Instant::now();
+            let (start, waited) = (Instant::now(), hand.waited);
             let result = match (kind.step)(&mut hand) {
                 Ok(()) => "done".to_owned(),
                 Err(error) => name_of(&error),
             };
             drop(inside);
-            worked += start.elapsed();
+            let took = start.elapsed();
+            worked += took;
             *results.entry(result).or_default() += 1;
             let pause = Duration::from_millis(hand.random.u64(0..kind.pause.max(1)));
+            let kept_others = took.saturating_sub(hand.waited - waited);
+            let pause = pause + kept_others * kind.rests;
             // A long one does not make the run longer.
             sleep(pause.min(end.saturating_duration_since(Instant::now())));
         }
@@ -187,6 +190,9 @@ impl Run {
         }
         let world = World::new()?;
         println!("# seed {}, {} s", self.seed, self.seconds);
+        if !world.takes_all {
+            println!("# all functions at once: left out: with KCSAN that takes minutes");
+        }
         let control_files = world::control_files();
         let mut asked = Vec::new();
         let mut tasks = Vec::new();
@@ -261,9 +267,10 @@ fn wait_for(tasks: &mut Vec<(&Kind, Child)>, seconds: u64, patience: u64) -> Res
         if late / TELL > told {
             told = late / TELL;
             println!("# still at work after {late} s more:");
+            let of_parents = children();
             for index in &working {
                 let (kind, task) = &tasks[*index];
-                println!("#   {}: {}", kind.name, place(task.id()));
+                println!("#   {}: {}", kind.name, place(task.id(), &of_parents));
             }
         }
         if late >= patience {
@@ -280,14 +287,10 @@ fn wait_for(tasks: &mut Vec<(&Kind, Child)>, seconds: u64, patience: u64) -> Res
 }
 
 /// Returns the innermost calls that a process is in, or its child, if it has one.
-fn place(mut pid: u32) -> String {
-    let child = |pid: u32| {
-        let file = format!("/proc/{pid}/task/{pid}/children");
-        let children = fs::read_to_string(file).ok()?;
-        children.split_whitespace().next()?.parse().ok()
-    };
-    while let Some(next) = child(pid) {
-        pid = next;
+fn place(pid: u32, of_parents: &BTreeMap<String, Vec<String>>) -> String {
+    let mut pid = &pid.to_string();
+    while let Some(child) = of_parents.get(pid).and_then(|children| children.first()) {
+        pid = child;
     }
     let stack = fs::read_to_string(format!("/proc/{pid}/stack")).unwrap_or_default();
     let calls = stack

@@ -44,6 +44,11 @@ pub trait Injector {
     /// Returns the module that the injector works on.
     fn module(&self) -> &'static str;
 
+    /// Returns whether most operations make no request that it could fail.
+    fn is_rare(&self) -> bool {
+        false
+    }
+
     /// Makes the n-th request from now on fail.
     fn arm(&self, number: u32) -> Result<()>;
 
@@ -197,6 +202,10 @@ impl Kthread {
 impl Injector for Kthread {
     fn module(&self) -> &'static str {
         MODULE
+    }
+
+    fn is_rare(&self) -> bool {
+        true
     }
 
     fn arm(&self, number: u32) -> Result<()> {
