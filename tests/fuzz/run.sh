@@ -4,7 +4,7 @@
 # that this finds bugs: the engine is broken in the ways that "mutants" lists, in a copy of it.
 # Prints the input and the message of what fails. The last line is "N passed, N failed[, N skipped]".
 #   FUZZ_SECONDS=N  for each target; 3 is a regression test, hours are a search
-#   FUZZ_IDLE=N     for each target, until so many seconds have shown no new edge: 900 before a release
+#   FUZZ_IDLE=N     for each target, until so many seconds of its CPU time have shown no new edge: 900 before a release
 #   FUZZ_SEED=N     other inputs than last time
 #   FUZZ_KEEP=1     new inputs that reach new code go into the corpus, and it is made as small as can be
 # Builds outside of the checkout: CARGO_TARGET_DIR, or a cache.
@@ -52,15 +52,49 @@ build() {
 	done
 }
 
-# fuzz KIND TARGET SECONDS [ROUND]: stops at the first input that makes it fail; the log is $work/TARGET.log.
+# fuzz KIND TARGET SECONDS: stops at the first input that makes it fail, or once there is something in $work/TARGET.stop; the
+# log is $work/TARGET.log.
 fuzz() {
 	local stuck=20
 	# (a busy machine may stand still for a while, which is no fault of the engine as it is)
 	[[ $1 != whole ]] || stuck=60
 	mkdir -p "$work/$2.new"
-	timeout $(($3 + 120)) "$target/$1/$2" -seed=$((seed + ${4:-0})) -max_total_time="$3" -max_len=1024 \
-		-timeout="$stuck" -rss_limit_mb=1024 -artifact_prefix="$work/$2." \
+	timeout $(($3 + 120)) "$target/$1/$2" -seed="$seed" -max_total_time="$3" -max_len=1024 \
+		-timeout="$stuck" -rss_limit_mb=1024 -artifact_prefix="$work/$2." -stop_file="$work/$2.stop" \
 		"$work/$2.new" "$corpus/$2" >"$work/$2.log" 2>&1
+}
+
+# cpu_time PROGRAM: in seconds, of the process that runs it.
+cpu_time() {
+	local process fields
+	for process in /proc/[0-9]*; do
+		[[ $process/exe -ef $1 ]] || continue
+		# (behind the name, which may have blanks)
+		read -r fields <"$process/stat" || continue
+		read -ra fields <<<"${fields##*) }"
+		echo $(((fields[11] + fields[12]) / $(getconf CLK_TCK)))
+		return
+	done
+}
+
+# fuzz_until_idle TARGET: until FUZZ_IDLE seconds of CPU time have shown no new edge.
+fuzz_until_idle() {
+	local pid edges before=0 now spent=0 since=0
+	fuzz whole "$1" 86400 &
+	pid=$!
+	while kill -0 "$pid" 2>/dev/null; do
+		sleep 1
+		edges=$(sed -nE 's/.* cov: ([0-9]+) .*/\1/p' "$work/$1.log" 2>/dev/null | sort -n | tail -n 1)
+		now=$(cpu_time "$target/whole/$1" 2>/dev/null)
+		spent=${now:-$spent}
+		if ((edges > before)); then
+			before=$edges since=$spent
+		elif ((before > 0 && spent - since >= FUZZ_IDLE)); then
+			echo stop >"$work/$1.stop"
+		fi
+	done
+	wait "$pid" || return
+	echo "    $before edges, the last after $since s of CPU time; $((spent - since)) s more showed none"
 }
 
 # What a person needs of a log: the message, and the input to try again.
@@ -69,15 +103,11 @@ show() {
 }
 
 finds_nothing() {
-	local round=0 edges=0 before=-1 began=$SECONDS
-	# (what a round found is there for the next)
-	while ((edges > before)); do
-		fuzz whole "$1" "${FUZZ_IDLE:-$seconds}" "$round" || { show "$1"; return 1; }
-		[[ -n ${FUZZ_IDLE:-} ]] || break
-		before=$edges round=$((round + 1))
-		edges=$(sed -nE 's/.* cov: ([0-9]+) .*/\1/p' "$work/$1.log" | sort -n | tail -n 1)
-		echo "    $edges edges after $((SECONDS - began)) s"
-	done
+	if [[ -n ${FUZZ_IDLE:-} ]]; then
+		fuzz_until_idle "$1" || { show "$1"; return 1; }
+	else
+		fuzz whole "$1" "$seconds" || { show "$1"; return 1; }
+	fi
 	sed -n 's/^Done/    &/p' "$work/$1.log"
 	[[ -z ${FUZZ_KEEP:-} ]] || minimise "$1"
 }
