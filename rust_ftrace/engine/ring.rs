@@ -74,8 +74,8 @@ pub struct Slot(pub Word, pub Word);
 ///
 /// # Safety
 ///
-/// `slots` returns the same slice every time, and it stays where it is while `self` lives, also
-/// when `self` moves.
+/// `slots` returns the same slice every time, and it stays where it is, and pointers to it good,
+/// while `self` lives, also when `self` moves (where a `Box` claims all that it owns).
 pub unsafe trait Storage {
     /// The slots, zeroed when handed to [`Ring::new`].
     fn slots(&self) -> &[Slot];

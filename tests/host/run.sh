@@ -3,7 +3,10 @@
 # Runs the host's tests, those of tools/, then the models (loom), and prints one line of KTAP for each, and one
 # for how much of the engine the first ran.
 # ADDRESS=1 runs the engine's tests with AddressSanitizer instead, before a release: what reads or writes beyond what it
-# has, or what is gone, is found. (Miri would find more; only rustup has it.)
+# has, or what is gone, is found.
+# MIRI=1 runs them under Miri instead, for hours: what is undefined is found, too. Debian has none; rustup does, of a
+# nightly compiler: rustup toolchain install nightly-2025-12-01 --profile minimal --component miri,rust-src, and then
+# RUSTUP_TOOLCHAIN=nightly-2025-12-01 MIRI=1 tests/host/run.sh, outside of the toolchain root. MIRI_ONLY=PART is for one.
 # The last line is "N passed, N failed". Builds outside of the checkout: CARGO_TARGET_DIR, or a cache.
 set -uo pipefail
 cd "$(dirname "$0")" || exit 1
@@ -89,6 +92,36 @@ addresses() {
 	suite address env CARGO_TARGET_DIR="$target/address" RUSTC_BOOTSTRAP=1 RUSTFLAGS="${RUSTFLAGS:-} $flags" \
 		ASAN_OPTIONS=detect_leaks=0 cargo test --locked --lib --no-fail-fast --target x86_64-unknown-linux-gnu
 }
+# Miri runs one thread at a time and takes seconds to begin, so eight tests have a process, as many at once as there are
+# processors. Proptest asks in which directory it is, so isolation is off.
+undefined() {
+	# (to cargo miri the variable is a program)
+	unset MIRI
+	export CARGO_TARGET_DIR=$target/miri MIRIFLAGS="-Zmiri-disable-isolation ${MIRIFLAGS:-}"
+	# (properties that do not say how many cases, of vectors that do not say how long)
+	export PROPTEST_CASES=2 PROPTEST_MAX_DEFAULT_SIZE_RANGE=10
+	suite miri under_miri
+}
+# What has no unsafe code cannot break the rules of aliasing, which take most of the time: they are checked for the files
+# of the engine that have some, and for what else is about rings and memory.
+under_miri() {
+	local names unsafe rc=0
+	unsafe=$(grep -rlw unsafe ../../rust_ftrace/engine | sed -E 's|.*/engine/([a-z_]+).*|\1|' | sort -u | paste -sd '|') || return
+	unsafe="^tests::($unsafe|account|blocks|extras|marker|nesting|raw_pages)::"
+	names=$(cargo miri test --locked --lib -- --list) || return
+	names=$(sed -n 's/: test$//p' <<<"$names" | grep -F "${MIRI_ONLY:-}") || return
+	{ grep -E "$unsafe" <<<"$names" || true; } | each_under_miri || rc=$?
+	{ grep -vE "$unsafe" <<<"$names" || true; } | MIRIFLAGS="$MIRIFLAGS -Zmiri-disable-stacked-borrows" each_under_miri || rc=$?
+	return $rc
+}
+each_under_miri() {
+	# shellcheck disable=SC2016 # expanded by each
+	xargs -r -P "${JOBS:-$(nproc)}" -n 8 bash -c '
+		out=$(cargo miri test --locked --lib -- --exact "$0" "$@" 2>&1)
+		rc=$?
+		printf "%s\n" "$out"
+		exit $rc'
+}
 summary() {
 	echo "1..$count"
 	echo "$passed passed, $failed failed"
@@ -99,6 +132,10 @@ summary() {
 echo "KTAP version 1"
 if [[ -n ${ADDRESS:-} ]]; then
 	addresses
+	summary
+fi
+if [[ -n ${MIRI:-} ]]; then
+	undefined
 	summary
 fi
 suite test env CARGO_TARGET_DIR="$target/covered" RUSTC_WRAPPER="$PWD/covered" \

@@ -9,7 +9,7 @@ use rftrace_engine::engine::slot::{Container, SlotWords, Task};
 use rftrace_engine::platform::Word;
 
 /// The memory of a ring, from the host's heap.
-pub struct Heap(Box<[Slot]>);
+pub struct Heap(Vec<Slot>);
 
 impl Heap {
     /// Room for `slots`, all zero.
@@ -22,7 +22,8 @@ impl Heap {
     }
 }
 
-// SAFETY: The box is never replaced, and what it owns does not move with it.
+// SAFETY: The vector is never changed, and what it owns does not move with it. A box would claim
+// all that it owns whenever it moves, and pointers from before would not be good any more.
 unsafe impl Storage for Heap {
     fn slots(&self) -> &[Slot] {
         &self.0

@@ -84,11 +84,37 @@ mod trace_reader;
 mod waiting;
 mod wakers;
 
-/// Returns the configuration of a property with so many cases; those that fail are shown, not
-/// stored in the tree.
+/// Returns how often a loop of so many rounds goes round: less often under Miri, which takes some
+/// hundred times as long.
+const fn rounds(rounds: usize) -> usize {
+    if cfg!(miri) {
+        rounds.div_ceil(256)
+    } else {
+        rounds
+    }
+}
+
+/// Returns all of them; under Miri the first, and one in so many after it.
+fn some_under_miri<T: Iterator>(all: T, one_in: usize) -> impl Iterator<Item = T::Item> {
+    all.step_by(if cfg!(miri) { one_in } else { 1 })
+}
+
+/// Returns the points at which an interrupt is tried: all, or ever fewer under Miri, where each
+/// takes a second.
+fn points() -> impl Iterator<Item = u32> {
+    points_from(0)
+}
+
+/// Returns those from that one on.
+fn points_from(first: u32) -> impl Iterator<Item = u32> {
+    (0..).map(move |n| first + if cfg!(miri) { 5u32.pow(n) - 1 } else { n })
+}
+
+/// Returns the configuration of a property with so many cases ([`rounds`]); those that fail are
+/// shown, not stored in the tree.
 fn cases(cases: u32) -> Config {
     Config {
-        cases,
+        cases: rounds(cases as usize) as u32,
         failure_persistence: None,
         ..Config::default()
     }

@@ -431,7 +431,7 @@ proptest! {
     fn every_event_is_accounted_for(
         geometry in geometry(),
         discard in any::<bool>(),
-        steps in prop::collection::vec(step(), 1..80),
+        steps in prop::collection::vec(step(), 1..if cfg!(miri) { 12 } else { 80 }),
     ) {
         let mut ground = Ground::new(geometry);
         ground.set_discard(discard);
@@ -443,7 +443,7 @@ proptest! {
     #[test]
     fn discard_keeps_what_is_there(
         geometry in geometry(),
-        steps in prop::collection::vec(step(), 1..80),
+        steps in prop::collection::vec(step(), 1..if cfg!(miri) { 12 } else { 80 }),
     ) {
         let mut ground = Ground::new(geometry);
         ground.set_discard(true);

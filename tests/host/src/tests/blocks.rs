@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 
-use super::cases;
+use super::{cases, rounds};
 use crate::platform::blocks::Blocks;
 
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ proptest! {
 #[test]
 fn what_comes_back_is_given_out_again() {
     let mut blocks = Blocks::new(16 * 1024);
-    for _ in 0..1000 {
+    for _ in 0..rounds(1000) {
         let place = blocks.take(3000).unwrap();
         let other = blocks.take(9000 / 2).unwrap();
         blocks.give_back(place, 3000);

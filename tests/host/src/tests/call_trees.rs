@@ -576,7 +576,7 @@ impl Guesses {
 }
 
 proptest! {
-    #![proptest_config(cases(600))]
+    #![proptest_config(cases(if cfg!(miri) { 256 } else { 600 }))]
 
     /// Depths are right where all functions are traced that can be.
     #[test]
@@ -628,7 +628,7 @@ proptest! {
 #[test]
 fn programs_have_all_there_is() {
     let mut seen = HashSet::new();
-    for seed in 0..50 {
+    for seed in 0..if cfg!(miri) { 5 } else { 50 } {
         let mut numbers = Numbers(seed);
         let program = Program::new(&mut numbers, true, |_| false);
         let entries = run(&program, &mut numbers, 3, 2);

@@ -103,12 +103,13 @@ fn patterns() {
 /// A pattern of many stars has an end, which would not come if each `*` tried all that is left.
 #[test]
 fn many_stars() {
-    let text = [b'a'; 4000];
+    let long = if cfg!(miri) { 200 } else { 4000 };
+    let text = vec![b'a'; long];
     let mut pattern = b"*a".repeat(40);
     assert!(matches(&pattern, &text));
     pattern.extend(b"*b");
     assert!(!matches(&pattern, &text));
-    let pattern = [&[b'*'][..], &[b'a'; 2000], b"b"].concat();
+    let pattern = [b"*", &text[..long / 2], b"b"].concat();
     assert!(!matches(&pattern, &text));
 }
 

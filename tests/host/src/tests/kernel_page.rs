@@ -6,7 +6,7 @@ use std::iter::empty;
 
 use proptest::prelude::*;
 
-use super::cases;
+use super::{cases, some_under_miri};
 use crate::engine::context::{ContextWord, BH_OFF, HARDIRQ, IRQS_ON, NEED_RESCHED, SOFTIRQ};
 use crate::engine::decode::{Event, EventKind, Extras};
 use crate::engine::event_format::{write_event_header, write_format, write_page_header};
@@ -294,7 +294,7 @@ fn stacks() {
 /// Pages keep the bytes of programs, of all lengths.
 #[test]
 fn marks() {
-    for length in 1..1000usize {
+    for length in some_under_miri(1..1000usize, 97) {
         let text: Vec<u8> = (0..length).map(|index| b'a' + (index % 26) as u8).collect();
         let mut page = page();
         let mut push = |what, bytes: &[u8]| {

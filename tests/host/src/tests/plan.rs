@@ -800,6 +800,9 @@ fn lines_of_the_catalog() {
         ("ffffffff81000000 name", Ok(())),
         ("ffffffffc0000000 name [module]", Ok(())),
         ("ffffffff81000010 __ftrace_invalid_address___16", Ok(())),
+        ("ffffffff81000020 setup_ghcb", Ok(())),
+        ("ffffffff81000030 load_current_idt", Ok(())),
+        ("ffffffffc0000010 setup_ghcb [module]", Ok(())),
         ("ffffffff81000010", Err(BadLine::Form)),
         ("fffffffg81000010 name", Err(BadLine::Form)),
         ("", Err(BadLine::Form)),
@@ -807,7 +810,7 @@ fn lines_of_the_catalog() {
         assert_eq!(catalog.add(line.as_bytes()), wanted, "{line}");
     }
     catalog.finish(|_| false);
-    assert_eq!(catalog.len(), 2);
+    assert_eq!(catalog.len(), 3);
     let function = catalog.at(0xffff_ffff_c000_0000).expect("there");
     assert_eq!(
         (function.name, function.module),

@@ -15,7 +15,7 @@ use proptest::collection::{hash_set, vec};
 use proptest::prelude::*;
 
 use super::render::Page;
-use super::{cases, interrupted};
+use super::{cases, interrupted, points};
 use crate::engine::line::ROOM;
 use crate::engine::profile::histogram::{Chunk, Pool};
 use crate::engine::profile::numbers::{numbered, FunctionNumbers};
@@ -184,8 +184,8 @@ fn interrupts_lose_nothing() {
     let times = [(1 << 62) - 1, 1 << 62, 1 << 40];
     let mut rounds = 0;
     let mut most = 0;
-    'points: for first in 0.. {
-        for second in 0.. {
+    'points: for first in points() {
+        for second in points() {
             let table = Rc::new(table(ips()));
             let inner = table.clone();
             let all_came = Rc::new(RefCell::new(false));
@@ -213,7 +213,7 @@ fn interrupts_lose_nothing() {
         }
     }
     // There are some operations in each of two calls, and the interrupt has as many.
-    assert!(rounds > 300 && most > 10, "{rounds} {most}");
+    assert!(cfg!(miri) || rounds > 300 && most > 10, "{rounds} {most}");
 }
 
 /// A call may return on another CPU.

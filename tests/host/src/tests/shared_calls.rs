@@ -14,7 +14,7 @@ use crate::engine::profile::frame::{Frame, WORDS as OWN_WORDS};
 use crate::engine::shadow::tag;
 use crate::engine::shared_frame::{self, Frame as SharedFrame, Seat, WORDS};
 use crate::platform::Word;
-use crate::tests::{cases, interrupted};
+use crate::tests::{cases, interrupted, points};
 
 /// The secret of shared calls, and those of the profiles' own.
 const SHARED: u64 = 0x5555_1234_abcd_0008;
@@ -279,9 +279,9 @@ fn interrupts_have_times_of_their_own() {
     {
         let mut rounds = 0;
         // All places of one or the other; the other's at some distance, as they are many.
-        for (first, step) in (0..).map(|first| (first, if first % 5 == 0 { 1 } else { 7 })) {
+        for (first, step) in points().map(|first| (first, if first % 5 == 0 { 1 } else { 7 })) {
             let mut came = false;
-            for second in (0..).step_by(step) {
+            for second in points().step_by(step) {
                 let task = Task::new();
                 let (inner, nmi_task) = (task.clone(), task.clone());
                 let all_came = Rc::new(Cell::new(false));
@@ -330,6 +330,6 @@ fn interrupts_have_times_of_their_own() {
                 break;
             }
         }
-        assert!(rounds > 50, "{rounds}");
+        assert!(cfg!(miri) || rounds > 50, "{rounds}");
     }
 }

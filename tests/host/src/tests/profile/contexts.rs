@@ -23,7 +23,7 @@ use crate::engine::profile::waits::Waits;
 use crate::engine::text::Text;
 use crate::engine::waiting::{WakeContext, Waker};
 use crate::platform::memory;
-use crate::tests::{cases, interrupted};
+use crate::tests::{cases, interrupted, points};
 
 const ROOT: Node = Node::root(Level::Task, false);
 
@@ -318,8 +318,8 @@ fn keys(tree: &Contexts) -> BTreeMap<u64, usize> {
 fn interrupts_insert_what_is_inserted() {
     for (limit, other) in [(50, 1), (50, 2), (2, 2), (1, 2), (1, 1), (0, 2)] {
         let mut rounds = 0;
-        'points: for first in 0.. {
-            for second in 0.. {
+        'points: for first in points() {
+            for second in points() {
                 let tree = Rc::new(Contexts::new(limit).unwrap());
                 let cpu = Rc::new(CpuContexts::new(tree.clone()).unwrap());
                 let all_came = Rc::new(Cell::new(false));
@@ -360,7 +360,7 @@ fn interrupts_insert_what_is_inserted() {
                 }
             }
         }
-        assert!(rounds >= 4, "{limit}: {rounds}");
+        assert!(cfg!(miri) || rounds >= 4, "{limit}: {rounds}");
     }
 }
 

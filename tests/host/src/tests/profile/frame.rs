@@ -15,7 +15,7 @@ use crate::engine::profile::frame::{
 use crate::engine::shadow;
 use crate::engine::shared_frame::{self, Seat};
 use crate::platform::Word;
-use crate::tests::{cases, interrupted};
+use crate::tests::{cases, interrupted, points};
 
 const SECRET: u64 = 0x1234_5678_9abc_def1;
 const BASE: u64 = 0xffff_8881_0000_0000;
@@ -167,8 +167,8 @@ proptest! {
 fn interrupts_have_times_of_their_own() {
     for is_mixed in [false, true] {
         let mut rounds = 0;
-        'points: for first in 0.. {
-            for second in 0.. {
+        'points: for first in points() {
+            for second in points() {
                 let task = Task::new(is_mixed);
                 let (inner, nmi_task) = (task.clone(), task.clone());
                 let all_came = Rc::new(Cell::new(false));
@@ -212,7 +212,7 @@ fn interrupts_have_times_of_their_own() {
                 assert!((10..20).contains(&rest), "{first} {second}: {own:?}");
             }
         }
-        assert!(rounds > 100, "{rounds}");
+        assert!(cfg!(miri) || rounds > 100, "{rounds}");
     }
 }
 

@@ -13,7 +13,7 @@ use crate::engine::profile::histogram::{
     bucket_of, lower_end, upper_end, Distribution, Pool, BUCKETS,
 };
 use crate::engine::profile::totals::FunctionTotals;
-use crate::tests::{cases, interrupted};
+use crate::tests::{cases, interrupted, points};
 
 /// Returns how long the calls of a function took, by all of its histograms.
 fn times_of<'a>(tables: impl IntoIterator<Item = &'a Rc<PoolOf>>, number: usize) -> Distribution {
@@ -247,8 +247,8 @@ proptest! {
 fn interrupts_take_histograms() {
     let times = [5000, 60, 700_000];
     let mut rounds = 0;
-    'points: for first in 0.. {
-        for second in 0.. {
+    'points: for first in points() {
+        for second in points() {
             let (table, pool) = table(2, 4);
             let table = Rc::new(table);
             let inner = table.clone();
@@ -272,7 +272,7 @@ fn interrupts_take_histograms() {
             assert_eq!(table.totals(0), totals_of(&[times[0], times[2]]));
         }
     }
-    assert!(rounds > 100, "{rounds}");
+    assert!(cfg!(miri) || rounds > 100, "{rounds}");
 }
 
 /// Calls that last longer than 48 bits have room for are the longest still.

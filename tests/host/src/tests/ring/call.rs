@@ -12,7 +12,7 @@ use crate::engine::ring::{OpenCall, Ring};
 use crate::engine::slot::{SlotWords, Task};
 use crate::platform::preempt;
 use crate::support::{self, call, copy_space, task, FixedContext, Heap};
-use crate::tests::interrupted;
+use crate::tests::{interrupted, points, some_under_miri};
 
 /// An event as a CPU has recorded it: its time, whether it is an entry, the call, its depth and
 /// duration.
@@ -247,8 +247,8 @@ const SHAPES: [Shape; 3] = [Shape::Leaf, Shape::Nested, Shape::Announced];
 /// More than any of the rings here can hold.
 const ROUND: u32 = 40;
 
-fn states() -> std::ops::RangeInclusive<u32> {
-    0..=20
+fn states() -> impl Iterator<Item = u32> {
+    some_under_miri(0..=20, 9)
 }
 
 #[test]
@@ -323,16 +323,17 @@ fn what_was_announced_belongs_to_its_call() {
 
 #[test]
 fn one_interrupt() {
-    for geometry in [(2, 8), (3, 8), (2, 16)] {
+    let bursts = [
+        (Shape::Leaf, 1),
+        (Shape::Nested, 1),
+        (Shape::Announced, 1),
+        (Shape::Leaf, ROUND),
+    ];
+    for geometry in some_under_miri([(2, 8), (3, 8), (2, 16)].into_iter(), 2) {
         for calls in states() {
             for shape in SHAPES {
-                for (inner, count) in [
-                    (Shape::Leaf, 1),
-                    (Shape::Nested, 1),
-                    (Shape::Announced, 1),
-                    (Shape::Leaf, ROUND),
-                ] {
-                    for point in 0.. {
+                for (inner, count) in some_under_miri(bursts.into_iter(), 3) {
+                    for point in points() {
                         let cpu = prepared(geometry, calls, calls % 2 == 0);
                         let other = cpu.clone();
                         let came = interrupted(
@@ -361,9 +362,9 @@ fn interrupt_of_an_interrupt() {
     let geometry = (2, 8);
     for calls in states() {
         for shape in [Shape::Leaf, Shape::Nested] {
-            for irq_point in 0.. {
+            for irq_point in points() {
                 let mut came = false;
-                for nmi_point in 0.. {
+                for nmi_point in points() {
                     let cpu = prepared(geometry, calls, false);
                     let nmi_came = Rc::new(Cell::new(false));
                     let (in_irq, in_nmi, seen) = (cpu.clone(), cpu.clone(), nmi_came.clone());
@@ -395,7 +396,7 @@ fn interrupt_of_an_interrupt() {
 fn completed_at_every_step() {
     for calls in states() {
         for shape in SHAPES {
-            for point in 0.. {
+            for point in points() {
                 let cpu = prepared((2, 8), calls, true);
                 let other = cpu.clone();
                 let came = interrupted(
@@ -422,7 +423,7 @@ fn completed_at_every_step() {
 #[test]
 fn missed_returns() {
     for calls in states() {
-        for point in 0.. {
+        for point in points() {
             let cpu = prepared((2, 8), calls, false);
             let other = cpu.clone();
             let came = interrupted(
@@ -530,7 +531,7 @@ fn rings_do_not_take_each_others_calls() {
 #[test]
 fn full_rings_drop_and_count() {
     for calls in states() {
-        for point in 0.. {
+        for point in points() {
             let cpu = Rc::new(Cpu::new(2, 8));
             cpu.ring.set_discard(true);
             cpu.calls(calls);

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use proptest::prelude::*;
 
-use super::super::{cases, interrupted};
+use super::super::{cases, interrupted, points};
 use crate::engine::consumer::Consumer;
 use crate::engine::reader::Cursor;
 use crate::engine::ring::{EventContext, Ring, WriteOutcome};
@@ -253,7 +253,7 @@ proptest! {
 #[test]
 fn moved_at_every_point() {
     for times in 0..3 {
-        for point in 0.. {
+        for point in points() {
             let cpu = Rc::new(Cpu::new(4, 8));
             cpu.want(true);
             (0..2).for_each(|_| cpu.write(false));
