@@ -81,19 +81,30 @@ echo 'b/fast.sh fast' >>"$dir/tests/guest/order"
 expect 'on a fast kernel' 0 '' '6 passed, 0 failed, 0 skipped' 1
 KERNEL=debug expect 'on a slow kernel' 0 '' '5 passed, 0 failed, 1 skipped' 1
 T=fast KERNEL=debug expect 'on a slow kernel, when asked for' 0 '' '3 passed, 0 failed, 0 skipped' 1
-# Of those that take turns, a third; all on a fast kernel, or if no turn is said.
+# Of those that take turns, one in three; all on a fast kernel, or if no turn is said.
 for file in one two three four; do
 	echo "b/$file.sh turns" >>"$dir/tests/guest/order"
 	: >"$dir/tests/guest/b/$file.sh"
 done
-TURN=0 expect 'turns on a fast kernel' 0 '' '10 passed, 0 failed, 0 skipped' 1
+TURN=0/3 expect 'turns on a fast kernel' 0 '' '10 passed, 0 failed, 0 skipped' 1
 KERNEL=debug expect 'no turn' 0 '' '9 passed, 0 failed, 1 skipped' 1
-TURN=0 KERNEL=debug expect 'the first turn' 0 '' '7 passed, 0 failed, 3 skipped' 1
-TURN=1 KERNEL=debug expect 'the second turn' 0 '' '6 passed, 0 failed, 4 skipped' 1
+TURN=0/3 KERNEL=debug expect 'the first turn' 0 '' '7 passed, 0 failed, 3 skipped' 1
+TURN=1/3 KERNEL=debug expect 'the second turn' 0 '' '6 passed, 0 failed, 4 skipped' 1
 if [[ $(cat "$dir/runs") != *b/third.sh\ b/two.sh ]]; then
 	failed=$((failed + 1))
 	echo "FAIL: the second turn is of others: $(cat "$dir/runs")"
 fi
+
+# A turn that is none is refused, and no guest is run.
+rm -f "$dir/runs"
+for turn in 3/3 2 first; do
+	if TURN=$turn KERNEL=debug RUST_FTRACE_CACHE=$dir/cache "$dir/qemu/run-tests" >/dev/null 2>&1 || [[ -e $dir/runs ]]; then
+		failed=$((failed + 1))
+		echo "FAIL: TURN=$turn is not refused"
+	else
+		passed=$((passed + 1))
+	fi
+done
 
 # A second guest for what takes the command, once it may.
 echo "b/tool.sh rftrace" >>"$dir/tests/guest/order"
@@ -114,6 +125,9 @@ if [[ $(tail -n 1 "$dir/runs") != b/tool.sh ]]; then
 	echo "FAIL: the second guest did not wait: $(cat "$dir/runs")"
 fi
 wait
+exec {lock}<"$dir/busy"
+flock "$lock"
+SECOND_GUEST=$dir/busy expect 'two guests, and a place that is not had' 0 '' '13 passed, 0 failed, 0 skipped' 2
 
 echo "$passed passed, $failed failed"
 ((failed == 0))
