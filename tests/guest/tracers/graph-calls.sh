@@ -49,11 +49,11 @@ graph() {
 	echo function_graph >$R/current_tracer
 	says $R/current_tracer function_graph
 }
+# (on one CPU: a call that returns on another is two lines)
 mount_once() {
-	mount -t tmpfs none /mnt
+	taskset 1 mount -t tmpfs none /mnt
 	umount /mnt
 }
-# (on one CPU: a call that returns on another is two lines)
 nap() {
 	taskset 1 usleep "$1"
 }

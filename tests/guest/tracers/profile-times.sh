@@ -204,11 +204,11 @@ clears() {
 	# Opening it to write does the same, and functions come all the same.
 	: >$SUMS
 	echo "$SLEEP" >>$R/filter
-	nap 20000
+	nap 200000
 	calls yields 5 1
 	is calls "$(of calls "$YIELD")" 5
 	is calls "$(of calls "$SLEEP")" 1
-	holds "$(of max "$YIELD") < 20000"
+	holds "$(of max "$YIELD") < 200000"
 	ended
 	is calls "$(of calls "$YIELD")" 5
 	echo >$SUMS

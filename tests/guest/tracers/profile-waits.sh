@@ -82,18 +82,21 @@ queued() {
 }
 
 while_it_is_on() {
+	local before
 	echo 0 >$R/options/profile-wait
 	echo do_nanosleep >$R/filter
 	echo 1 >$R/function_profile_enabled
 	usleep 20000
+	before=$(of total do_nanosleep)
 	echo 1 >$R/options/profile-wait
 	usleep 30000
 	ended
 	cat $SUMS
 	is calls "$(of calls do_nanosleep)" 2
-	holds "$(of total do_nanosleep) >= 50000"
+	holds "$before >= 20000"
 	holds "$(of asleep do_nanosleep) >= 25000"
-	holds "$(of asleep do_nanosleep) < 45000"
+	# The first call slept unseen, however long a busy machine let it.
+	holds "$(of asleep do_nanosleep) <= $(of total do_nanosleep) - $before + 0.004"
 }
 
 folded() {
@@ -190,11 +193,11 @@ of_a_pipe() {
 without_sleep() {
 	echo 0 >$R/options/sleep-time
 	profile do_nanosleep
-	usleep 50000
+	usleep 500000
 	ended
 	cat $SUMS
-	holds "$(of asleep do_nanosleep) >= 40000"
-	holds "$(of total do_nanosleep) < 40000"
+	holds "$(of asleep do_nanosleep) >= 400000"
+	holds "$(of total do_nanosleep) < 400000"
 	echo 1 >$R/options/sleep-time
 }
 

@@ -67,6 +67,12 @@ is_done() {
 	local worker
 	for worker in $workers; do [ ! -d "/proc/$worker" ] || return 1; done
 }
+# is_past TIME: in hundredths of a second, as of read_time.
+is_past() {
+	local time
+	read_time
+	[ "$time" -ge "$1" ]
+}
 # open_in NAME COUNT: so many entries are in an instance's trace whose calls are open.
 open_in() {
 	[ "$(grep -cF "$SLEEP() {" "$I/$1/trace")" -eq "$2" ]
@@ -164,15 +170,16 @@ under_load() {
 
 # A call that is open when its function goes from one hook to another is timed, and told to the one around it.
 open_calls() {
-	local name
+	local name time
 	count one "$SLEEP" hrtimer_nanosleep
 	graph two "$SLEEP"
-	background taskset 1 usleep 400000
+	background taskset 1 usleep 100000000
 	until_true 10 open_in two 1
 	rmdir $I/two
 	graph two "$SLEEP" hrtimer_nanosleep
-	until_true 10 is_done
-	workers=
+	read_time
+	until_true 10 is_past $((time + 50))
+	end_background
 	cat $I/one/trace_stat/function
 	for name in "$SLEEP" hrtimer_nanosleep; do
 		is "calls of $name" "$(of one calls $name)" 1

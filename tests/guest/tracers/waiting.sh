@@ -87,12 +87,12 @@ preempted() {
 without_sleep() {
 	graph "do_nanosleep"
 	echo 0 >$R/options/sleep-time
-	taskset 1 usleep 50000
+	taskset 1 usleep 500000
 	echo 0 >$R/tracing_on
 	cat $R/trace
 	ends do_nanosleep | tail -n 1 >/tmp/end
-	holds "$(part asleep </tmp/end) >= 40000"
-	holds "$(took do_nanosleep) < 40000"
+	holds "$(part asleep </tmp/end) >= 400000"
+	holds "$(took do_nanosleep) < 400000"
 	echo 1 >$R/options/sleep-time
 	echo 1 >$R/tracing_on
 }
