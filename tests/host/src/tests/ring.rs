@@ -31,7 +31,7 @@ fn geometries() {
     assert!(!good(3 * 64 + 1, 64));
     assert!(!good(0, 64));
     assert!(!good(64, 0));
-    // (which takes Miri minutes)
+    // They take Miri minutes.
     if !cfg!(miri) {
         assert!(good(2 * MAX_SUBBUF_SLOTS, MAX_SUBBUF_SLOTS));
         assert!(!good(4 * MAX_SUBBUF_SLOTS, 2 * MAX_SUBBUF_SLOTS));
