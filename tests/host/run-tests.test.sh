@@ -5,7 +5,7 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 # (all of these guests are looked at, whichever of the others are)
-unset T TURN SECOND_GUEST
+unset T TURN SECOND_GUEST BEGIN_UNTIL CMDLINE
 passed=0 failed=0
 
 mkdir -p "$dir/scripts/internal" "$dir/tests/guest"
@@ -23,6 +23,7 @@ cat >"$dir/qemu/run-guest" <<'EOF'
 dir=$(cd "$(dirname "$0")/.." && pwd)
 shift
 echo "$*" >>"$dir/runs"
+echo "${CMDLINE:-}" >"$dir/cmdline"
 left=$(cat "$dir/deaths")
 echo $((left - 1)) >"$dir/deaths"
 {
@@ -128,6 +129,23 @@ wait
 exec {lock}<"$dir/busy"
 flock "$lock"
 SECOND_GUEST=$dir/busy expect 'two guests, and a place that is not had' 0 '' '13 passed, 0 failed, 0 skipped' 2
+
+# The guest knows until when files begin; once that is over, none is run.
+CMDLINE=file_limit=1 BEGIN_UNTIL=$(($(date +%s) + 1000)) expect 'in time' 0 '' '11 passed, 0 failed, 0 skipped' 1
+if [[ ! $(cat "$dir/cmdline") =~ ^file_limit=1\ begin_until=(99[0-9]|1000)$ ]]; then
+	failed=$((failed + 1))
+	echo "FAIL: the guest was told: $(cat "$dir/cmdline")"
+fi
+echo 'b/death.sh dies' >>"$dir/tests/guest/order"
+: >"$dir/tests/guest/b/death.sh"
+rm "$dir/runs"
+last=$(BEGIN_UNTIL=1 RUST_FTRACE_CACHE=$dir/cache "$dir/qemu/run-tests" 2>/dev/null | tail -n 1) || :
+if [[ $last == '0 passed, 0 failed, 10 skipped' && ! -e $dir/runs ]]; then
+	passed=$((passed + 1))
+else
+	failed=$((failed + 1))
+	echo "FAIL: too late: $last"
+fi
 
 echo "$passed passed, $failed failed"
 ((failed == 0))
