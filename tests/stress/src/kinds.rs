@@ -104,14 +104,14 @@ pub const ALL: &[Kind] = &[
         kind("fprobes", 1, 1000, 15, others::fprobes),
     ),
     if_there(bpf::none, kind("bpf", 1, 1000, 8, bpf::programs)),
-    kind("forks", 1, 50, 40, tasks::forks),
+    kind("forks", 1, 50, 20, tasks::forks),
     kind("threads", 1, 50, 100, tasks::threads),
-    kind("files", 2, 10, 600, tasks::file_work),
+    kind("files", 2, 10, 200, tasks::file_work),
     kind("calls", 1, 300, 50, tasks::calls),
     kind("signals", 1, 100, 60, tasks::signals),
     if_there(
         tasks::no_cgroups,
-        kind("cgroups", 1, 20, 400, tasks::cgroups),
+        kind("cgroups", 1, 20, 200, tasks::cgroups),
     ),
     kind("memory", 1, 3000, 0, memory::pressure),
     if_there(
