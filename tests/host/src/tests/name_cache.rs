@@ -24,14 +24,15 @@ fn get(names: &NameCache, address: u64) -> Option<&[u8]> {
 
 #[test]
 fn what_was_kept_is_found() {
+    const COUNT: u64 = if cfg!(miri) { 300 } else { 5000 };
     let mut names = NameCache::new();
     assert_eq!(get(&names, 1), None);
-    for (kept, address) in addresses(5000).enumerate() {
+    for (kept, address) in addresses(COUNT).enumerate() {
         assert_eq!(get(&names, address), None, "{address:x}, {kept} kept");
         names.keep(address, &name_of(address)).expect("memory");
         assert_eq!(get(&names, address), Some(&*name_of(address)));
     }
-    for address in addresses(5000) {
+    for address in addresses(COUNT) {
         assert_eq!(
             get(&names, address),
             Some(&*name_of(address)),
@@ -52,6 +53,10 @@ fn no_address_0() {
 
 /// The table stops growing, and searches still end.
 #[test]
+#[cfg_attr(
+    miri,
+    ignore = "200,000 names, which take hours; nothing of it is unsafe"
+)]
 fn so_many_and_no_more() {
     const MOST: u64 = (1 << 16) / 4 * 3;
     let mut names = NameCache::new();
