@@ -5,6 +5,7 @@
 # Prints the input and the message of what fails. The last line is "N passed, N failed[, N skipped]".
 #   FUZZ_SECONDS=N  for each target; 3 is a regression test, hours are a search
 #   FUZZ_IDLE=N     for each target, until so many seconds of its CPU time have shown no new edge: 900 before a release
+#   FUZZ_OWN=1      only edges of this project's crates are looked at, not those of what reads ELF, DWARF and zstd for them
 #   FUZZ_SEED=N     other inputs than last time
 #   FUZZ_KEEP=1     new inputs that reach new code go into the corpus, and it is made as small as can be
 # Builds outside of the checkout: CARGO_TARGET_DIR, or a cache.
@@ -12,6 +13,10 @@
 . "$top/scripts/internal/run-counted.sh"
 
 target=${CARGO_TARGET_DIR:-$cache/target-fuzz}/fuzz
+if [[ -n ${FUZZ_OWN:-} ]]; then
+	target+=-own
+	export RUSTC_WRAPPER=$top/tests/fuzz/own-crates.sh
+fi
 triple=x86_64-unknown-linux-gnu
 seconds=${FUZZ_SECONDS:-3} mutant_seconds=120 seed=${FUZZ_SEED:-1}
 corpus=$top/tests/fuzz/corpus
@@ -114,6 +119,11 @@ finds_nothing() {
 
 # The smallest inputs that together reach what all of them do.
 minimise() {
+	# (which of the old ones are there for the crates of others is not known then)
+	if [[ -n ${FUZZ_OWN:-} ]]; then
+		"$target/whole/$1" -merge=1 -use_counters=0 "$corpus/$1" "$work/$1.new" >"$work/$1.log" 2>&1
+		return
+	fi
 	mkdir -p "$work/$1.min"
 	"$target/whole/$1" -set_cover_merge=1 -use_counters=0 "$work/$1.min" "$corpus/$1" "$work/$1.new" >"$work/$1.log" 2>&1
 	rm -rf "${corpus:?}/$1"
