@@ -7,7 +7,7 @@
 #   FUZZ_IDLE=N     for each target, until so many seconds of its CPU time have shown no new edge: 900 before a release
 #   FUZZ_OWN=1      only edges of this project's crates are looked at, not those of what reads ELF, DWARF and zstd for them
 #   FUZZ_SEED=N     other inputs than last time
-#   FUZZ_KEEP=1     new inputs that reach new code go into the corpus, and it is made as small as can be
+#   FUZZ_KEEP=1     new inputs that reach new code go into the corpus, and it is made as small as can be (not with FUZZ_OWN)
 # Builds outside of the checkout: CARGO_TARGET_DIR, or a cache.
 . "$(dirname "$0")/../../scripts/internal/lib.sh"
 . "$top/scripts/internal/run-counted.sh"
