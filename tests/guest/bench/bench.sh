@@ -128,28 +128,28 @@ available_cost() {
 	END
 	per "$lines" "$took"
 }
-# edits FILE WORD WORD: what writing the first costs, where the second undoes it: the least of three, as one of some ten
-# waits for a grace period more, which is 100 ms.
+# edits FILE WORD WORD N: what writing the first costs, where the second undoes it: the second least of N. One of some
+# three removals waits for a grace period more, which is 100 ms, and one of some thirty edits for less of one.
 edits() {
-	for _ in 1 2 3; do
+	for _ in $(seq "$4"); do
 		bench edit "$1" "$2"
 		bench edit "$1" "$3" >/tmp/read
-	done | sort -n | head -n 1
+	done | sort -n | sed -n 2p
 }
-# edit_cost FILE: of putting a function into a list of all, where it is not.
+# edit_cost FILE N: of putting a function into a list of all, where it is not.
 edit_cost() {
 	echo '*' >"$1"
 	bench edit "$1" "!$F" >/tmp/read
 	bench edit "$1" "$F" >/tmp/read
 	bench edit "$1" "!$F" >/tmp/read
-	edits "$1" "$F" "!$F"
+	edits "$1" "$F" "!$F" "$2"
 }
-# removal_cost FILE: of taking a function out of a list of all.
+# removal_cost FILE N: of taking a function out of a list of all.
 removal_cost() {
 	echo '*' >"$1"
 	bench edit "$1" "!$F" >/tmp/read
 	bench edit "$1" "$F" >/tmp/read
-	edits "$1" "!$F" "$F"
+	edits "$1" "!$F" "$F" "$2"
 }
 # bytes DIRECTORY: per event, of a full buffer as it is.
 bytes() {
@@ -250,11 +250,11 @@ measure_ours() {
 	ours_available=$(available_cost $R)
 	echo function >$R/current_tracer
 	ours_all=$(extra)
-	ours_edit=$(edit_cost $R/filter)
+	ours_edit=$(edit_cost $R/filter 7)
 	ours_off
 	echo function_graph >$R/current_tracer
 	ours_graph_all=$(extra)
-	ours_removal=$(removal_cost $R/filter)
+	ours_removal=$(removal_cost $R/filter 7)
 	ours_off
 	ours_calls_bytes=$(bytes_of_calls $R)
 	ours_thresh=$(handled_cost tracing_thresh 10000000)
@@ -316,7 +316,7 @@ measure_ftrace() {
 	stock_off
 	echo function >$T/current_tracer
 	row function_all "$ours_all" cost "$(extra)" "$name"
-	row edit_one "$ours_edit" cost "$(edit_cost $T/set_ftrace_filter)" "set_ftrace_filter"
+	row edit_one "$ours_edit" cost "$(edit_cost $T/set_ftrace_filter 3)" "set_ftrace_filter"
 	stock_off
 }
 
@@ -342,7 +342,7 @@ measure_graph() {
 	echo function_graph >$T/current_tracer
 	peer=$(extra)
 	row graph_all "$ours_graph_all" cost "$peer" "$name"
-	row remove_one "$ours_removal" cost "$(removal_cost $T/set_ftrace_filter)" "set_ftrace_filter"
+	row remove_one "$ours_removal" cost "$(removal_cost $T/set_ftrace_filter 3)" "set_ftrace_filter"
 	row profile_all "$ours_profile_all" cost "$peer" "$name"
 	row contexts_all "$ours_contexts_all" cost "$peer" "$name"
 	stock_off
