@@ -112,7 +112,7 @@ impl Kernel {
         let file = File::open(path).map_err(failed)?;
         let mut bytes = Vec::new();
         // Behind what is loaded a vmlinux may have hundreds of megabytes for debuggers.
-        let limit = memory::loaded_bytes(path).unwrap_or(u64::MAX);
+        let limit = memory::loaded_bytes(path).unwrap_or(unpack::MOST_BYTES);
         file.take(limit).read_to_end(&mut bytes).map_err(failed)?;
         let vmlinux = unpack::vmlinuz(&bytes)?.unwrap_or(bytes);
         let memory = KernelMemory::of_vmlinux(vmlinux)?;

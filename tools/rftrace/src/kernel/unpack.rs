@@ -21,6 +21,10 @@ const MAGICS: [(&[u8], &str, Unpack); 4] = [
     (b"\x02\x21\x4c\x18", "lz4", lz4),
 ];
 
+/// Bytes that a kernel has at most when it is unpacked. x86-64 has 1 GiB for what is loaded
+/// (`KERNEL_IMAGE_SIZE`, arch/x86/include/asm/page_64_types.h); headers and relocations are beside it.
+pub(super) const MOST_BYTES: u64 = 2 << 30;
+
 /// Returns the ELF file inside `image`, or `None` if it is not a `vmlinuz`.
 pub(super) fn vmlinuz(image: &[u8]) -> Result<Option<Vec<u8>>, Error> {
     if image.get(0x202..0x206) != Some(b"HdrS") {
@@ -68,8 +72,30 @@ fn lz4(payload: &[u8]) -> std::io::Result<Vec<u8>> {
     all_of(lz4_flex::frame::FrameDecoder::new(frame))
 }
 
-fn all_of(mut reader: impl Read) -> std::io::Result<Vec<u8>> {
+fn all_of(reader: impl Read) -> std::io::Result<Vec<u8>> {
+    at_most(MOST_BYTES, reader)
+}
+
+/// Reads up to the end: a small file may be made to unpack to more than there is memory.
+fn at_most(most: u64, reader: impl Read) -> std::io::Result<Vec<u8>> {
     let mut data = Vec::new();
-    reader.read_to_end(&mut data)?;
+    reader.take(most + 1).read_to_end(&mut data)?;
+    if data.len() as u64 > most {
+        let text = format!("more than {most} bytes, as no kernel has");
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, text));
+    }
     Ok(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_end_is_refused() {
+        assert_eq!(at_most(4, &b"four"[..]).unwrap(), b"four");
+        let refused = at_most(4, &b"fives"[..]).unwrap_err();
+        assert_eq!(refused.to_string(), "more than 4 bytes, as no kernel has");
+        assert!(at_most(1 << 20, std::io::repeat(0)).is_err());
+    }
 }
