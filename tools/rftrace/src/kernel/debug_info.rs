@@ -12,8 +12,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use gimli::{
-    AttributeValue, DebugAbbrev, DebugAddr, DebugInfo, DebugLineStr, DebugRanges, DebugRngLists,
-    DebugStr, EndianSlice, LittleEndian, RangeLists, UnitHeader,
+    AttributeValue, DebugAbbrev, DebugInfo, DebugLineStr, DebugRanges, DebugRngLists, DebugStr,
+    EndianSlice, LittleEndian, RangeLists, RangeListsOffset, RawRngListEntry, UnitHeader,
 };
 use object::read::elf::{FileHeader, SectionHeader};
 use object::{elf, Endianness, ReadCache};
@@ -21,6 +21,9 @@ use object::{elf, Endianness, ReadCache};
 use super::{build_id, Error, Kernel};
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
+
+/// The lowest address that stands for code which the linker has left out.
+const LEFT_OUT: u64 = u64::MAX - 1;
 
 /// Debug information of a kernel, in a file.
 #[derive(Debug)]
@@ -246,7 +249,6 @@ where
     );
     let strings = DebugStr::new(&shared.str, LittleEndian);
     let line_strings = DebugLineStr::new(&shared.line_str, LittleEndian);
-    let addresses = DebugAddr::from(EndianSlice::new(&[], LittleEndian));
     let (mut subprograms, mut offsets, mut places) = (Vec::new(), HashMap::new(), Vec::new());
     // Functions around the entry that is being read, each with its depth.
     let mut around: Vec<(isize, usize)> = Vec::new();
@@ -289,14 +291,8 @@ where
                 (gimli::DW_AT_ranges, AttributeValue::RangeListsRef(at))
                     if tag == gimli::DW_TAG_subprogram =>
                 {
-                    let mut all = ranges.ranges(
-                        gimli::RangeListsOffset(at.0),
-                        header.encoding(),
-                        base,
-                        &addresses,
-                        gimli::DebugAddrBase(0),
-                    )?;
-                    read.begin = all.next()?.map(|range| range.begin);
+                    let all = ranges.raw_ranges(RangeListsOffset(at.0), header.encoding())?;
+                    read.begin = first_begin(all, base)?;
                 }
                 _ => {}
             }
@@ -316,4 +312,38 @@ where
         }
     }
     Ok((subprograms, offsets, places))
+}
+
+/// Returns the address at which the first range of a list begins that has some bytes. Addresses in
+/// `.debug_addr`, which a vmlinux of GCC does not have, are not followed.
+fn first_begin(
+    mut all: gimli::RawRngListIter<Slice<'_>>,
+    mut base: u64,
+) -> gimli::Result<Option<u64>> {
+    while let Some(entry) = all.next()? {
+        let (begin, end) = match entry {
+            RawRngListEntry::BaseAddress { addr } => {
+                base = addr;
+                continue;
+            }
+            RawRngListEntry::AddressOrOffsetPair { .. } | RawRngListEntry::OffsetPair { .. }
+                if base >= LEFT_OUT =>
+            {
+                continue
+            }
+            RawRngListEntry::AddressOrOffsetPair { begin, end }
+            | RawRngListEntry::OffsetPair { begin, end } => {
+                (base.wrapping_add(begin), base.wrapping_add(end))
+            }
+            RawRngListEntry::StartEnd { begin, end } => (begin, end),
+            RawRngListEntry::StartLength { begin, length } => (begin, begin.wrapping_add(length)),
+            RawRngListEntry::BaseAddressx { .. }
+            | RawRngListEntry::StartxEndx { .. }
+            | RawRngListEntry::StartxLength { .. } => return Ok(None),
+        };
+        if begin < end && begin < LEFT_OUT {
+            return Ok(Some(begin));
+        }
+    }
+    Ok(None)
 }
