@@ -8,6 +8,7 @@
 use rftrace_engine::engine;
 use rust_ftrace_host::{raw_decoder, support};
 
+mod chunks;
 mod input;
 mod kernels;
 mod memory;

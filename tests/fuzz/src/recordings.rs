@@ -16,11 +16,9 @@ use rftrace_cli::stream::{Events, Globs, LongCalls, Selected, Selection};
 use rftrace_cli::symbolizer::Symbolizer;
 use rftrace_cli::text::{Joined, Lines, TimeColumn};
 
+use crate::chunks::{file_of_chunks, record_header};
 use crate::engine::btf::Btf;
-use crate::engine::consumer::TakenSlots;
-use crate::engine::decode::Decoder;
 use crate::engine::options::{Options, TraceOption};
-use crate::engine::raw::{begin_record, TimeFormat, BEGIN_BYTES};
 use crate::engine::slot::SLOT_BYTES;
 use crate::engine::text::Text;
 
@@ -31,11 +29,12 @@ fn file(bytes: &[u8]) -> Option<File> {
     Some(file)
 }
 
-/// Returns a recording: a whole file, or the contents of a valid chunk.
+/// Returns a recording: a whole file, the contents of a valid chunk, or several chunks.
 fn recording(data: &[u8]) -> Option<RecordingFile> {
     let (kind, data) = data.split_first()?;
-    let recording = match kind % 4 {
+    let recording = match kind % 8 {
         0 => file(data).map(RecordingFile::new),
+        4.. => file(&file_of_chunks(data)).map(RecordingFile::new),
         kind => file(&[]).map(|file| {
             if let Ok(writer) = Writer::new(
                 file.try_clone().expect("a file"),
@@ -61,15 +60,10 @@ pub fn recordings(data: &[u8]) {
     let _ = recording.btf();
     let symbols = || recording.symbols().unwrap_or_default();
     if let Ok(events) = recording.events() {
-        analyse(events, symbols());
+        analyse(events, symbols(), GroupBy::Function);
     }
-    let selection = Selection {
-        roots: Globs::new(["*1*"]),
-        not_functions: Globs::new(["@noise"]),
-        depth: Some(3),
-        threshold: Some(100),
-        ..Selection::default()
-    };
+    let choice = data[0] / 8;
+    let selection = selection(choice);
     let long = recording
         .events()
         .and_then(|mut events| LongCalls::find(&mut events, 100));
@@ -78,42 +72,47 @@ pub fn recordings(data: &[u8]) {
         analyse(
             Selected::new(events, selection, long, symbolizer),
             symbols(),
+            [GroupBy::Function, GroupBy::Caller, GroupBy::Comm][usize::from(choice % 3)],
         );
+    }
+}
+
+/// Returns a selection; the bits of `choice` say of which parts.
+fn selection(choice: u8) -> Selection {
+    let has = |bit: u8| choice & bit == 0;
+    let globs = |has: bool, glob: &str| match has {
+        true => Globs::new([glob]),
+        false => Globs::default(),
+    };
+    Selection {
+        roots: globs(has(1), "*1*"),
+        functions: globs(!has(16), "*2*"),
+        not_functions: globs(has(2), "@noise"),
+        pids: if has(16) { Vec::new() } else { vec![0, 1, 5] },
+        depth: has(4).then_some(3),
+        threshold: has(8).then_some(100),
     }
 }
 
 /// Returns a record with these slots.
 fn record(slots: &[u8]) -> Vec<u8> {
     let count = slots.len() / SLOT_BYTES;
-    let chunk = TakenSlots {
-        slots: 0..count,
-        seq: 1,
-        first_event: 0,
-        events: count as u64,
-        lost: u64::from(slots.first().is_some_and(|first| first % 7 == 0)),
-        decoder: Decoder::default(),
-    };
-    let time = TimeFormat {
-        clock: 0,
-        is_ns: true,
-        mult: 1,
-        shift: 0,
-        offset: 0,
-    };
-    let mut begin = [0; BEGIN_BYTES];
-    let begin = begin_record(&mut begin, &chunk, 0, &time);
-    [begin, &slots[..count * SLOT_BYTES]].concat()
+    let mut record = record_header(0, 1, count);
+    // The number of events that were lost.
+    record[32] = u8::from(slots.first().is_some_and(|first| first % 7 == 0));
+    record.extend_from_slice(&slots[..count * SLOT_BYTES]);
+    record
 }
 
 /// Counts calls: none is counted twice, whatever comes.
-fn analyse(mut events: impl Events, symbols: KernelSymbols) {
+fn analyse(mut events: impl Events, symbols: KernelSymbols, by: GroupBy) {
     let symbolizer = Rc::new(RefCell::new(Symbolizer::new(symbols)));
     let limits = MemoryLimits {
         nodes: 10,
         groups: 20,
         comms: 5,
     };
-    let analysis = Analysis::new(GroupBy::Function, true, limits);
+    let analysis = Analysis::new(by, by != GroupBy::Caller, limits);
     let mut assembler = Assembler::new(analysis, symbolizer);
     let _ = assembler.run(&mut events, |_| {});
     let (analysis, counts) = assembler.finish();
