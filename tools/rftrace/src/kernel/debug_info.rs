@@ -347,3 +347,82 @@ fn first_begin(
     }
     Ok(None)
 }
+
+#[cfg(test)]
+mod tests {
+    use gimli::{DebugAddr, DebugAddrBase, Encoding, Format};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ENCODING: Encoding = Encoding {
+        format: Format::Dwarf32,
+        version: 5,
+        address_size: 8,
+    };
+
+    /// Returns what is found in a list of `.debug_rnglists`, and what gimli finds.
+    fn first(list: &[u8], base: u64) -> (gimli::Result<Option<u64>>, gimli::Result<Option<u64>>) {
+        let section = DebugRngLists::new(list, LittleEndian);
+        let lists = RangeLists::new(DebugRanges::new(&[], LittleEndian), section);
+        let at = RangeListsOffset(0);
+        let all = lists.raw_ranges(at, ENCODING).unwrap();
+        let addresses = DebugAddr::from(EndianSlice::new(&[], LittleEndian));
+        let ranges = lists.ranges(at, ENCODING, base, &addresses, DebugAddrBase(0));
+        let theirs = ranges.unwrap().next();
+        (
+            first_begin(all, base),
+            theirs.map(|range| range.map(|range| range.begin)),
+        )
+    }
+
+    /// Returns an entry as DWARF 5 has it (7.25): base address, pair of offsets, beginning and end,
+    /// or beginning and length.
+    fn entry(kind: u8, address: u64, end: u64, offsets: (u8, u8)) -> Vec<u8> {
+        let (address, end) = (address.to_le_bytes(), end.to_le_bytes());
+        let (begin, length) = (offsets.0 & 0x7f, offsets.1 & 0x7f);
+        match kind {
+            5 => [&[5], &address[..]].concat(),
+            4 => vec![4, begin, length],
+            6 => [&[6], &address[..], &end].concat(),
+            _ => [&[7], &address[..], &[length]].concat(),
+        }
+    }
+
+    #[test]
+    fn addresses_elsewhere_are_not_followed() {
+        for list in [&[1, 0, 0][..], &[2, 0, 0, 0], &[3, 0, 9, 0]] {
+            assert_eq!(first(list, 0).0, Ok(None), "{list:?}");
+        }
+        // The product of such an index and 8 has more than 64 bits.
+        let index = [0xff; 9];
+        let list = [&[3], &index[..], &[1, 5, 0]].concat();
+        let all = DebugRngLists::new(&list, LittleEndian);
+        let lists = RangeLists::new(DebugRanges::new(&[], LittleEndian), all);
+        let all = lists.raw_ranges(RangeListsOffset(0), ENCODING).unwrap();
+        assert_eq!(first_begin(all, 0), Ok(None));
+    }
+
+    proptest! {
+        /// Lists without such addresses begin where gimli has their first range.
+        #[test]
+        fn the_first_range_is_that_of_all(
+            entries in prop::collection::vec((
+                4..8_u8,
+                prop_oneof![0..9_u64, u64::MAX - 9..=u64::MAX, any::<u64>()],
+                prop_oneof![0..9_u64, u64::MAX - 9..=u64::MAX],
+                any::<(u8, u8)>(),
+            ), 0..8),
+            base in prop_oneof![0..9_u64, u64::MAX - 9..=u64::MAX],
+            is_whole: bool,
+        ) {
+            let entry = |(kind, address, end, offsets)| entry(kind, address, end, offsets);
+            let mut list: Vec<u8> = entries.into_iter().flat_map(entry).collect();
+            if is_whole {
+                list.push(0);
+            }
+            let (ours, theirs) = first(&list, base);
+            prop_assert_eq!(ours.ok(), theirs.ok());
+        }
+    }
+}
