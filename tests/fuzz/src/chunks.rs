@@ -11,9 +11,9 @@ use rftrace_cli::recording::{ChunkHeader, ChunkKind, Encoding, FILE_HEADER};
 
 use crate::engine::consumer::TakenSlots;
 use crate::engine::decode::Decoder;
-use crate::engine::raw::{begin_record, TimeFormat, BEGIN_BYTES};
 use crate::engine::slot::SLOT_BYTES;
 use crate::input::Input;
+use crate::support::raw_record;
 
 /// Size of a number in the planes of columns.
 const PLANES: usize = 4;
@@ -138,13 +138,5 @@ pub(crate) fn record_header(cpu: u32, seq: u64, slots: usize) -> Vec<u8> {
         lost: 0,
         decoder: Decoder::default(),
     };
-    let time = TimeFormat {
-        clock: 0,
-        is_ns: true,
-        mult: 1,
-        shift: 0,
-        offset: 0,
-    };
-    let mut bytes = [0; BEGIN_BYTES];
-    begin_record(&mut bytes, &chunk, cpu, &time).to_vec()
+    raw_record(&chunk, cpu, &[])
 }
