@@ -21,8 +21,9 @@ const MAGICS: [(&[u8], &str, Unpack); 4] = [
     (b"\x02\x21\x4c\x18", "lz4", lz4),
 ];
 
-/// Bytes that a kernel has at most when it is unpacked. x86-64 has 1 GiB for what is loaded
-/// (`KERNEL_IMAGE_SIZE`, arch/x86/include/asm/page_64_types.h); headers and relocations are beside it.
+/// Maximum size of a kernel that is unpacked, in bytes. x86-64 has 1 GiB for what is loaded
+/// (`KERNEL_IMAGE_SIZE`, arch/x86/include/asm/page_64_types.h); headers and relocations are beside
+/// it.
 pub(super) const MOST_BYTES: u64 = 2 << 30;
 
 /// Returns the ELF file inside `image`, or `None` if it is not a `vmlinuz`.
